@@ -201,6 +201,10 @@ suite("overlays on the real API server", { skip: await skipWithoutControlPlane()
         /"expression":"\['skipPreStopChecks', 'sluice\.dev\/\*', 'example\.com\/\*'\]","name":"skipLabelKeys"/,
       );
       assert.match(text, /"expression":"\['my-mimir', 'loki'\]","name":"namespaces"/);
+      const selected = text.match(
+        /"namespaceSelector":\{"matchExpressions":\[\{[^}]*"values":\["my-mimir","loki"\]\}\]\}/g,
+      );
+      assert.equal(selected?.length, 2, "objects and leases");
       await passes(policies);
     }
   });

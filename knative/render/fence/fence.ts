@@ -142,7 +142,7 @@ function policyOf(part: Part, workloads: readonly Workload[], needs: readonly Ne
     part.isDeleted ? `request.operation == 'DELETE' ||\n${expression}` : expression;
   const spec = {
     failurePolicy: "Fail",
-    matchConstraints: { resourceRules: rulesOf(part, needs) },
+    matchConstraints: { ...placesOf(part), resourceRules: rulesOf(part, needs) },
     matchConditions: [{ name: "by-an-account-of-sluice", expression: isOurs(placeholderNamespace, accounts) }],
     variables: [...part.variables, ...variablesOf(table)],
     validations: [
@@ -181,6 +181,16 @@ function mayChange(what: string): string {
     `'no other ${what} of ' + variables.resource + ' may be changed by ' + variables.account + ` +
     "' than [' + variables.changes.join(', ') + ']'"
   );
+}
+
+/**
+ * Whatever matches is converted before the account is asked for: writes in all other namespaces are spared that. What is of no
+ * namespace knows no such selector.
+ */
+function placesOf({ name }: Part): object {
+  if (name === "webhooks" || name === "volumes") return {};
+  const served = { key: "kubernetes.io/metadata.name", operator: "In", values: [placeholderNamespace] };
+  return { namespaceSelector: { matchExpressions: [served] } };
 }
 
 /** One rule for each API group: every version of its resources. */
