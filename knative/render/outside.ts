@@ -4,6 +4,8 @@
  */
 import { isClusterScoped } from "../../functions/shared/kubernetes/cluster.ts";
 import type { FunctionDefinition, Need } from "../../functions/shared/pass/definition.ts";
+import { variablesOf } from "./fence/expressions.ts";
+import { onlyWhatIsSaid, tableOf } from "./fence/fence.ts";
 import { environment, image, labelsOf, type Manifest, ports, securityContext } from "./object.ts";
 import { clusterRightsOf, union } from "./rights.ts";
 
@@ -31,7 +33,11 @@ export function outsideOf(definitions: readonly FunctionDefinition[]): readonly 
     SWEEP_INTERVAL: sweepInterval,
     PORT: `${ports.plain}`,
   };
-  return [...clusterRightsOf({ name, needs }, labels), ...policiesOf(needs), workload(settings)];
+  return [
+    ...clusterRightsOf({ name, needs }, labels),
+    ...policiesOf(acting.flatMap((definition) => definition.needs)),
+    workload(settings),
+  ];
 }
 
 /**
@@ -49,18 +55,17 @@ function policiesOf(needs: readonly Need[]): readonly Manifest[] {
   const ofCluster = written.filter(isClusterScoped).map(({ resource }) => `'${resource}'`);
   const isOfCluster = `request.resource.resource in [${ofCluster.join(", ")}]`;
   const isOurs = `request.userInfo.username.matches('^system:serviceaccount:[^:]+:${name}$')`;
+  const table = tableOf({ holds: () => true }, [{ name, needs }]);
   const spec = {
     failurePolicy: "Fail",
     matchConstraints: { resourceRules },
     matchConditions: [{ name: "by-this-account", expression: isOurs }],
+    variables: variablesOf(table),
     validations: [
+      ...onlyWhatIsSaid(table, { besides: [], variables: [] }),
       {
         expression: `${isOfCluster} ? object.spec.persistentVolumeReclaimPolicy == 'Retain' : has(namespaceObject.metadata.deletionTimestamp)`,
         message: "this account writes objects of a namespace only while that is being deleted, and keeps volumes",
-      },
-      {
-        expression: `${isOfCluster} || object.spec == oldObject.spec`,
-        message: "this account takes finalizers away, and changes nothing else",
       },
     ],
   };

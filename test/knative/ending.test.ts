@@ -159,15 +159,29 @@ describe("a namespace with Sluice inside", { skip: await skipWithoutControlPlane
     const none = { metadata: { finalizers: [] } };
     const volume = { spec: { persistentVolumeReclaimPolicy: "Recycle" } };
     assert.match(
-      await patch(`/api/v1/namespaces/${namespace}/persistentvolumeclaims/data-db-1`, none),
+      await patch(`/api/v1/namespaces/${namespace}/persistentvolumeclaims/data-db-1`, {
+        metadata: { finalizers: ["kubernetes.io/pvc-protection"] },
+      }),
       /only while that is being deleted/,
     );
     assert.match(await patch(`/api/v1/persistentvolumes/${namespace}-1`, volume), /and keeps volumes/);
     const owner = `/apis/rabbitmq.com/v1beta1/namespaces/${namespace}/rabbitmqclusters/orders`;
     // Others hold it as well, so that it is there to be written while its namespace ends.
-    await api.patch(owner, { metadata: { finalizers: ["example.com/other"] } });
+    await api.patch(owner, { metadata: { finalizers: ["example.com/other", releaseFinalizer] } });
     await api.delete(`/api/v1/namespaces/${namespace}`);
-    assert.match(await patch(owner, { spec: { replicas: 5 } }), /changes nothing else/);
-    assert.equal(await patch(owner, none), "done");
+    assert.match(
+      await patch(owner, { spec: { replicas: 5 } }),
+      /no other field of rabbitmqclusters\.rabbitmq\.com may be changed/,
+    );
+    assert.match(
+      await patch(owner, { metadata: { labels: { app: "x" } } }),
+      /no other label or annotation of rabbitmqclusters/,
+    );
+    const more = { metadata: { finalizers: ["example.com/other", "example.com/more"] } };
+    assert.match(await patch(owner, more), /no other owner or finalizer of rabbitmqclusters/);
+    const taken = { spec: { persistentVolumeReclaimPolicy: "Retain", claimRef: null } };
+    assert.match(await patch(`/api/v1/persistentvolumes/${namespace}-1`, taken), /no other field of persistentvolumes/);
+    assert.match(await patch(owner, none), /no other owner or finalizer of rabbitmqclusters/);
+    assert.equal(await patch(owner, { metadata: { finalizers: ["example.com/other"] } }), "done");
   });
 });

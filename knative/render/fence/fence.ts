@@ -138,31 +138,12 @@ function policyOf(part: Part, workloads: readonly Workload[], needs: readonly Ne
   const labels = { ...labelsOf(component), [webhookNamespace.key]: placeholderNamespace };
   const accounts = workloads.map((workload) => workload.name);
   const table = tableOf(part, workloads);
-  const unlessDeleted = (expression: string) =>
-    part.isDeleted ? `request.operation == 'DELETE' ||\n${expression}` : expression;
   const spec = {
     failurePolicy: "Fail",
     matchConstraints: { ...placesOf(part), resourceRules: rulesOf(part, needs) },
     matchConditions: [{ name: "by-an-account-of-sluice", expression: isOurs(placeholderNamespace, accounts) }],
     variables: [...part.variables, ...variablesOf(table)],
-    validations: [
-      ...part.validations,
-      {
-        expression: unlessDeleted(onlyChanges(table, part.besides)),
-        message: "a field is changed that this account may not change",
-        messageExpression: mayChange("field"),
-      },
-      {
-        expression: unlessDeleted(onlyOurWords(part.variables)),
-        message: "a label or an annotation is changed that this account may not change",
-        messageExpression: mayChange("label or annotation"),
-      },
-      {
-        expression: unlessDeleted(onlyOurFinalizers()),
-        message: "owners or a finalizer are changed that this account may not change",
-        messageExpression: mayChange("owner or finalizer"),
-      },
-    ],
+    validations: [...part.validations, ...onlyWhatIsSaid(table, part)],
   };
   return [
     { apiVersion: version, kind: "ValidatingAdmissionPolicy", metadata: { name, labels }, spec },
@@ -171,6 +152,32 @@ function policyOf(part: Part, workloads: readonly Workload[], needs: readonly Ne
       kind: "ValidatingAdmissionPolicyBinding",
       metadata: { name, labels },
       spec: { policyName: name, validationActions: ["Deny"] },
+    },
+  ];
+}
+
+/** The validations that hold an account to its row of the table, whatever the objects are. */
+export function onlyWhatIsSaid(
+  table: Table,
+  { besides, variables, isDeleted }: Pick<Part, "besides" | "variables" | "isDeleted">,
+): readonly (Validation & { readonly messageExpression: string })[] {
+  const unlessDeleted = (expression: string) =>
+    isDeleted ? `request.operation == 'DELETE' ||\n${expression}` : expression;
+  return [
+    {
+      expression: unlessDeleted(onlyChanges(table, besides)),
+      message: "a field is changed that this account may not change",
+      messageExpression: mayChange("field"),
+    },
+    {
+      expression: unlessDeleted(onlyOurWords(variables)),
+      message: "a label or an annotation is changed that this account may not change",
+      messageExpression: mayChange("label or annotation"),
+    },
+    {
+      expression: unlessDeleted(onlyOurFinalizers()),
+      message: "owners or a finalizer are changed that this account may not change",
+      messageExpression: mayChange("owner or finalizer"),
     },
   ];
 }
@@ -210,7 +217,7 @@ function nameOf({ group: apiGroup, resource }: Need): string {
 }
 
 /** Accounts with nothing to change are left out, and may change nothing, whatever their Roles say. */
-function tableOf({ holds }: Part, workloads: readonly Workload[]): Table {
+export function tableOf({ holds }: Pick<Part, "holds">, workloads: readonly Workload[]): Table {
   const rows = workloads.map(({ name, needs }): [string, Table[string]] => {
     const written = needs.filter((need) => holds(need) && isWritten(name, need));
     const byResource = Map.groupBy(written, nameOf);
