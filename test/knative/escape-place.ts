@@ -63,7 +63,8 @@ async function furnishOne(api: Api, namespace: string): Promise<void> {
       spec: claim,
     });
   const ledger = { annotations: { "sluice.dev/group": "db", "sluice.dev/format": "1" } };
-  for (const [name, more] of Object.entries({ leader: {}, "sluice-lookalike": {}, "sluice-db": ledger }))
+  const leases = { leader: {}, "sluice-lookalike": {}, "marked-like-one": ledger, "sluice-db": ledger };
+  for (const [name, more] of Object.entries(leases))
     await api.post(`${at("coordination.k8s.io/v1")}/leases`, {
       apiVersion: "coordination.k8s.io/v1",
       kind: "Lease",

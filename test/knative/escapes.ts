@@ -171,7 +171,7 @@ function volumes({ namespace }: Place): readonly Attempt[] {
 }
 
 function leases({ namespace, elsewhere }: Place, verb: string): readonly Attempt[] {
-  const foreign = ["leader", "sluice-lookalike"];
+  const foreign = ["leader", "sluice-lookalike", "marked-like-one"];
   const ledger = lease(namespace, "sluice-db");
   if (verb === "delete") {
     const deleted = foreign.map((name) => pathOf(lease(namespace, name)));
