@@ -9,7 +9,7 @@ import type { Claim } from "../shared/ledger/claim.ts";
 import { describeClaim, type HeldBack, heldBy } from "../shared/ledger/kinds.ts";
 import { take, type Verdict, wait } from "../shared/pass/verdict.ts";
 import { type Judged, judge, podRecheckMs, type Step } from "./judge.ts";
-import { type LettingGo, letGo, lower, type Resizing, type SuspendSnapshot } from "./lowering.ts";
+import { type LettingGo, letGo, lower, type Resizing, type SuspendSnapshot, whyOutOfLine } from "./lowering.ts";
 
 /** What a volume claim is to say that it waits for. */
 export interface Told {
@@ -45,15 +45,15 @@ export function decide(snapshot: SuspendSnapshot): Verdict<Target> {
   // One that is only now seen to be gone may have been taken under another function's claim, which says nothing of it here.
   const isJustGone = steps.some(({ kind }) => kind === "stamp");
   const lastMs = isJustGone ? nowMs : lastRemovalOf(snapshot.times, members, nowMs);
+  const isOwned = isOwnerGroup(group);
   const lowered =
-    going.length === 0
-      ? undefined
-      : isOwnerGroup(group)
-        ? letGo(snapshot, going, lastMs)
-        : lower(snapshot, going, lastMs);
+    going.length === 0 ? undefined : isOwned ? letGo(snapshot, going, lastMs) : lower(snapshot, going, lastMs);
   const waits = new Map<Member, Pick<Judged, "guard" | "sentence">>([
     ...raised.waits,
-    ...(lowered?.held === undefined ? [] : going.map((member) => [member, lowered.held as Judged] as const)),
+    ...going.flatMap((member) => {
+      const why = (isOwned ? undefined : whyOutOfLine(snapshot, member, going)) ?? lowered?.held;
+      return why === undefined ? [] : [[member, why] as const];
+    }),
   ]);
   // One write at a time: what goes is told so by the write that marks it.
   const leaving = new Set(lowered?.targets.flatMap((target) => target.leaving));

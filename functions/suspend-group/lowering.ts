@@ -63,14 +63,10 @@ export function lower(snapshot: SuspendSnapshot, going: readonly Member[], lastM
   const [own] = snapshot.claims;
   if (own !== undefined)
     return held(wait(guardOfClaim(own), `${describeClaim(own)}; no other zone is made smaller until that has ended`));
-  const due = going.filter(
-    (member) => whyNotTop(member, going) === undefined && whySizeStays(snapshot, member) === undefined,
-  );
+  const due = going.filter((member) => whyOutOfLine(snapshot, member, going) === undefined);
   const [first] = going;
   if (due.length === 0 && first !== undefined)
-    return held(
-      whySizeStays(snapshot, first) ?? whyNotTop(first, going) ?? wait("suspending", `${first.name} is to go`),
-    );
+    return held(whyOutOfLine(snapshot, first, going) ?? wait("suspending", `${first.name} is to go`));
   const turn = chooseTurn(due, lastMs, undefined, snapshot);
   if (turn.kind === "wait") return held(turn);
   // Of one at a time it is the highest of its zone.
@@ -150,6 +146,11 @@ function letGoOf(snapshot: SuspendSnapshot, leaving: readonly Member[]): Lowered
 
 function held({ guard, sentence }: Pick<Wait, "guard" | "sentence">): Lowered {
   return { targets: [], held: { guard, sentence } };
+}
+
+/** Why a member does not go whatever the others of its group do; undefined where it only waits for its turn. */
+export function whyOutOfLine(snapshot: SuspendSnapshot, member: Member, going: readonly Member[]): Wait | undefined {
+  return whySizeStays(snapshot, member) ?? whyNotTop(member, going);
 }
 
 /** Only the highest ordinals can go: a StatefulSet has no holes. */

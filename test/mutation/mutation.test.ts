@@ -97,7 +97,7 @@ test("a run of unchanged files runs nothing, and one whose test has changed does
 test("a source that holds constants alone is tried on what knows those that import it", async () => {
   const added = {
     "src/bounds.ts": "export const largest = 3;\nexport const smallest = 2;\n",
-    "src/within.ts": `import { largest, smallest } from "./grammar/bounds.ts";
+    "src/within.ts": `import { largest, smallest } from "./bounds.ts";
 export function isWithin(value: number): boolean {
   return value <= largest;
 }

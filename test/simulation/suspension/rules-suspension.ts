@@ -191,7 +191,8 @@ export const suspensionRules: readonly RemovedRule[] = [
   {
     rule: "S1",
     removed: "looking once more whether the volume is drained",
-    breaks: ["S1"],
+    // Where the two functions do not agree whether it is drained, it may also never end.
+    breaks: ["S1", "L1"],
     aim: (plan) => reacting(plan, ["undrain", "undrain"]),
     wrappers: seen(claimsResource, drainedForEver),
   },

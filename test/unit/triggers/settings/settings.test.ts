@@ -40,6 +40,7 @@ test("an empty environment is valid, and serves the own namespace", () => {
     rebalanceAfterMs: 60_000,
     writesLastDownscale: false,
     skipLabelWaitMs: 90_000,
+    skipLabelKeys: ["skipPreStopChecks", "sluice.dev/*"],
     skipLabelKinds: [],
     skipLabelMarker: "none",
     skipLabelFinalizer: "keep",

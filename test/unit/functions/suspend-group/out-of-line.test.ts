@@ -1,0 +1,22 @@
+/** Each volume claim says what its own pod waits for. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Suspended } from "../../../stage/suspended.ts";
+import { decideOn } from "./given.ts";
+
+test("a pod that cannot go by its ordinal says so on its own volume claim, whatever those wait for that can go", () => {
+  const on = Suspended.of(["a", "b"]);
+  for (const [zone, ordinal] of [
+    ["a", 2],
+    ["b", 0],
+  ] as const) {
+    on.ask(zone, ordinal);
+    on.say(zone, ordinal, { "suspend-state": "Suspending", "suspend-owner-uid": `uid-db-${zone}` });
+    on.hold(zone, ordinal, ["sluice.dev/volume-hold"]);
+  }
+  on.pods.delete("db-b-1");
+  const verdict = decideOn(on);
+  const targets = verdict.kind === "take" ? verdict.targets : [];
+  const told = targets.flatMap((one) => (one.kind === "tell" ? [`${one.member.name}: ${one.guard}`] : []));
+  assert.deepEqual(told, ["db-a-2: zones-down", "db-b-0: not-top-ordinal"]);
+});
