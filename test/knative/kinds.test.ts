@@ -64,7 +64,10 @@ test("what cannot be granted is refused with a sentence that names it", () => {
 });
 
 test("each listed kind adds exactly the rights that a function says it needs to it; without a list, or a need, none is added", () => {
-  const kindNeeds = [{ subresource: "scale", verbs: ["get", "patch"] }, { verbs: ["get"] }] as const;
+  const kindNeeds = [
+    { subresource: "scale", verbs: ["get", "patch"], changes: ["spec.replicas"] },
+    { verbs: ["get"] },
+  ] as const;
   const without = rulesWith(undefined, [templates]);
   assert.deepEqual(rulesWith(kindNeeds, []), without);
   const apiGroups = [templates.group];

@@ -40,11 +40,11 @@ export function unsettledOf(world: World, namespace: string, ledgers: readonly s
   for (const name of ledgers) {
     const lease = world.store.find("leases", { namespace, name });
     if (lease === undefined) continue;
-    if (readReservations(lease)?.length !== 0) return `the ledger ${name} holds reservations`;
     const { "sluice.dev/claims": claims = "", "sluice.dev/group": group } = lease.metadata.annotations ?? {};
-    // Nobody looks at the ledger of a group that nothing is left of; it is not in anybody's way.
+    // No function looks at the ledger of a group without a StatefulSet, and what it holds is in the way of no other group.
     const { items } = world.store.list("statefulsets", { namespace });
     if (items.every(({ metadata }) => metadata.labels?.["rollout-group"] !== group)) continue;
+    if (readReservations(lease)?.length !== 0) return `the ledger ${name} holds reservations`;
     if (claims !== "") return `the ledger ${name} holds a claim: ${claims}`;
   }
   return undefined;
