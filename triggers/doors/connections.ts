@@ -27,6 +27,9 @@ export interface ConnectionBounds {
  */
 export const usualBounds = { mostConnections: 1_000, mostInFlight: 8, crowdedIdleMs: 5_000 } as const;
 
+/** After a connection was opened its request comes within this time, or it was opened for later, in milliseconds. */
+const unusedMs = 1_000;
+
 type Answer = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
 
 /** What goes on on a connection. */
@@ -122,6 +125,19 @@ export class Connections {
   turnAway(): void {
     this.#isTurningAway = true;
     for (const response of this.#unanswered) response.shouldKeepAlive = false;
+  }
+
+  /**
+   * Ends each connection that was opened a second ago, and on which nothing ever came. Clients such as API servers open one for
+   * later and do not use it. To Node such a connection waits for its request, and is not idle.
+   */
+  endUnused(): void {
+    const before = performance.now() - unusedMs;
+    for (const [socket, sinceMs] of this.#idle) {
+      if (sinceMs > before) return;
+      // Over TLS nothing has come where nothing was decrypted. One without an exchange is in its handshake.
+      if (socket.bytesRead === 0 && this.#exchanges.has(socket)) socket.destroy();
+    }
   }
 
   /** Ends a connection on which something came that is no request: with these words, behind the answers that are due before. */

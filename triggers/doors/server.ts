@@ -37,6 +37,8 @@ const ownPaths = [...eventPaths, ...readyPaths, "/healthz", "/metrics"];
 const mostBytes = 16 * 2 ** 20;
 /** As rollout-operator has it: longer than a source or a probe waits between two requests on one connection. */
 const idleMs = 180_000;
+/** How often a port that closes looks for connections that are not used, in milliseconds. */
+const endUnusedEveryMs = 100;
 
 /** All doors and what is to be seen of them. Errors are one sentence of plain text; there is never a bare 500. */
 export function createApp(options: AppOptions): Hono {
@@ -227,7 +229,10 @@ export async function listen(app: Hono, options: ListenOptions): Promise<Listeni
       cutOff.addEventListener("abort", cut, { once: true });
       if (cutOff.aborted) cut();
       else server.closeIdleConnections();
+      connections.endUnused();
+      const ending = setInterval(() => connections.endUnused(), endUnusedEveryMs);
       await closed;
+      clearInterval(ending);
     },
   };
 }
