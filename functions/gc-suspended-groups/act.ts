@@ -154,7 +154,7 @@ async function remove(context: Context, key: GroupKey, member: Member, id: strin
   const now = read.members.find(isSame);
   const isFree = now !== undefined && isRemoving(now) && whyKept(now) === undefined && whyFrozen(now) === undefined;
   // Where its size was changed its pod may have come and gone: the next look finds that its time is not over. Where the clocks
-  // contradict each other by now, nobody knows that it is.
+  // contradict each other by now, neither of them proves that it is.
   if (!isFree || whyClocksUnsure(read) !== undefined || now.set.resizedMs !== member.set.resizedMs)
     throw memberChanged(pod);
   for (const claim of marked) if (isRetained(now, claim)) await retain(context, name, key, claim, notAfterMs);

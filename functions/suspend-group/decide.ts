@@ -120,7 +120,7 @@ const progress: ReadonlySet<string | undefined> = new Set([undefined, "protectin
 
 /**
  * A volume claim says what it waits for. It is written where another guard holds now, by one function for each member. What holds
- * by a clock is not written over another wait: a process with other clocks would write that one again, in turn without an end.
+ * by a clock is not written over another wait: a process with other clocks would write the other one again, in turn without end.
  */
 function tell(member: Member, { guard, sentence, step }: Pick<Judged, "guard" | "sentence" | "step">): Told[] {
   if (step !== undefined || tellerOf(member) !== "suspender") return [];

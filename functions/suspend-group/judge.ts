@@ -191,7 +191,7 @@ function judgeRequested(member: Member, now: Clocks, protects: boolean): Judged 
       member.set.owner === undefined
         ? `${member.set.name} has no ${suspendDuration.key}`
         : `not each of its volume claims has ${suspendDuration.key}`;
-    const sentence = `${name} stays as it is: ${lacking}, so that nobody knows how long a volume is kept`;
+    const sentence = `${name} stays as it is: ${lacking}, so that Sluice does not know how long a volume is kept`;
     return { guard: "duration-missing", sentence };
   }
   if (isSuspendedInPart(member))
@@ -281,9 +281,9 @@ function judgeSuspended(member: Member, now: Clocks, protects: boolean): Judged 
   const { name, pod, claims } = member;
   if (pod !== undefined && claims.some(({ podUid }) => podUid !== pod.uid))
     return clearing(member, "in-use-again", `${name} is there again: its volumes are in use`);
-  // A stamp that is of the future by both clocks counts from now: nobody knows since when its pod has been gone. By a clock that
-  // is days behind every stamp would be. One of several volume claims that is marked for its removal stays so: whoever began
-  // goes on.
+  // A stamp that is of the future by both clocks counts from now: it does not tell since when the pod has been gone. By a clock
+  // that is days behind every stamp would be of the future. One of several volume claims that is marked for its removal stays so:
+  // the collector goes on.
   const unstamped = claims.filter(
     ({ suspendedMs, state }) =>
       suspendedMs === undefined || suspendedMs > laterMs(now) + aheadMs || meant(state) === "Suspending",

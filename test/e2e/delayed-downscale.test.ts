@@ -9,6 +9,7 @@ import { follow } from "../controlplane/follow.ts";
 import { ANNOTATIONS } from "../controlplane/kubelet.ts";
 import { applyCrds } from "../stage/drain.ts";
 import { Ingesters } from "../stage/ingester.ts";
+import { killInTurn } from "../stage/kill-in-turn.ts";
 import { skipWithoutControlPlane } from "../stage/scene.ts";
 import { Server } from "../stage/server.ts";
 
@@ -134,28 +135,9 @@ class Scene {
     return Server.start({ kubeconfig: this.#controlPlane.kubeconfig, namespace: name, settings });
   }
 
-  /** SIGKILL for one of them every two seconds; each is started again at once. */
+  /** One of them is killed every two seconds. */
   killInTurn(forMs: number): { end(): Promise<number> } {
-    const ending = new AbortController();
-    let kills = 0;
-    const untilMs = Date.now() + forMs;
-    const run = async () => {
-      while (!ending.signal.aborted && Date.now() < untilMs) {
-        const turn = kills++ % 2;
-        await this.#servers[turn]?.kill();
-        const started = this.#start();
-        await delay(2_000, undefined, { signal: ending.signal }).catch(() => {});
-        this.#servers[turn] = await started;
-      }
-      return kills;
-    };
-    const ended = run();
-    return {
-      end: () => {
-        ending.abort();
-        return ended;
-      },
-    };
+    return killInTurn(this.#servers, { start: () => this.#start(), everyMs: 2_000, forMs });
   }
 
   async want(replicas: number): Promise<void> {

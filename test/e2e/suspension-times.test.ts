@@ -9,6 +9,7 @@ import { type ControlPlane, startControlPlane } from "../controlplane/controlpla
 import { createGroup, waitForGroupReady } from "../controlplane/fixtures.ts";
 import { ANNOTATIONS } from "../controlplane/kubelet.ts";
 import { applyCrds } from "../stage/drain.ts";
+import { killInTurn } from "../stage/kill-in-turn.ts";
 import { skipWithoutControlPlane } from "../stage/scene.ts";
 import { Server } from "../stage/server.ts";
 import { SuspensionWitness } from "./suspension-witness.ts";
@@ -120,15 +121,17 @@ describe("times of suspension on a real control plane", {
       const witness = await SuspensionWitness.start(controlPlane, namespace);
       // Nothing is watched and no event comes: there are sweeps alone, and what a pass itself asked to look at again.
       const settings = { VIEWS: "list", SWEEP_INTERVAL: "10s" };
-      const servers = [await serve(namespace, settings)];
+      const start = () => serve(namespace, settings);
+      const servers = [await start()];
+      let killing: { end(): Promise<number> } | undefined;
       try {
         await ask(namespace, ["zone-a"]);
         await suspended(namespace, "zone-a");
-        await servers[0]?.kill();
+        await servers.pop()?.kill();
         // No sweep comes between its first look and the one for which it asks: the end of the first time.
         const alone = { ...settings, SWEEP_INTERVAL: "5m", FUNCTION: "gc-suspended-groups" };
-        const running = takeTurns ? killInTurn(() => serve(namespace, settings)) : undefined;
-        if (running === undefined) servers.push(await serve(namespace, alone));
+        servers.push(...(takeTurns ? [await start(), await start()] : [await serve(namespace, alone)]));
+        if (takeTurns) killing = killInTurn(servers, { start, everyMs: 1_000 });
         await delay(durationMs / 2);
         await haveBackFor(namespace, 3_000);
         const pod = `${name}-zone-a-1`;
@@ -140,8 +143,9 @@ describe("times of suspension on a real control plane", {
         await delay(Math.max(0, goneMs + durationMs - clockMs - Date.now()));
         const claim = witness.claims.find((one) => one.name.endsWith(pod));
         assert.deepEqual([claim?.takenMs, claim?.goneMs], [undefined, undefined], "its volume stays");
-        if (running !== undefined) context.diagnostic(`${await running.end()} kills`);
       } finally {
+        const kills = await killing?.end();
+        if (kills !== undefined) context.diagnostic(`${kills} kills`);
         await Promise.all(servers.map((server) => server.kill()));
         await witness.stop();
       }
@@ -155,29 +159,6 @@ describe("times of suspension on a real control plane", {
     await eventually("its pod back", 30_000, () => api.get<object>(pod).catch(absent), 20);
     await delay(ms);
     await api.patch(path, { spec: { replicas: 1 } });
-  }
-
-  /** Two processes, of which one is killed with SIGKILL every second and started again at once. */
-  function killInTurn(start: () => Promise<Server>): { end(): Promise<number> } {
-    const ending = new AbortController();
-    const run = async (): Promise<number> => {
-      const running = [await start(), await start()];
-      let kills = 0;
-      for (; !ending.signal.aborted; kills++) {
-        await running[kills % 2]?.kill();
-        running[kills % 2] = await start();
-        await delay(1_000, undefined, { signal: ending.signal }).catch(() => {});
-      }
-      await Promise.all(running.map((server) => server.kill()));
-      return kills;
-    };
-    const ended = run();
-    return {
-      end: () => {
-        ending.abort();
-        return ended;
-      },
-    };
   }
 
   test("a volume on hold whose StatefulSet loses its duration is written at most twice a minute", async (context) => {

@@ -1,7 +1,6 @@
 /** A group is scaled down on a real control plane, and its volumes are kept for a while: whatever happens to the processes. */
 import assert from "node:assert/strict";
 import { after, before, describe, type TestContext, test } from "node:test";
-import { setTimeout as delay } from "node:timers/promises";
 import type { Metadata } from "../../functions/shared/kubernetes/cluster.ts";
 import { Api, eventually } from "../controlplane/api.ts";
 import { auditPosition, readAudit } from "../controlplane/audit.ts";
@@ -9,6 +8,7 @@ import { type ControlPlane, startControlPlane } from "../controlplane/controlpla
 import { createGroup, waitForGroupReady } from "../controlplane/fixtures.ts";
 import { ANNOTATIONS } from "../controlplane/kubelet.ts";
 import { applyCrds } from "../stage/drain.ts";
+import { killInTurn } from "../stage/kill-in-turn.ts";
 import { skipWithoutControlPlane } from "../stage/scene.ts";
 import { Server } from "../stage/server.ts";
 import { SuspensionWitness } from "./suspension-witness.ts";
@@ -184,27 +184,8 @@ class Scene {
     });
   }
 
-  /** SIGKILL for one of them every so often; each is started again at once. */
   killInTurn(everyMs: number): { end(): Promise<number> } {
-    const ending = new AbortController();
-    let kills = 0;
-    const run = async () => {
-      while (!ending.signal.aborted) {
-        const turn = kills++ % this.#servers.length;
-        await this.#servers[turn]?.kill();
-        const started = this.#start();
-        await delay(everyMs, undefined, { signal: ending.signal }).catch(() => {});
-        this.#servers[turn] = await started;
-      }
-      return kills;
-    };
-    const ended = run();
-    return {
-      end: () => {
-        ending.abort();
-        return ended;
-      },
-    };
+    return killInTurn(this.#servers, { start: () => this.#start(), everyMs });
   }
 
   /**

@@ -14,6 +14,7 @@ import { brokenBlocks, checked, liftedBy } from "./blocks.ts";
 import type { Deletion, FoundationHistory, FoundationOptions } from "./foundation-options.ts";
 import { type ClusterObject, type GroupStatus, isDrainOlder, labels, operate } from "./foundationdb.ts";
 import { KilledProcesses } from "./killed-processes.ts";
+import { shakePod } from "./shake-pod.ts";
 import { VolumeLosses } from "./volume-losses.ts";
 
 const namespace = "db";
@@ -322,7 +323,11 @@ class Play {
     else if (drawn < 0.88)
       this.#say({ "suspend-duration": ["10s", "40s", "soon", null][Math.floor(this.#random() * 4)] ?? null });
     else if (drawn < 0.92) this.#say({ "suspend-duration": "20s" });
-    else this.#shake(`${name}-${id}`);
+    else
+      shakePod(
+        { world: this.#world, timeline: this.#timeline, random: this.#random },
+        { namespace, name: `${name}-${id}` },
+      );
   }
 
   /** The operator, or a user, takes a volume before anybody could block that; or nobody can read for a while what is wanted. */
@@ -374,21 +379,6 @@ class Play {
       if (this.#isCalm) return;
       this.#count("overwritten");
       this.#writeStatus(before);
-    });
-  }
-
-  /** A pod is deleted by somebody, or fails its probe for a while. */
-  #shake(pod: string): void {
-    const found = this.#world.store.find("pods", { namespace, name: pod });
-    if (found === undefined || found.metadata.deletionTimestamp !== undefined) return;
-    if (this.#random() < 0.3) {
-      this.#world.store.delete("pods", { namespace, name: pod });
-      return;
-    }
-    this.#world.kubelet.breakPod({ namespace, name: pod });
-    this.#timeline.after(8_000, () => {
-      if (this.#world.store.find("pods", { namespace, name: pod }) !== undefined)
-        this.#world.kubelet.healPod({ namespace, name: pod });
     });
   }
 

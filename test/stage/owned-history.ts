@@ -13,6 +13,7 @@ import { VirtualTimeline } from "../world/timeline.ts";
 import { createWorld, type World } from "../world/world.ts";
 import { KilledProcesses } from "./killed-processes.ts";
 import { group, owner } from "./owned.ts";
+import { shakePod } from "./shake-pod.ts";
 
 const namespace = "db";
 const key = { namespace, group };
@@ -274,7 +275,7 @@ class Play {
     else if (drawn < 0.5) this.#say(metadata.name, { "suspend-duration": this.#random() < 0.5 ? "10s" : "40s" });
     else if (drawn < 0.58) this.#say(metadata.name, { "pod-selector": this.#random() < 0.5 ? "app=x" : "?" });
     else if (drawn < 0.66) this.#say(metadata.name, { "pod-selector": null });
-    else this.#shake(name);
+    else shakePod({ world: this.#world, timeline: this.#timeline, random: this.#random }, { namespace, name });
   }
 
   /** Just when the ledger says that volumes are to be removed, and before their volume claims do. */
@@ -292,20 +293,6 @@ class Play {
         if (isWish) this.#given.delete(memberOf(claim));
         this.#count(isWish ? "wishes" : "holds");
         this.#say(claim, isWish ? { recover: "true" } : { hold: "true" });
-      });
-    }
-  }
-
-  /** A pod is deleted by somebody, or fails its probe for a while. */
-  #shake(name: string): void {
-    const pod = this.#world.store.find("pods", { namespace, name });
-    if (pod === undefined || pod.metadata.deletionTimestamp !== undefined) return;
-    if (this.#random() < 0.3) this.#world.store.delete("pods", { namespace, name });
-    else {
-      this.#world.kubelet.breakPod({ namespace, name });
-      this.#timeline.after(8_000, () => {
-        if (this.#world.store.find("pods", { namespace, name }) !== undefined)
-          this.#world.kubelet.healPod({ namespace, name });
       });
     }
   }

@@ -44,7 +44,7 @@ export class Turns {
   /** Waits for a turn, at most so many milliseconds. Whoever has one ends it once. */
   take(asked: Asked, waitMs: number, signal: AbortSignal | undefined): Promise<Turn> {
     if (signal?.aborted) return Promise.resolve("aborted");
-    // Of those who wait nobody could begin: so nobody is overtaken.
+    // None of the calls that wait could begin: so this call overtakes none.
     if (this.#free > 0 && this.#mayBegin(asked)) return Promise.resolve(this.#turn(asked));
     if (waitMs <= 0) return Promise.resolve("late");
     if (!this.#makeRoom(asked)) return Promise.resolve("full");

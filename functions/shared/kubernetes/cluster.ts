@@ -131,7 +131,7 @@ export interface Cluster {
   /** The API server's clock in whole milliseconds since the epoch, as well as its `Date` header tells it (about a second). */
   serverTimeMs(): number;
   /**
-   * The wall clock of this process, in milliseconds since the epoch. It may be wrong, and anybody may set it: it is a second
+   * The wall clock of this process, in milliseconds since the epoch. It may be wrong, and an operator may set it: it is a second
    * witness beside {@link serverTimeMs}, and no stamp is written by it.
    */
   wallTimeMs(): number;

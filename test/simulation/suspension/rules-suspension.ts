@@ -38,18 +38,26 @@ const waiting = {
 const isRemoving = (body: object): boolean =>
   fieldsOf(fieldsOf(fieldsOf(body)?.metadata)?.annotations)?.[key("suspend-state")] === "Removing";
 
+type Change = (objects: readonly object[]) => readonly object[];
+
 /** Objects as a process reads them, seen in another way. */
-function seen(resource: string, change: (objects: readonly object[]) => readonly object[]): Wrappers {
-  return wrapCluster((cluster) => ({
-    get: async (wanted, object, options) => {
-      const read = await cluster.get(wanted, object, options);
-      return wanted === resource ? (change([read])[0] as typeof read) : read;
-    },
-    list: async (wanted, query) => {
-      const list = await cluster.list(wanted, query);
-      return wanted === resource ? { ...list, items: change(list.items) as typeof list.items } : list;
-    },
-  }));
+const seen = (resource: string, change: Change): Wrappers => seenBy(resource, () => change);
+
+/** The same where each process sees them in a way of its own. */
+function seenBy(resource: string, changeOf: () => Change): Wrappers {
+  return wrapCluster((cluster) => {
+    const change = changeOf();
+    return {
+      get: async (wanted, object, options) => {
+        const read = await cluster.get(wanted, object, options);
+        return wanted === resource ? (change([read])[0] as typeof read) : read;
+      },
+      list: async (wanted, query) => {
+        const list = await cluster.list(wanted, query);
+        return wanted === resource ? { ...list, items: change(list.items) as typeof list.items } : list;
+      },
+    };
+  });
 }
 
 type Annotations = Readonly<Record<string, unknown>>;
@@ -69,10 +77,14 @@ const annotated = (change: (annotations: Annotations) => Annotations) =>
 
 const withoutHold = annotated(({ [key("hold")]: _hold, ...rest }) => rest);
 
-/** Once suspended, drained for ever. */
-const drainedForEver = annotated((annotations) => {
-  const isBegun = annotations[key("suspend-state")] !== undefined;
-  return isBegun ? { ...annotations, [key("drained-at")]: "2026-01-01T00:00:00Z" } : annotations;
+/** What a process has once read of a volume claim as its drain, it believes also when that is taken back. */
+const drainedForEver = seenBy(claimsResource, () => {
+  const last = new Map<unknown, unknown>();
+  return annotatedBy(({ uid }, annotations) => {
+    const at = annotations[key("drained-at")] ?? last.get(uid);
+    last.set(uid, at);
+    return at === undefined ? annotations : { ...annotations, [key("drained-at")]: at };
+  });
 });
 
 /** The claim stands in the memory of the process that removes, and in no ledger. */
@@ -102,24 +114,14 @@ const hasty = annotated((annotations) => ({ ...annotations, [key("wait-between-r
 const oneWitness = annotated((annotations) => ({ ...annotations, [key("drain-witnesses")]: "1" }));
 
 /** The first time that a process has read of a volume claim is the one that it believes for ever. */
-const withFirstTimes = wrapCluster((cluster) => {
+const withFirstTimes = seenBy(claimsResource, () => {
   const first = new Map<unknown, unknown>();
-  const remember = annotatedBy(({ uid }, annotations) => {
+  return annotatedBy(({ uid }, annotations) => {
     const at = annotations[key("suspended-at")];
     if (at === undefined) return annotations;
     if (!first.has(uid)) first.set(uid, at);
     return { ...annotations, [key("suspended-at")]: first.get(uid) };
   });
-  return {
-    get: async (wanted, object, options) => {
-      const read = await cluster.get(wanted, object, options);
-      return wanted === claimsResource ? (remember([read])[0] as typeof read) : read;
-    },
-    list: async (wanted, query) => {
-      const list = await cluster.list(wanted, query);
-      return wanted === claimsResource ? { ...list, items: remember(list.items) as typeof list.items } : list;
-    },
-  };
 });
 
 /** Whatever a ledger has held it holds for ever. */
@@ -191,10 +193,9 @@ export const suspensionRules: readonly RemovedRule[] = [
   {
     rule: "S1",
     removed: "looking once more whether the volume is drained",
-    // Where the two functions do not agree whether it is drained, it may also never end.
-    breaks: ["S1", "L1"],
+    breaks: ["S1"],
     aim: (plan) => reacting(plan, ["undrain", "undrain"]),
-    wrappers: seen(claimsResource, drainedForEver),
+    wrappers: drainedForEver,
   },
   {
     rule: "S1",

@@ -35,16 +35,21 @@ export function undrainedOf(world: World, drained: StoredPod | undefined): strin
     : undefined;
 }
 
+const keptFor = ["sluice.dev/last-removal", "sluice.dev/last-downscales"];
+
 /** A ledger that is not empty in the end. */
 export function unsettledOf(world: World, namespace: string, ledgers: readonly string[]): string | undefined {
   for (const name of ledgers) {
     const lease = world.store.find("leases", { namespace, name });
     if (lease === undefined) continue;
-    const { "sluice.dev/claims": claims = "", "sluice.dev/group": group } = lease.metadata.annotations ?? {};
+    const { "sluice.dev/claims": claims = "", "sluice.dev/group": group, ...kept } = lease.metadata.annotations ?? {};
     // No function looks at the ledger of a group without a StatefulSet, and what it holds is in the way of no other group.
     const { items } = world.store.list("statefulsets", { namespace });
-    if (items.every(({ metadata }) => metadata.labels?.["rollout-group"] !== group)) continue;
-    if (readReservations(lease)?.length !== 0) return `the ledger ${name} holds reservations`;
+    const isLeft = items.every(({ metadata }) => metadata.labels?.["rollout-group"] !== group);
+    // Such a ledger is deleted, but for a week where it tells when something last went.
+    const isKept = isLeft && keptFor.some((key) => kept[key] !== undefined);
+    if (!isKept && readReservations(lease)?.length !== 0) return `the ledger ${name} holds reservations`;
+    if (isLeft) continue;
     if (claims !== "") return `the ledger ${name} holds a claim: ${claims}`;
   }
   return undefined;

@@ -177,7 +177,7 @@ export function whyNeeded({
 export function describeAgreeing({ name, drain }: Member): string | undefined {
   if (drain?.health.state !== "good") return undefined;
   const { pod, agreeing } = drain;
-  const what = `that nobody needs the data of ${name}`;
+  const what = `that the data of ${name} is not needed`;
   if (agreeing === undefined) return `${pod} alone says ${what}: ${drainWitnesses.key} is 1`;
   return `${agreeing.join(", ")} ${agreeing.length === 1 ? "says" : "say"} ${what}`;
 }

@@ -16,7 +16,7 @@ export function durationNow(member: Member): KeptFor {
     member.set.owner === undefined
       ? `${member.set.name} has no ${suspendDuration.key}`
       : `${suspendDuration.key} is gone`;
-  const sentence = `${of}, so that nobody knows how long they are kept`;
+  const sentence = `${of}, so that Sluice does not know how long they are kept`;
   return { kind: "unknown", guard: "duration-missing", sentence };
 }
 

@@ -13,7 +13,7 @@ const slewPerMs = 0.001;
 export interface ClockSources {
   /** Never goes back; may stand still while the machine sleeps. */
   monotonicMs(): number;
-  /** Since the epoch; anybody may set it. */
+  /** Since the epoch; an operator may set it. */
   wallMs(): number;
 }
 

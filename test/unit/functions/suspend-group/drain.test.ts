@@ -27,7 +27,7 @@ test("drain-refused, drain-unknown, drain-not-asked: where others are asked, the
   told.say("a", 2, { suspend: "true" });
   const [member] = answered(told, "good").members?.slice(2) ?? [];
   const judged = member && judge(member, now, true);
-  assert.deepEqual([judged?.guard, judged?.sentence], ["drained", "db-a-0 says that nobody needs the data of db-a-2"]);
+  assert.deepEqual([judged?.guard, judged?.sentence], ["drained", "db-a-0 says that the data of db-a-2 is not needed"]);
 });
 
 test("drain-refused while the pod stands, though it was protected before: it stays; once it is gone its time runs on", () => {

@@ -1,18 +1,10 @@
 /** What is decided about volumes whose owner is no StatefulSet (spec suspend-before-delete 3.2 to 3.5). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { decide, type SuspendSnapshot } from "../../../../functions/suspend-group/decide.ts";
+import type { SuspendSnapshot } from "../../../../functions/suspend-group/decide.ts";
 import { Owned, uidOf } from "../../../stage/owned.ts";
 import { minutesAgo } from "../../../stage/suspended.ts";
-
-const decideOn = (on: Owned, changes: Partial<SuspendSnapshot> = {}) =>
-  decide({
-    ...on.around("suspend-group", "scale-down"),
-    refused: new Map(),
-    protects: true,
-    disruptionBudgets: [],
-    ...changes,
-  });
+import { decideOn } from "./given.ts";
 
 /** `KIND NAMES` of each target; `GUARD` of what volume claims are told. */
 function said(on: Owned, changes: Partial<SuspendSnapshot> = {}): readonly string[] {

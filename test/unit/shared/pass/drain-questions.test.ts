@@ -53,7 +53,7 @@ test("three pods are asked, by their own names in DNS, those of the same Statefu
     agreeing,
   });
   const [member] = members.filter(({ name }) => name === "db-a-2") as [Member];
-  assert.equal(describeAgreeing(member), "db-a-0, db-a-1, db-b-0 say that nobody needs the data of db-a-2");
+  assert.equal(describeAgreeing(member), "db-a-0, db-a-1, db-b-0 say that the data of db-a-2 is not needed");
   assert.equal(stateOf(members, "db-a-1"), undefined, "about which nobody wants to know");
 });
 
@@ -87,7 +87,7 @@ test("with drain-witnesses 1 the first answer counts, as before; any other numbe
   assert.deepEqual(shortly(asked), ["db-a-0", "db-a-1"]);
   const [member] = members.filter(({ name }) => name === "db-a-2") as [Member];
   assert.equal(whyNeeded(member), undefined);
-  const words = "db-a-1 alone says that nobody needs the data of db-a-2: sluice.dev/drain-witnesses is 1";
+  const words = "db-a-1 alone says that the data of db-a-2 is not needed: sluice.dev/drain-witnesses is 1";
   assert.equal(describeAgreeing(member), words);
   for (const text of ["0", "2", "all"]) {
     const [wrong] = made(3, { "drain-witnesses": text }).members as [Member];
@@ -151,9 +151,12 @@ test("an Event names the pods that say that the data is not needed, and says tha
   for (const [witnesses, words] of [
     [
       null,
-      /VolumeDrained data-group-a-2: group-a-0, group-a-1, group-b-0 say that nobody needs the data of group-a-2$/m,
+      /VolumeDrained data-group-a-2: group-a-0, group-a-1, group-b-0 say that the data of group-a-2 is not needed$/m,
     ],
-    ["1", /VolumeDrained data-group-a-2: group-a-0 alone says that .* group-a-2: sluice\.dev\/drain-witnesses is 1$/m],
+    [
+      "1",
+      /VolumeDrained data-group-a-2: group-a-0 alone says that .* group-a-2 is not needed: sluice\.dev\/drain-witnesses is 1$/m,
+    ],
   ] as const) {
     const on = new Volumes("1s", { "drain-url": "http://:8080/{pod}", "drain-witnesses": witnesses });
     on.restart({ pods: { send: async () => ({ status: 200, body: "", contentType: "" }) as PodAnswer } });

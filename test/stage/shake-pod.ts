@@ -1,0 +1,24 @@
+/** What happens to pods of a history by itself. */
+import type { NamespacedMetadata } from "../world/objects.ts";
+import type { Random } from "../world/random.ts";
+import type { VirtualTimeline } from "../world/timeline.ts";
+import type { World } from "../world/world.ts";
+
+const brokenForMs = 8_000;
+
+/** A user deletes the pod, or it fails its probe for a while. Nothing happens where it is gone, or on its way out. */
+export function shakePod(
+  { world, timeline, random }: { readonly world: World; readonly timeline: VirtualTimeline; readonly random: Random },
+  key: Pick<NamespacedMetadata, "namespace" | "name">,
+): void {
+  const pod = world.store.find("pods", key);
+  if (pod === undefined || pod.metadata.deletionTimestamp !== undefined) return;
+  if (random() < 0.3) {
+    world.store.delete("pods", key);
+    return;
+  }
+  world.kubelet.breakPod(key);
+  timeline.after(brokenForMs, () => {
+    if (world.store.find("pods", key) !== undefined) world.kubelet.healPod(key);
+  });
+}
