@@ -16,6 +16,7 @@ import type { Context, GroupMemory } from "../shared/pass/definition.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { readMembers } from "../shared/pass/suspension/reading.ts";
 import { retain } from "../shared/pass/suspension/retaining.ts";
+import { noteSaid } from "../shared/pass/suspension/said.ts";
 import {
   anewPatch,
   beginAnew,
@@ -104,7 +105,10 @@ async function carryOut(context: Context, key: GroupKey, target: Target, notAfte
     return;
   }
   const annotations = messageFor(target.guard, target.sentence);
-  for (const claim of target.member.claims) await patchVolumeClaim(context, claim, { annotations }, notAfterMs);
+  for (const claim of target.member.claims) {
+    await patchVolumeClaim(context, claim, { annotations }, notAfterMs);
+    noteSaid(context, key, claim);
+  }
 }
 
 /** A wish that came after the point of no return is answered before its volume claim is gone. */

@@ -5,7 +5,7 @@ import { type Clocks, earlierMs, laterMs, whyClocksUnsure } from "../shared/grou
 import { lastRemovalOf, type SuspensionTimes, seenSinceMs } from "../shared/group/suspension/looks.ts";
 import { isRemoving, isUsed, type Member } from "../shared/group/suspension/members.ts";
 import { chooseTurn, whyFrozen } from "../shared/group/suspension/pace.ts";
-import { tellerOf } from "../shared/group/suspension/teller.ts";
+import { keepsWord, keptWordMs, tellerOf } from "../shared/group/suspension/teller.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { clockSkewMs } from "../shared/ledger/reservation.ts";
 import { hold, removalClaim } from "../shared/objects/vocabulary/suspension.ts";
@@ -38,6 +38,8 @@ export interface RemovalSnapshot extends Around, Clocks {
   readonly isNamespaceEnding: boolean;
   /** What the ledger says of the last removal, and of looks. */
   readonly times: SuspensionTimes;
+  /** The uids of volume claims that keep what they say for now. */
+  readonly saidLately: ReadonlySet<string>;
 }
 
 export type Target =
@@ -93,13 +95,20 @@ export function decide(snapshot: RemovalSnapshot): Verdict<Target> {
     else if (why !== undefined) held.set(member, why);
   }
   const removals = due.length === 0 ? [] : chooseRemovals(snapshot, due, held);
-  const told = [...held].flatMap(([member, why]) => tell(member, why));
-  return conclude([...released, ...removals, ...told], held, group);
+  const news = [...held].flatMap(([member, why]) => tell(member, why));
+  const told = news.filter(({ member }) => !keepsWord(member, snapshot.saidLately));
+  return conclude([...released, ...removals, ...told], held, group, told.length < news.length);
 }
 
-function conclude(targets: readonly Target[], held: ReadonlyMap<Member, Held>, group: string): Verdict<Target> {
+function conclude(
+  targets: readonly Target[],
+  held: ReadonlyMap<Member, Held>,
+  group: string,
+  isWordKept: boolean,
+): Verdict<Target> {
   const [acting] = targets.filter(({ kind }) => kind !== "tell");
-  const waits = [...held.values()].map(({ recheckMs }) => Math.min(recheckMs ?? heldRecheckMs, longestRecheckMs));
+  const longestMs = isWordKept ? keptWordMs : longestRecheckMs;
+  const waits = [...held.values()].map(({ recheckMs }) => Math.min(recheckMs ?? heldRecheckMs, longestMs));
   const soonest = waits.length === 0 ? undefined : Math.min(...waits);
   if (acting !== undefined) {
     const going = targets.flatMap(({ kind, member }) => (kind === "tell" || kind === "restamp" ? [] : [member.name]));
@@ -277,7 +286,7 @@ function claimOf({ set, ordinal, claims }: Member, known: KnownClaim | undefined
  * not say once more that its time goes on, because the two would write in turn. For the same reason it does not say that the
  * clocks contradict each other, unless it says nothing yet: by another API server they may agree.
  */
-function tell(member: Member, { guard, sentence, recheckMs = 0 }: Held): Target[] {
+function tell(member: Member, { guard, sentence, recheckMs = 0 }: Held): Extract<Target, { kind: "tell" }>[] {
   if (tellerOf(member) !== "collector") return [];
   const isByClock = guard === "clock-unsure" || (guard === "suspended" && recheckMs <= clockSkewMs);
   if (isByClock && member.claims.every(({ message }) => message !== undefined)) return [];

@@ -8,6 +8,7 @@ import type { Observed } from "../shared/pass/observation.ts";
 import { withDrainAnswers } from "../shared/pass/suspension/drain-questions.ts";
 import { withTrueMarks } from "../shared/pass/suspension/marks.ts";
 import { readMembers } from "../shared/pass/suspension/reading.ts";
+import { saidLately } from "../shared/pass/suspension/said.ts";
 import { volumeHoldSetting } from "../shared/pass/suspension/settings.ts";
 import type { RemovalSnapshot } from "./decide.ts";
 
@@ -43,6 +44,7 @@ export async function observe(context: Context, observed: Observed): Promise<Rem
     claims: claimsBy(observed, "volume", name),
     removes: removesVolumes(context),
     times: observed.ledger,
+    saidLately: saidLately(context, key),
   };
 }
 

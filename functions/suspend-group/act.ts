@@ -9,6 +9,7 @@ import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.
 import type { Act } from "../shared/pass/act.ts";
 import type { Context } from "../shared/pass/definition.ts";
 import { isOver, noteRefusal, noteRefused, noteWithdrawn, readAgain, resize } from "../shared/pass/sizes/resizing.ts";
+import { noteSaid } from "../shared/pass/suspension/said.ts";
 import {
   beginAnew,
   type ClaimPatch,
@@ -159,7 +160,10 @@ async function write(
   if (target.kind === "restamp") return beginAnew(context, name, key, target.anew, notAfterMs);
   const claims = "claims" in target ? target.claims : member.claims;
   if (target.kind === "clear") await refuseWhileLeaving(context, key, member);
-  for (const claim of claims) await patchVolumeClaim(context, claim, patchOf(context, target, claim), notAfterMs);
+  for (const claim of claims) {
+    await patchVolumeClaim(context, claim, patchOf(context, target, claim), notAfterMs);
+    if (target.kind === "tell") noteSaid(context, key, claim);
+  }
   if (target.kind === "protect" || target.kind === "prove") await tellOfDrain(context, key, member);
   if (target.kind === "tell" || target.kind === "note" || target.kind === "protect" || target.kind === "prove") return;
   for (const claim of claims) await tellOfClaim(context, name, key, claim, newsOf(context, target, claim));

@@ -4,7 +4,7 @@ import { lastRemovalOf } from "../shared/group/suspension/looks.ts";
 import { isBegun, isRequested, type Member } from "../shared/group/suspension/members.ts";
 import { hasNewPartners, isOwnerGroup } from "../shared/group/suspension/owned.ts";
 import { isPodNews } from "../shared/group/suspension/proof.ts";
-import { tellerOf } from "../shared/group/suspension/teller.ts";
+import { isProgress, keepsWord, keptWordMs, tellerOf } from "../shared/group/suspension/teller.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
 import { describeClaim, type HeldBack, heldBy } from "../shared/ledger/kinds.ts";
 import { take, type Verdict, wait } from "../shared/pass/verdict.ts";
@@ -57,11 +57,12 @@ export function decide(snapshot: SuspendSnapshot): Verdict<Target> {
   ]);
   // One write at a time: what goes is told so by the write that marks it.
   const leaving = new Set(lowered?.targets.flatMap((target) => target.leaving));
-  const told = judgedAll.flatMap(({ member, judged }) =>
+  const news = judgedAll.flatMap(({ member, judged }) =>
     leaving.has(member) ? [] : tell(member, waits.get(member) ?? judged),
   );
+  const told = news.filter(({ member }) => !keepsWord(member, snapshot.saidLately));
   const targets = [...steps, ...raised.targets, ...(lowered?.targets ?? []), ...told];
-  return conclude(judgedAll, targets, waits, group);
+  return conclude(judgedAll, targets, waits, { group, isWordKept: told.length < news.length });
 }
 
 /**
@@ -95,9 +96,12 @@ function conclude(
   all: readonly JudgedMember[],
   targets: readonly Target[],
   waits: ReadonlyMap<Member, Pick<Judged, "guard" | "sentence">>,
-  group: string,
+  { group, isWordKept }: { readonly group: string; readonly isWordKept: boolean },
 ): Verdict<Target> {
-  const rechecks = all.flatMap(({ judged }) => judged.recheckMs ?? (judged.wish === undefined ? [] : [podRecheckMs]));
+  const rechecks = [
+    ...all.flatMap(({ judged }) => judged.recheckMs ?? (judged.wish === undefined ? [] : [podRecheckMs])),
+    ...(isWordKept ? [keptWordMs] : []),
+  ];
   const recheckMs = rechecks.length === 0 ? undefined : Math.min(...rechecks);
   const doing = targets.filter(({ kind }) => kind !== "tell");
   const [first] = all;
@@ -116,7 +120,6 @@ function conclude(
 
 /** What another process may not find at this moment, because its clocks are a little different. */
 const byClock: ReadonlySet<string> = new Set(["wait-between-removals", "clock-unsure"]);
-const progress: ReadonlySet<string | undefined> = new Set([undefined, "protecting", "suspending", "drained"]);
 
 /**
  * A volume claim says what it waits for. It is written where another guard holds now, by one function for each member. What holds
@@ -127,7 +130,7 @@ function tell(member: Member, { guard, sentence, step }: Pick<Judged, "guard" | 
   // From the first request on, each volume claim of a pod names the others: once the pod is gone nothing else tells of them.
   if (hasNewPartners(member)) return [{ kind: "tell", member, guard, sentence }];
   if (!isBegun(member) && !isRequested(member)) return [];
-  const isSaid = (last: string | undefined) => last === guard || (byClock.has(guard) && !progress.has(last));
+  const isSaid = (last: string | undefined) => last === guard || (byClock.has(guard) && !isProgress(last));
   const isNews = member.claims.some(
     (claim) => !claim.isTerminating && (!isSaid(claim.message?.guard) || isPodNews(member.pod?.createdMs, claim)),
   );

@@ -30,6 +30,8 @@ export interface SuspendSnapshot extends Around, Clocks {
   readonly disruptionBudgets: readonly PodDisruptionBudget[];
   /** What the ledger says of the last removal, and of looks. */
   readonly times: SuspensionTimes;
+  /** The uids of volume claims that keep what they say for now. */
+  readonly saidLately: ReadonlySet<string>;
   /** What asked pods have said; absent where no StatefulSet of the group asks. */
   readonly questions?: Questions | undefined;
 }

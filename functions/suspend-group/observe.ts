@@ -11,6 +11,7 @@ import { refusedSizes } from "../shared/pass/sizes/resizing.ts";
 import { withDrainAnswers } from "../shared/pass/suspension/drain-questions.ts";
 import { withTrueMarks } from "../shared/pass/suspension/marks.ts";
 import { readMembers } from "../shared/pass/suspension/reading.ts";
+import { saidLately } from "../shared/pass/suspension/said.ts";
 import { volumeHoldSetting } from "../shared/pass/suspension/settings.ts";
 import { decide, type SuspendSnapshot } from "./decide.ts";
 
@@ -45,6 +46,7 @@ export async function observe(context: Context, observed: Observed): Promise<Sus
     claims: claimsBy(observed, "scale-down", name),
     refused: refusedSizes(context, key),
     times: observed.ledger,
+    saidLately: saidLately(context, key),
     protects: valuesOf(settings, context.settings).volumeHold === "keep",
     questions: openQuestions(context, observed),
   };

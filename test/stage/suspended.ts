@@ -216,5 +216,6 @@ export function decidedOn(
     claims,
     isNamespaceEnding: false,
     times,
+    saidLately: new Set<string>(),
   };
 }

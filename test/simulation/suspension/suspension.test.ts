@@ -74,7 +74,7 @@ test("one pod that lies about the data of others has none removed, and what no p
 });
 
 /** The seed that finds what is missing, in the order of the rules. */
-const finders = [1, 28, 1, 1, 2, 6, 3, 1, 135, 2, 2];
+const finders = [4, 1, 1, 1, 2, 6, 3, 1, 28, 2, 2];
 
 for (const [index, { removed, breaks, aim, wrappers }] of suspensionRules.entries()) {
   const seed = finders[index] ?? 0;

@@ -4,9 +4,31 @@
  */
 import { meant } from "../../objects/volumes/volume-claim.ts";
 import { isRecovering, isRequested, type Member } from "./members.ts";
+import { hasNewPartners } from "./owned.ts";
+import { isPodNews } from "./proof.ts";
 
 /** Who writes `sluice.dev/suspend-message`: the function that takes pods, or the one that removes their volumes. */
 export type Teller = "suspender" | "collector";
+
+/** How long a volume claim keeps a word before the same process writes another one over it, in milliseconds. */
+export const keptWordMs = 10_000;
+
+/** True where a volume claim says how far its pod is, and not yet what holds it; or nothing yet. */
+export function isProgress(guard: string | undefined): boolean {
+  return guard === undefined || ["protecting", "suspending", "drained"].includes(guard);
+}
+
+/**
+ * True where a member's volume claim was told a moment ago what it waits for: another word is written later, if it still holds
+ * then. What is nowhere else is never put off: the names of the pod's other volume claims, and when the pod was made.
+ */
+export function keepsWord(member: Member, saidLately: ReadonlySet<string>): boolean {
+  if (hasNewPartners(member)) return false;
+  return member.claims.some(
+    (claim) =>
+      saidLately.has(claim.uid) && !isProgress(claim.message?.guard) && !isPodNews(member.pod?.createdMs, claim),
+  );
+}
 
 /** True where each of its volume claims has a time that runs, or is past the point of no return. */
 export function isSuspended({ claims }: Member): boolean {

@@ -1,0 +1,80 @@
+/** What a volume claim says it waits for changes no more often than every ten seconds by one process, and is right in the end. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { decide as decideRemoval } from "../../../../functions/gc-suspended-groups/decide.ts";
+import { keptWordMs } from "../../../../functions/shared/group/suspension/teller.ts";
+import { Suspended } from "../../../stage/suspended.ts";
+import { top, Volumes, volumes } from "../../shared/pass/volumes.ts";
+import { decideOn, suspending } from "./given.ts";
+
+const volumeClaim = `uid-${top.replace("group", "db")}`;
+const saidLately = new Set([volumeClaim]);
+
+/** db-a-2 is to go, and another zone is down. */
+function held(says: string): Suspended {
+  const on = suspending(["a"]);
+  on.say("a", 2, { "suspend-message": says, "suspend-pod-created": "2026-06-01T10:00:00Z", "drained-at": undefined });
+  return on;
+}
+
+test("a word of a moment ago is kept, and the next look comes when another one may replace it", () => {
+  const verdict = decideOn(held("budget: as it was"), { saidLately });
+  assert.deepEqual([verdict.kind, verdict.kind === "wait" && verdict.guard], ["wait", "not-drained"]);
+  assert.ok((verdict.recheckMs ?? Number.POSITIVE_INFINITY) <= keptWordMs, `${verdict.recheckMs} ms`);
+  assert.equal(decideOn(held("budget: as it was")).kind, "take");
+});
+
+test("what says only how far the pod is gives way at once, and so does a pod of which nothing is written", () => {
+  assert.equal(decideOn(held("suspending: db-a-2 is to go"), { saidLately }).kind, "take");
+  const on = held("budget: as it was");
+  on.say("a", 2, { "suspend-pod-created": undefined });
+  assert.equal(decideOn(on, { saidLately }).kind, "take");
+});
+
+test("the function that removes keeps a word of a moment ago, and looks again when another one may replace it", () => {
+  const on = Suspended.of(["a"], 3, { "suspend-duration": "7d" });
+  on.suspend("a", 2, 5);
+  on.say("a", 2, { hold: "true", "suspend-message": "suspended: as it was" });
+  const snapshot = { ...on.around("gc-suspended-groups", "volume"), removes: true };
+  assert.equal(decideRemoval(snapshot).kind, "take");
+  const verdict = decideRemoval({ ...snapshot, saidLately });
+  assert.deepEqual([verdict.kind, verdict.kind === "wait" && verdict.guard], ["wait", "on-hold"]);
+  assert.ok((verdict.recheckMs ?? Number.POSITIVE_INFINITY) <= keptWordMs, `${verdict.recheckMs} ms`);
+});
+
+/** Writes to the volume claim while something turns every second for a minute. */
+async function writesOf(on: Volumes, turn: (isOdd: boolean) => void, look: () => Promise<void>): Promise<number> {
+  let writes = 0;
+  for (let second = 0; second < 60; second++) {
+    turn(second % 2 === 1);
+    on.calls.length = 0;
+    await look();
+    writes += on.calls.filter(({ verb, resource }) => verb === "patch" && resource === volumes).length;
+    await on.goOn(1_000);
+  }
+  return writes;
+}
+
+test("suspend-group: two reasons in turn are at most six writes a minute, and the one that stays is said", async () => {
+  const on = new Volumes();
+  on.say(top, { suspend: "true" });
+  const turn = (isOdd: boolean) => on.policy("group-a", { "suspend-duration": isOdd ? "600s" : "soon" });
+  const writes = await writesOf(on, turn, () => on.suspend());
+  assert.ok(writes > 2 && writes <= 7, `${writes} writes`);
+  turn(false);
+  await on.goOn(keptWordMs);
+  await on.suspend();
+  assert.match(on.said(top, "suspend-message") ?? "", /^duration-malformed: /);
+});
+
+test("gc-suspended-groups: two reasons in turn are at most six writes a minute, and the one that stays is said", async () => {
+  const on = new Volumes();
+  await on.suspended();
+  const turn = (isOdd: boolean) => on.say(top, { hold: isOdd ? null : "true" });
+  const writes = await writesOf(on, turn, () => on.collect());
+  assert.ok(writes > 2 && writes <= 7, `${writes} writes`);
+  turn(false);
+  await on.goOn(keptWordMs);
+  await on.collect();
+  assert.match(on.said(top, "suspend-message") ?? "", /^on-hold: /);
+});
