@@ -8,6 +8,7 @@
  */
 import type { LeaseObject, ObjectKey, Preconditions, Resource } from "../../../functions/shared/kubernetes/cluster.ts";
 import type { SeenView } from "../../stage/checkers/ledger-write.ts";
+import type { Past } from "../../stage/checkers/past.ts";
 import {
   isUp,
   ordinalIn,
@@ -53,6 +54,9 @@ export interface ClaimsCheckerOptions {
   readonly apps: Apps;
   readonly namespace: string;
   readonly ledger: string;
+  /** The rollout-group that the ledger is of, and what its StatefulSets were lately. */
+  readonly group: string;
+  readonly past: Pick<Past, "stood">;
   /** The function of each process that makes claims, by its name. */
   readonly functions: ReadonlyMap<string, string>;
   readonly violate: (invariant: string, sentence: string) => void;
@@ -231,8 +235,18 @@ export class ClaimsChecker implements Checker {
       if ((claim.uids?.[name] ?? uid) !== uid) continue;
       if (claim.zone !== setNameOf(name) || !names(claim, ordinalIn(name)) || nowMs - firstMs < decidedWithinMs)
         continue;
+      if (this.#hasMoved(claim)) continue;
       this.#options.violate("K3", `${process.name} deletes ${name}, which is of the claim ${claim.line}`);
     }
+  }
+
+  /**
+   * A user has given the StatefulSet to another group, whose rollouts know nothing of this ledger. They take its pods no earlier
+   * than what was decided under this ledger must have arrived (rule R4).
+   */
+  #hasMoved({ zone }: Raw): boolean {
+    const { past, group } = this.#options;
+    return past.stood(zone, decidedWithinMs, ({ metadata }) => metadata.labels?.["rollout-group"] !== group);
   }
 
   /** K4: something was done to a pod or to a volume under the claim of that id. */

@@ -43,14 +43,25 @@ export class Claims implements Actor {
     this.#apps = new Apps(world);
     const functions = this.#functions;
     const ledger = ledgerName(group);
-    this.#checker = new ClaimsChecker({ world, apps: this.#apps, namespace, ledger, violate, functions });
+    const past = run.pasts.sets(namespace);
+    const judge = (name: string) => {
+      return new ClaimsChecker({
+        world,
+        apps: this.#apps,
+        namespace,
+        ledger: ledgerName(name),
+        group: name,
+        past,
+        violate,
+        functions,
+      });
+    };
+    this.#checker = judge(group);
     this.#groups = plan.claims?.spansGroups === true ? [group, neighbourGroup] : [group];
     this.#moves = new MovesChecker({ world, namespace, ledger, violate });
     this.#fences = new FenceChecker({ world, namespace, groups: this.#groups, violate });
     this.#reviews = new SizeReviews(run.draw);
-    const others = this.#groups.slice(1).map((other) => {
-      return new ClaimsChecker({ world, apps: this.#apps, namespace, ledger: ledgerName(other), violate, functions });
-    });
+    const others = this.#groups.slice(1).map(judge);
     const asks = plan.claims?.asks === "shipped";
     if (asks) askPods(run);
     this.checkers = [this.#checker, ...others, this.#moves, this.#fences, ...(asks ? [new QuorumChecker(run)] : [])];

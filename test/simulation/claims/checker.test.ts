@@ -1,0 +1,45 @@
+/** The checker of claims judges what one ledger speaks about, and knows of StatefulSets that have gone to another group. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Past } from "../../stage/checkers/past.ts";
+import { VirtualTimeline } from "../../world/timeline.ts";
+import { createWorld } from "../../world/world.ts";
+import { Apps } from "./apps.ts";
+import { ClaimsChecker } from "./checker.ts";
+
+const namespace = "db";
+const group = "group";
+const ledger = "sluice-group";
+const claim = { id: "one", kind: "scale-down", zone: "group-a", by: "suspend-group", members: "0-1", terms: "asked" };
+
+/** What is violated when a rollout deletes a claimed pod so long after its StatefulSet was given to another group. */
+function violatedAfter(movedMs: number | undefined): readonly string[] {
+  const timeline = new VirtualTimeline();
+  const world = createWorld({ timeline });
+  const past = new Past(world, namespace);
+  const violations: string[] = [];
+  const violate = (invariant: string) => violations.push(invariant);
+  const apps = new Apps(world);
+  const checker = new ClaimsChecker({ world, apps, namespace, ledger, group, past, functions: new Map(), violate });
+  world.addGroup({ namespace, group, zones: ["a", "b"], replicas: 2, maxUnavailable: 1 });
+  world.settle();
+  const metadata = { name: ledger, namespace, annotations: { "sluice.dev/claims": JSON.stringify(claim) } };
+  checker.onLedgerEdited(world.store.create("leases", namespace, { metadata } as never) as never);
+  timeline.runUntil(timeline.nowMs() + 60_000);
+  if (movedMs !== undefined) {
+    const labels = { "rollout-group": "other" };
+    world.store.patch("statefulsets", { namespace, name: "group-a" }, { metadata: { labels } });
+    timeline.runUntil(timeline.nowMs() + movedMs);
+  }
+  const pod = { namespace, name: "group-a-0" };
+  const { uid } = world.store.get("pods", pod).metadata;
+  const caller = { process: { name: "replica-1" }, role: { name: "replica" } };
+  checker.onDeletionSent(caller as never, "pods", pod, { uid });
+  return violations;
+}
+
+test("a claimed pod is taken by nobody else (K3), until its StatefulSet has been in another group for 20 s", () => {
+  assert.deepEqual(violatedAfter(undefined), ["K3"]);
+  assert.deepEqual(violatedAfter(19_000), ["K3"]);
+  assert.deepEqual(violatedAfter(21_000), []);
+});
