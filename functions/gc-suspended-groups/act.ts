@@ -4,7 +4,14 @@ import { whyClocksUnsure } from "../shared/group/suspension/clocks.ts";
 import { removalEnded } from "../shared/group/suspension/looks.ts";
 import { describeAgreeing, isRemoving, type Member } from "../shared/group/suspension/members.ts";
 import { whyFrozen } from "../shared/group/suspension/pace.ts";
-import { type Cluster, hasCode, isRefused, type Metadata } from "../shared/kubernetes/cluster.ts";
+import {
+  type Cluster,
+  hasCode,
+  isRefused,
+  type Metadata,
+  type VolumeClaimObject,
+} from "../shared/kubernetes/cluster.ts";
+import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { kinds } from "../shared/ledger/kinds.ts";
 import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
 import * as keys from "../shared/objects/vocabulary/suspension.ts";
@@ -209,11 +216,17 @@ export async function endClaims(context: Context, observed: Observed): Promise<v
     // Nothing of a renewed one is known to be over: an attempt of before may still arrive.
     const isWithdrawn = claim.sinceMs === undefined && !where.isAnchored && withdrawnOf(context, key).has(id);
     if (!isWithdrawn && !row.isSettled(claim, where, nowMs) && !row.isAbandoned(claim, where, nowMs)) continue;
-    const times = isWithdrawn ? {} : removalEnded(now.ledger, nowMs);
+    const times = isWithdrawn && isUntouched(claim, items) ? {} : removalEnded(now.ledger, nowMs);
     await writeClaims(context, now, { out: [claim], into: [], ...times });
     withdrawnOf(context, key).delete(id);
     now = (await lookAtLedger(context, key))?.observed;
   }
+}
+
+/** True while each volume of a claim stands: one may have been deleted before the deletion of the next was refused. */
+function isUntouched({ uids = {} }: KnownClaim, stored: readonly VolumeClaimObject[]): boolean {
+  const standing = stored.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+  return Object.values(uids).every((uid) => standing.some(({ metadata }) => metadata.uid === uid));
 }
 
 function isLost({ deletionTimestamp, finalizers = [] }: Metadata): boolean {

@@ -84,6 +84,28 @@ for (const [what, between] of Object.entries(interventions)) {
   });
 }
 
+test("one volume is deleted, and the deletion of the other is refused: the ledger has the time of a removal all the same", async () => {
+  const on = await Removals.suspended();
+  on.interfere = ({ verb, given }) => {
+    const { name = "" } = (given[1] ?? {}) as { readonly name?: string };
+    if (verb !== "delete" || name !== names[1]) return;
+    on.interfere = () => {};
+    on.world.store.patch(claims, { namespace, name }, { metadata: { finalizers: [] } });
+    on.world.store.delete(claims, { namespace, name }, {});
+    on.world.store.create(claims, namespace, { metadata: { name } } as never);
+  };
+  await on.pass(gcSuspendedGroups);
+  assert.ok(on.world.store.find(claims, { namespace, name: "data-group-a-1" })?.metadata.deletionTimestamp);
+  const removedMs = on.timeline.nowMs();
+  for (let pass = 0; pass < 30 && on.ledger.claims.length > 0; pass++) {
+    await on.goOn(10_000);
+    await on.pass(gcSuspendedGroups);
+  }
+  const { claims: left, lastRemovalMs = 0 } = on.ledger;
+  assert.deepEqual(left, []);
+  assert.ok(lastRemovalMs >= removedMs - 1_000, `${lastRemovalMs}, and it was removed at ${removedMs}`);
+});
+
 test("retain-pv keeps the volume that is bound to its claim, and changes none that is bound to another one", async () => {
   for (const [boundTo, policy] of [
     ["own", "Retain"],
