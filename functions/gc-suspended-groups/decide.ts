@@ -90,6 +90,8 @@ export function decide(snapshot: RemovalSnapshot): Verdict<Target> {
   const due: Member[] = [];
   for (const member of members) {
     if (begun.some((one) => one.member === member)) continue;
+    // What is taken back by this pass is not removed by it, and says so itself.
+    if (released.some((one) => one.kind === "stand-back" && one.member === member)) continue;
     const why = whyHeld(member, now) ?? whyStuckHeld(member, now);
     if (why === "due") due.push(member);
     else if (why !== undefined) held.set(member, why);
@@ -224,16 +226,17 @@ function releaseAll(
 
 /** Those that go now, each under a claim of its own; the others are added to `held`. */
 function chooseRemovals(snapshot: RemovalSnapshot, due: readonly Member[], held: Map<Member, Held>): Target[] {
-  const { members, nowMs, claims, times } = snapshot;
+  const { nowMs, claims, times } = snapshot;
   const targets: Target[] = [];
-  // What was begun is ended first, and needs no turn: the point of no return is behind it.
-  const begun = due.filter(isRemoving);
+  // What was begun is ended first, and needs no turn: its claim has had one, or the point of no return is behind it.
+  const isBegun = (member: Member) => isRemoving(member) || standing(claims, member) !== undefined;
+  const begun = due.filter(isBegun);
   for (const member of begun)
     targets.push({ kind: "remove", member, claim: claimOf(member, standing(claims, member), nowMs) });
-  const waiting = due.filter((member) => !isRemoving(member));
+  const waiting = due.filter((member) => !isBegun(member));
   const current = claims[0]?.zone ?? begun[0]?.set.name;
   const turn =
-    waiting.length === 0 ? undefined : chooseTurn(waiting, lastRemovalOf(times, members, nowMs), current, snapshot);
+    waiting.length === 0 ? undefined : chooseTurn(waiting, lastRemovalOf(times, snapshot, waiting), current, snapshot);
   if (turn === undefined) return targets;
   for (const member of waiting) {
     const { guard, sentence } = turn.kind === "wait" ? turn : { guard: "zone-busy", sentence: notYet(member) };
@@ -242,11 +245,9 @@ function chooseRemovals(snapshot: RemovalSnapshot, due: readonly Member[], held:
   }
   if (turn.kind === "wait") return targets;
   for (const member of turn.members) {
-    const claim = claimOf(member, standing(claims, member), nowMs);
-    // One that stands is ours already. All of one turn are of one zone: none of them is in the way of another.
-    const why = standing(claims, member)
-      ? undefined
-      : refuseClaim(snapshot, { ...claim, by: "", stampMs: nowMs }, Number.POSITIVE_INFINITY);
+    const claim = claimOf(member, undefined, nowMs);
+    // All of one turn are of one zone: none of them is in the way of another.
+    const why = refuseClaim(snapshot, { ...claim, by: "", stampMs: nowMs }, Number.POSITIVE_INFINITY);
     if (why === undefined) targets.push({ kind: "remove", member, claim });
     else held.set(member, { guard: why.guard, sentence: `the volumes of ${member.name} wait: ${why.sentence}` });
   }

@@ -44,7 +44,7 @@ export function decide(snapshot: SuspendSnapshot): Verdict<Target> {
   const raised = raise(snapshot, returning);
   // One that is only now seen to be gone may have been taken under another function's claim, which says nothing of it here.
   const isJustGone = steps.some(({ kind }) => kind === "stamp");
-  const lastMs = isJustGone ? nowMs : lastRemovalOf(snapshot.times, members, nowMs);
+  const lastMs = isJustGone ? nowMs : lastRemovalOf(snapshot.times, snapshot, going);
   const isOwned = isOwnerGroup(group);
   const lowered =
     going.length === 0 ? undefined : isOwned ? letGo(snapshot, going, lastMs) : lower(snapshot, going, lastMs);

@@ -3,7 +3,7 @@ import { heldLeaving, isAsked, type Questions } from "../shared/group/asking.ts"
 import { type Around, leaversOf, refuseScaleDown } from "../shared/group/claiming.ts";
 import { scaleDownPhases } from "../shared/group/size-changes.ts";
 import type { Clocks } from "../shared/group/suspension/clocks.ts";
-import type { SuspensionTimes } from "../shared/group/suspension/looks.ts";
+import { type SuspensionTimes, suspensionId } from "../shared/group/suspension/looks.ts";
 import type { Member } from "../shared/group/suspension/members.ts";
 import { chooseTurn } from "../shared/group/suspension/pace.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
@@ -131,7 +131,7 @@ function letGoOf(snapshot: SuspendSnapshot, leaving: readonly Member[]): Lowered
   const budgeted = whyBudgeted(snapshot, leaving);
   if (budgeted !== undefined) return held(budgeted);
   const claim: OtherClaim = {
-    id: `suspension ${first.set.name} ${snapshot.nowMs}`,
+    id: suspensionId(first.set.name, snapshot.nowMs),
     kind: "scale-down",
     zone: first.set.name,
     members: leaving
@@ -179,7 +179,7 @@ function claimFor(snapshot: SuspendSnapshot, leaving: readonly Member[]): Lowere
   const { set } = top;
   const target = lowest.ordinal - set.start;
   const claim: OtherClaim = {
-    id: `suspension ${set.name} ${snapshot.nowMs}`,
+    id: suspensionId(set.name, snapshot.nowMs),
     kind: "scale-down",
     zone: set.name,
     members: [{ first: lowest.ordinal, last: set.start + set.replicas - 1 }],

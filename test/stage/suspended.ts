@@ -151,11 +151,12 @@ export class Suspended {
     this.change(zone, ordinal, (claim) => ({ ...claim, metadata: { ...claim.metadata, deletionTimestamp } }));
   }
 
-  /** A claim of the ledger on pods of a zone. */
-  claim(zone: string, by: string, kind: "scale-down" | "volume", ordinal: number): void {
+  /** A claim of the ledger on pods of a zone; `prefix` is how its id begins. */
+  claim(zone: string, by: string, kind: "scale-down" | "volume", ordinal: number, prefix = ""): void {
     const anchor = { resource: "persistentvolumeclaims", name: `data-db-${zone}-${ordinal}`, annotation: "x" };
     const members = [{ first: ordinal, last: ordinal }];
-    const content = { id: `${kind}-${zone}-${ordinal}`, kind, zone: `db-${zone}`, members, by, stampMs: nowMs - 1_000 };
+    const id = `${prefix}${kind}-${zone}-${ordinal}`;
+    const content = { id, kind, zone: `db-${zone}`, members, by, stampMs: nowMs - 1_000 };
     this.ledgerClaims.push(
       makeClaim({ ...content, phase: "confirmed", terms: "asked", ...(kind === "volume" ? { anchor } : {}) }),
     );

@@ -2,10 +2,25 @@
  * What the ledger of a group says of the times of its suspended volumes: since when they have been looked at without a gap, and
  * when the last removal ended. Both survive the volumes and the processes. Pure.
  */
+import type { Claim } from "../../ledger/claim.ts";
 import type { LedgerTimes } from "../../ledger/reservation.ts";
+import type { Around } from "../claiming.ts";
 import { aheadMs, isBegun, lastDisruption, type Member } from "./members.ts";
 
 export type SuspensionTimes = Pick<LedgerTimes, "looks" | "lastRemovalMs">;
+
+/** How the id of each claim begins by which pods go that are suspended. */
+const suspensionPrefix = "suspension ";
+
+/** The id of a claim by which pods of a zone go that are suspended. `nowMs`: since the epoch. */
+export function suspensionId(zone: string, nowMs: number): string {
+  return `${suspensionPrefix}${zone} ${nowMs}`;
+}
+
+/** True for a claim by which suspended pods go, or their volumes. */
+function isRemoval({ id, kind }: Claim): boolean {
+  return kind === "volume" || id.startsWith(suspensionPrefix);
+}
 
 /** Two sweeps: what nobody looked at for longer may have been in use, and its time counts from the next look. */
 export const longestGapMs = 600_000;
@@ -44,13 +59,17 @@ export function removalEnded(
 
 /**
  * When something of the group last went, in milliseconds since the epoch; the future counts as now. The ledger says it. What
- * pods and volume claims say that are still there counts where it is later: a version from before wrote no such time.
+ * pods and volume claims say that are still there counts where it is later: a version from before wrote no such time. In zones of
+ * `due` a removal whose claim stands counts as now, because the write that ends the claim tells its time. A claim in another zone
+ * holds by itself what is due.
  */
 export function lastRemovalOf(
   { lastRemovalMs }: SuspensionTimes,
-  members: readonly Member[],
-  nowMs: number,
+  { members, zones, nowMs }: Pick<Around, "zones"> & { readonly members: readonly Member[]; readonly nowMs: number },
+  due: readonly Member[],
 ): number | undefined {
+  const own = zones.filter(({ statefulSet }) => due.some(({ set }) => set.name === statefulSet.name));
+  if (own.some(({ claims }) => claims.some(isRemoval))) return nowMs;
   const known = [lastRemovalMs, lastDisruption(members, nowMs)].filter((ms) => ms !== undefined);
   return known.length === 0 ? undefined : Math.min(Math.max(...known), nowMs);
 }

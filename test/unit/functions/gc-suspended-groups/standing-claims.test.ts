@@ -1,0 +1,86 @@
+/** A removal whose claim stands: its time is not known yet, and what a user says before the deletion is sent is honoured. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { decide, type RemovalSnapshot } from "../../../../functions/gc-suspended-groups/decide.ts";
+import { minutesAgo, Suspended } from "../../../stage/suspended.ts";
+import { decideOn as decideOnPods, suspending } from "../suspend-group/given.ts";
+
+const wait = { "wait-between-removals": "10m", "removal-mode": "Group" };
+const policy = { "suspend-duration": "1h", ...wait };
+const by = { collector: "gc-suspended-groups", suspender: "suspend-group" } as const;
+
+function decideOn(on: Suspended, changes: Partial<RemovalSnapshot> = {}) {
+  return decide({ ...on.around(by.collector, "volume"), removes: true, ...changes });
+}
+
+/** `KIND POD` of what is done, or the guard. */
+function done(on: Suspended): readonly string[] {
+  const verdict = decideOn(on);
+  if (verdict.kind === "wait") return [verdict.guard];
+  return verdict.targets.map((one) => (one.kind === "tell" ? one.guard : `${one.kind} ${one.member.name}`));
+}
+
+/** Both are over since an hour, of one zone. */
+function twoOver(): Suspended {
+  const on = Suspended.of(["a"], 3, policy);
+  for (const ordinal of [2, 1]) on.suspend("a", ordinal, 120);
+  return on;
+}
+
+test("what a removal that still stands has taken counts as taken now: the next volume of its zone waits the whole time", () => {
+  const on = twoOver();
+  assert.deepEqual(
+    done(on).filter((one) => one.startsWith("remove")),
+    ["remove db-a-1"],
+  );
+  // Its volume claim is gone, and the write that ends the claim and tells the time is still to come.
+  on.claim("a", by.collector, "volume", 1);
+  on.claims.delete("data-db-a-1");
+  assert.deepEqual(done(on), ["wait-between-removals"]);
+});
+
+test("the same holds while pods of the zone go by a claim", () => {
+  const on = twoOver();
+  on.claim("a", by.suspender, "scale-down", 0, "suspension ");
+  assert.deepEqual(new Set(done(on)), new Set(["wait-between-removals"]));
+});
+
+test("a removal that was claimed goes on, though a wait would hold it back now", () => {
+  const on = twoOver();
+  on.claim("a", by.collector, "volume", 2);
+  assert.deepEqual(
+    done(on).filter((one) => one.startsWith("remove")),
+    ["remove db-a-2"],
+  );
+});
+
+test("suspend-group: no pod of the zone goes while the claim of a removal stands there, and the wait is said", () => {
+  const on = suspending(["a"], [1]);
+  on.spec("a", { replicas: 2 });
+  on.policy("a", wait);
+  on.claims.delete("data-db-a-2");
+  on.pods.delete("db-a-2");
+  assert.equal(decideOnPods(on).kind, "take");
+  on.claim("a", by.collector, "volume", 2);
+  const verdict = decideOnPods(on);
+  assert.match(verdict.kind === "take" ? verdict.sentence : verdict.guard, /^wait-between-removals/);
+});
+
+const words: Readonly<Record<string, Readonly<Record<string, string | undefined>>>> = {
+  "is on hold": { hold: "true" },
+  "is wanted back": { recover: "true" },
+  "is not asked for any more": { suspend: undefined },
+  "has a word on its drain that was taken back": { "drained-at": undefined },
+  "has a word on its drain of the future": { "drained-at": minutesAgo(-24 * 60) },
+};
+
+for (const [what, texts] of Object.entries(words))
+  test(`a volume that is marked and ${what} is taken back by the pass that sees it, and not removed beside that`, () => {
+    const on = Suspended.of(["a"], 3, policy);
+    on.suspend("a", 2, 120);
+    on.claim("a", by.collector, "volume", 2);
+    on.say("a", 2, { "suspend-state": "Removing", "removal-claim": "volume-a-2" });
+    assert.deepEqual(done(on), ["remove db-a-2"]);
+    on.say("a", 2, texts);
+    assert.deepEqual(done(on), ["stand-back db-a-2"]);
+  });
