@@ -228,15 +228,17 @@ function releaseAll(
 function chooseRemovals(snapshot: RemovalSnapshot, due: readonly Member[], held: Map<Member, Held>): Target[] {
   const { nowMs, claims, times } = snapshot;
   const targets: Target[] = [];
-  // What was begun is ended first, and needs no turn: its claim has had one, or the point of no return is behind it.
-  const isBegun = (member: Member) => isRemoving(member) || standing(claims, member) !== undefined;
-  const begun = due.filter(isBegun);
+  // What was begun is ended first, and needs no turn: the point of no return is behind it.
+  const begun = due.filter(isRemoving);
   for (const member of begun)
     targets.push({ kind: "remove", member, claim: claimOf(member, standing(claims, member), nowMs) });
-  const waiting = due.filter((member) => !isBegun(member));
+  const waiting = due.filter((member) => !isRemoving(member));
+  // What is claimed already goes before what is not, and its own claim does not count as a removal before it.
+  const claimed = waiting.filter((member) => standing(claims, member) !== undefined);
+  const next = claimed.length > 0 ? claimed : waiting;
+  const lastMs = lastRemovalOf(times, snapshot, claimed.length > 0 ? [] : waiting);
   const current = claims[0]?.zone ?? begun[0]?.set.name;
-  const turn =
-    waiting.length === 0 ? undefined : chooseTurn(waiting, lastRemovalOf(times, snapshot, waiting), current, snapshot);
+  const turn = next.length === 0 ? undefined : chooseTurn(next, lastMs, current, snapshot);
   if (turn === undefined) return targets;
   for (const member of waiting) {
     const { guard, sentence } = turn.kind === "wait" ? turn : { guard: "zone-busy", sentence: notYet(member) };
@@ -245,9 +247,11 @@ function chooseRemovals(snapshot: RemovalSnapshot, due: readonly Member[], held:
   }
   if (turn.kind === "wait") return targets;
   for (const member of turn.members) {
-    const claim = claimOf(member, undefined, nowMs);
-    // All of one turn are of one zone: none of them is in the way of another.
-    const why = refuseClaim(snapshot, { ...claim, by: "", stampMs: nowMs }, Number.POSITIVE_INFINITY);
+    const claim = claimOf(member, standing(claims, member), nowMs);
+    // One that stands is ours already. All of one turn are of one zone: none of them is in the way of another.
+    const why = standing(claims, member)
+      ? undefined
+      : refuseClaim(snapshot, { ...claim, by: "", stampMs: nowMs }, Number.POSITIVE_INFINITY);
     if (why === undefined) targets.push({ kind: "remove", member, claim });
     else held.set(member, { guard: why.guard, sentence: `the volumes of ${member.name} wait: ${why.sentence}` });
   }

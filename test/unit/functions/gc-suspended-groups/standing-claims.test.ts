@@ -54,6 +54,18 @@ test("a removal that was claimed goes on, though a wait would hold it back now",
   );
 });
 
+test("a removal that was claimed and not marked waits while the mode is None, or nobody can read the wait", () => {
+  for (const [words, guard] of [
+    [{ "removal-mode": "None" }, "mode-none"],
+    [{ "wait-between-removals": "soon" }, "wait-malformed"],
+  ] as const) {
+    const on = twoOver();
+    on.claim("a", by.collector, "volume", 2);
+    on.policy("a", words);
+    assert.deepEqual(new Set(done(on)), new Set([guard]));
+  }
+});
+
 test("suspend-group: no pod of the zone goes while the claim of a removal stands there, and the wait is said", () => {
   const on = suspending(["a"], [1]);
   on.spec("a", { replicas: 2 });
