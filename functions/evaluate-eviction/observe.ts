@@ -88,7 +88,7 @@ export async function observeAlone(context: Context, asking: Asking): Promise<Al
     return notFound("pod-gone", `pods "${asking.name}" not found`);
   }
   if (wantedUid !== undefined && pod.uid !== wantedUid) {
-    const sentence = `pod ${asking.name} has the uid ${pod.uid}, and the eviction is meant for ${wantedUid}`;
+    const sentence = `the eviction is meant for a pod ${asking.name} with the uid ${wantedUid}, and another pod has that name now`;
     return conflict("uid-conflict", sentence);
   }
   const [owner, budgets] = await Promise.all([views.ownerOf(pod, lookUps), views.budgets(namespace)]);

@@ -16,8 +16,8 @@ import { Deadlines } from "../shared/review/deadlines.ts";
 import { originOf, refuseDropped, refuseProtected } from "../shared/review/refused-sizes.ts";
 import { type Downscale, readDownscale } from "../shared/review/size-review.ts";
 import { refuseUnread } from "../shared/review/unread-sizes.ts";
-import { type Asked, decide, sentenceOf } from "./decide.ts";
-import { name as by, observe, readKey, readStatefulSet } from "./observe.ts";
+import { type Asked, decide, refuseOutdated, sentenceOf } from "./decide.ts";
+import { name as by, observe, readKey, readStatefulSet, saidStatefulSet } from "./observe.ts";
 import { allowUntil, type Begun, goOn, type Work } from "./tell.ts";
 
 /** Judges the reviews of one process. */
@@ -62,18 +62,27 @@ function said(context: Context, statefulSet: StatefulSet, answer: AdmissionAnswe
   return { ...answer, zone: statefulSet.name };
 }
 
-/** A scale whose StatefulSet cannot be read is refused: nobody would know that its pods have to be told, and were not. */
+/**
+ * The StatefulSet that is stored, where a review may be about pods that have to be told; or the answer. A scale whose StatefulSet
+ * cannot be read is refused: its pods may have to be told, and would not be.
+ */
 async function findStatefulSet({ cluster }: Context, downscale: Downscale): Promise<StatefulSet | AdmissionAnswer> {
   const { resource, namespace, name } = downscale;
   if (resource !== "statefulsets") {
     const sentence = `whether the pods of ${resource}/${name} in ${namespace} are to be told could not be found out, and it goes through: only pods of a StatefulSet are told`;
     return allow("settings-unread", { warnings: [sentence] });
   }
+  const said = saidStatefulSet(downscale);
+  if (said !== undefined && said.scaling?.preparesDownscale !== true) return allow("not-prepared");
+  const asked = (start?: number): Asked => {
+    const [from, to] = sizesOf(downscale, start);
+    return { resource, namespace, name, from, to };
+  };
   try {
-    return await readStatefulSet(cluster, downscale);
+    const stored = await readStatefulSet(cluster, downscale);
+    return refuseOutdated(asked(stored.start), said, stored) ?? stored;
   } catch (error) {
-    const [from, to] = sizesOf(downscale);
-    return refuseError({ resource, namespace, name, from, to }, error);
+    return refuseError(asked(), error);
   }
 }
 

@@ -6,10 +6,11 @@ import type { Zone } from "../shared/group/zones.ts";
 import type { Claim, ClaimContent, KnownClaim } from "../shared/ledger/claim.ts";
 import { formatTime } from "../shared/objects/durations.ts";
 import { isMalformed } from "../shared/objects/scaling/scaling.ts";
+import type { StatefulSet } from "../shared/objects/statefulsets.ts";
 import { lastDownscale, minTimeBetweenZonesDownscale, unpreparedPods } from "../shared/objects/vocabulary/scaling.ts";
 import { lastDownscales } from "../shared/objects/vocabulary.ts";
 import type { Denied } from "../shared/pass/definition.ts";
-import { askAgain, badRequest } from "../shared/review/answers.ts";
+import { askAgain, badRequest, conflict } from "../shared/review/answers.ts";
 
 /** What is asked for, as a sentence about it begins. */
 export interface Asked {
@@ -69,6 +70,20 @@ export function decide(snapshot: DownscaleSnapshot): Verdict {
 
 function denied(answer: Denied): Verdict {
   return { kind: "denied", answer };
+}
+
+/**
+ * The refusal of a review that is not about what is stored, whose pods nobody would know: another StatefulSet of that name, or
+ * another size. The API server asks again by itself where it had an older state. `said`: what the review brings of it. The
+ * sentence tells no uid, which is a condition of deletions.
+ */
+export function refuseOutdated(asked: Asked, said: StatefulSet | undefined, stored: StatefulSet): Denied | undefined {
+  if (said !== undefined && said.uid !== stored.uid)
+    return conflict("uid-conflict", sentenceOf(asked, "the StatefulSet of this name is another one now"));
+  const start = said?.start ?? stored.start;
+  if (asked.from.replicas === stored.replicas && start === stored.start) return undefined;
+  const is = `it has ${stored.replicas} replicas from ordinal ${stored.start} on now: read it again, and try again`;
+  return conflict("size-conflict", sentenceOf(asked, is));
 }
 
 /** What every refusal says: the object, the sizes, and why. */

@@ -40,31 +40,30 @@ export const settings = {
   }),
 };
 
+/** The StatefulSet as a review says that it is stored; undefined for a scale, which brings only a number. */
+export function saidStatefulSet({ namespace, name: set, old }: Downscale): StatefulSet | undefined {
+  return old && parseStatefulSet({ ...old, metadata: { ...old.metadata, namespace, name: set } });
+}
+
 /**
- * The StatefulSet that says how its pods are told: the old one of the review, under the name that the review has for it; or by a
- * GET for a scale. Throws ClusterError.
+ * The StatefulSet that is stored. It alone says which pods are told, and where, because a review is only bytes from the network.
+ * Throws ClusterError.
  */
-export async function readStatefulSet(
-  cluster: Cluster,
-  { namespace, name: set, old }: Downscale,
-): Promise<StatefulSet> {
-  if (old === undefined) return parseStatefulSet(await cluster.get("statefulsets", { namespace, name: set }));
-  return parseStatefulSet({ ...old, metadata: { ...old.metadata, namespace, name: set } });
+export async function readStatefulSet(cluster: Cluster, { namespace, name: set }: Downscale): Promise<StatefulSet> {
+  return parseStatefulSet(await cluster.get("statefulsets", { namespace, name: set }));
 }
 
 /** Whose ledger the claim is written to (rule R1). Throws ClusterError. */
-export async function readKey(context: Context, asked: Asked, known: StatefulSet): Promise<GroupKey | Denied> {
-  if (known.group !== undefined) return groupKeyOf(known);
-  const { namespace, name: set } = known;
-  // A review leaves out what budgets select by.
-  const { podLabels, group } = parseStatefulSet(await context.cluster.get("statefulsets", { namespace, name: set }));
-  const budgets = (await context.views.budgets(namespace)).filter((one) => selects(one, podLabels));
+export async function readKey({ views }: Context, asked: Asked, stored: StatefulSet): Promise<GroupKey | Denied> {
+  const { namespace, group, podLabels } = stored;
+  if (group !== undefined) return groupKeyOf(stored);
+  const budgets = (await views.budgets(namespace)).filter((one) => selects(one, podLabels));
   const names = budgets.map((one) => one.name);
   if (names.length > 1) {
     const cause = `the budgets ${names.join(" and ")} all select its pods, and only one may: change the selector of one of them`;
     return badRequest("several-budgets", sentenceOf(asked, cause));
   }
-  return groupKeyOf({ ...known, group }, names[0]);
+  return groupKeyOf(stored, names[0]);
 }
 
 /** What a look at the ledger says of a downscale. */
@@ -94,11 +93,8 @@ export async function observe(
     readTracker(context, observed.ledger.key),
     findSettled(cluster, observed, asked),
   ]);
-  const stored = where.statefulSet;
-  if (stored?.uid !== statefulSet.uid) {
-    const now = stored === undefined ? "there is none any more" : `the one that is there now has the uid ${stored.uid}`;
-    return conflict("uid-conflict", sentenceOf(asked, `it has the uid ${statefulSet.uid}, and ${now}`));
-  }
+  if (where.statefulSet?.uid !== statefulSet.uid)
+    return conflict("uid-conflict", sentenceOf(asked, "it was deleted, or made again, while this was decided"));
   const ofZone = ledger.claims.filter(({ zone }) => zone === asked.name);
   const isOpen = (claim: { readonly id: string }) => !settled.some(({ id }) => id === claim.id);
   const pods = [...where.pods.values()].sort((one, other) => other.ordinal - one.ordinal);

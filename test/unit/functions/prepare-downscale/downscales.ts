@@ -76,6 +76,16 @@ export class Downscales {
     this.passes.world.store.patch("statefulsets", { namespace, name }, { metadata: { labels } });
   }
 
+  /** Another StatefulSet gets the name, and has all that the one before it had but its uid and what is given. */
+  replace(name: string, spec: object = {}): void {
+    const { store } = this.passes.world;
+    const old = store.get("statefulsets", { namespace, name });
+    store.delete("statefulsets", { namespace, name }, {});
+    const { annotations, labels } = old.metadata;
+    const made = { ...old, metadata: { name, annotations, labels }, spec: { ...old.spec, ...spec } };
+    store.create("statefulsets", namespace, made as never);
+  }
+
   scale(name: string, replicas: number): void {
     this.passes.world.scale({ namespace, name }, replicas);
   }

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { played } from "../../shared/pass/passes.ts";
-import { denied, foreignClaim, type Process, preparedGroup } from "./downscales.ts";
+import { type Downscales, denied, foreignClaim, type Process, preparedGroup } from "./downscales.ts";
 
 /** From its nth such call on, nothing that the process asks for comes back. */
 function dieAt(process: Process, words: string, nth = 1): void {
@@ -204,18 +204,20 @@ test("a claim of another function for the same change is joined: its pods are to
   assert.equal(world.words.length, 1);
 });
 
-test("zone-departed, uid-conflict: another StatefulSet of that name is not the one that was asked about", async () => {
-  const world = await preparedGroup();
-  const process = world.process();
-  const asked = process.request("group-a", 4);
-  const old = asked.oldObject as { metadata: object };
-  const oldObject = { ...old, metadata: { ...old.metadata, uid: "other" } };
-  assert.equal(await process.guard("group-a", 4, { ...asked, oldObject }), "uid-conflict");
-  const elsewhere = {
-    ...old,
-    metadata: { ...old.metadata, labels: { "rollout-group": "nobody", "grafana.com/prepare-downscale": "true" } },
-  };
-  assert.equal(await process.guard("group-a", 4, { ...asked, oldObject: elsewhere }), "zone-departed");
+test("zone-departed, uid-conflict: a StatefulSet that changes its group, or is made again meanwhile, is not the one that was asked about", async () => {
+  for (const [guard, change] of [
+    ["zone-departed", (world: Downscales) => world.label("group-a", { "rollout-group": "elsewhere" })],
+    ["uid-conflict", (world: Downscales) => world.replace("group-a")],
+  ] as const) {
+    const world = await preparedGroup();
+    const process = world.process();
+    let reads = 0;
+    process.interfere = ({ verb, resource }) => {
+      if (verb === "get" && resource === "leases" && reads++ === 0) change(world);
+    };
+    assert.equal(await process.guard("group-a", 4), guard);
+    assert.deepEqual([world.words, process.writes()], [[], ["create events"]]);
+  }
 });
 
 test("a change of the size behind our back: pods that are wanted again are told so, those that leave stay claimed", async () => {

@@ -137,13 +137,8 @@ for (const [guard, change] of ends) {
 
 test("service-name-missing: without a Service its pods have no names", async () => {
   const world = await preparedGroup();
-  const process = world.process();
-  const asked = process.request("group-a", 2);
-  const oldObject = {
-    ...(asked.oldObject as object),
-    spec: { ...(asked.oldObject as { spec: object }).spec, serviceName: "" },
-  };
-  assert.equal(await process.guard("group-a", 2, { ...asked, oldObject }), "service-name-missing");
+  world.replace("group-a", { serviceName: "" });
+  assert.equal(await world.process().guard("group-a", 2), "service-name-missing");
 });
 
 test("namespace-not-served: another namespace is refused once it is known that its pods are to be told", async () => {
