@@ -10,6 +10,7 @@ import { type Companion, configMapOf } from "./companions.ts";
 import { dashboard } from "./dashboard.ts";
 import { broker, cronOf, operatorsOf, sourcesBroughtBy, sourcesOf, triggerOf, watchNeed } from "./events.ts";
 import { fenceOf } from "./fence/fence.ts";
+import { guardOf } from "./fence/guard.ts";
 import { type ListedKind, needsOfKinds } from "./kinds.ts";
 import { prometheusRule, serviceMonitor } from "./monitoring.ts";
 import {
@@ -76,7 +77,7 @@ export function renderManifests(functions: Functions): ReadonlyMap<string, strin
     service: [serviceForReviews()],
     certificate: [emptySecret()],
   });
-  folder("fence", { fence: fenceOf(workloadsOf(granted)) });
+  folder("fence", { fence: fenceOf(workloadsOf(granted)), guard: guardOf(workloadsOf(granted)) });
   folder("admission", { admission: admissionOf(admissionFunctions) });
   folder("standalone", { standalone: standaloneOf(granted) });
   folder("outside", { outside: outsideOf(granted.groupFunctions) });

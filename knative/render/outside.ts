@@ -6,6 +6,7 @@ import { isClusterScoped } from "../../functions/shared/kubernetes/cluster.ts";
 import type { FunctionDefinition, Need } from "../../functions/shared/pass/definition.ts";
 import { variablesOf } from "./fence/expressions.ts";
 import { onlyWhatIsSaid, tableOf } from "./fence/fence.ts";
+import { repairNeed } from "./fence/guard.ts";
 import { environment, image, labelsOf, type Manifest, ports, securityContext } from "./object.ts";
 import { clusterRightsOf, union } from "./rights.ts";
 
@@ -25,7 +26,8 @@ export function actsOutside({ keyedBy }: FunctionDefinition): boolean {
 export function outsideOf(definitions: readonly FunctionDefinition[]): readonly Manifest[] {
   const acting = definitions.filter(actsOutside);
   if (acting.length === 0) return [];
-  const needs = union(acting.flatMap((definition) => definition.needs));
+  // It takes finalizers from volume claims, and may delete none: the guard of a namespace asks it for this right.
+  const needs = union([...acting.flatMap((definition) => definition.needs), repairNeed]);
   const settings = {
     FUNCTION: acting.map((definition) => definition.name).join(","),
     NAMESPACE: "*",

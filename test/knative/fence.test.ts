@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { loadAll } from "js-yaml";
 import { keepLedgers } from "../../functions/keep-ledgers/function.ts";
+import { vocabulary } from "../../functions/shared/objects/vocabulary.ts";
 import { renderManifests } from "../../knative/render/manifests.ts";
 import { admissionFunctions, cronFunctions, groupFunctions, table } from "../../triggers/table.ts";
 
@@ -62,5 +63,80 @@ suite("the rendered fence", () => {
         some.every((one) => fenced.has(one) || one === "events"),
         some.join(),
       );
+  });
+});
+
+/** As the API server reads it. */
+interface Policy {
+  readonly kind: string;
+  readonly metadata: { readonly name: string };
+  readonly spec: {
+    readonly matchConstraints: { readonly resourceRules: readonly { readonly resources: readonly string[] }[] };
+    readonly matchConditions: readonly { readonly name: string; readonly expression: string }[];
+    readonly variables: readonly { readonly name: string; readonly expression: string }[];
+  };
+}
+
+const texts = (expression = "") => [...expression.matchAll(/'(sluice\.dev\/[^']+)'/g)].map(([, text = ""]) => text);
+function policyIn(files: ReadonlyMap<string, string>, name: string): Policy["spec"] {
+  const policies = loadAll(files.get("fence/guard.yaml") ?? "") as unknown as Policy[];
+  const policy = policies.find(({ kind, metadata }) => !/Binding$/.test(kind) && metadata.name === name);
+  assert.ok(policy !== undefined, name);
+  return policy.spec;
+}
+
+suite("the rendered guard", () => {
+  const ours = vocabulary.filter(({ key }) => key.startsWith("sluice.dev/"));
+  const keys = (some: readonly { readonly key: string }[]) => sorted(some.map(({ key }) => key));
+  const conditionOf = ({ matchConditions }: Policy["spec"]) =>
+    texts(matchConditions.find(({ name }) => name === "a-word-of-ours-differs")?.expression);
+  const variableOf = ({ variables }: Policy["spec"], name: string) =>
+    sorted(texts(variables.find((one) => one.name === name)?.expression));
+
+  test("a word that its meaning calls written by us is one that Sluice alone writes, and no other word is", () => {
+    for (const entry of vocabulary)
+      assert.equal("isWrittenByUs" in entry, /written by us$/.test(entry.says), `${entry.key}: ${entry.says}`);
+  });
+
+  test("the guard judges each annotation and label of ours on volume claims and on owners, as the vocabulary has them", () => {
+    const claims = policyIn(rendered, "sluice-guard-claims.default");
+    const onClaims = ours.filter(({ on }) => on === "PersistentVolumeClaim" || on === "StatefulSet");
+    const words = onClaims.filter(({ kind, on }) => kind === "annotation" || on === "PersistentVolumeClaim");
+    const finalizers = ["sluice.dev/volume-hold", "sluice.dev/volume-protection"];
+    assert.deepEqual(sorted(conditionOf(claims)), sorted([...keys(words), ...finalizers]));
+    const written = words.filter((one) => /written by us$/.test(one.says) && one.on === "PersistentVolumeClaim");
+    const marks = ["sluice.dev/protected", "sluice.dev/suspended"];
+    assert.deepEqual(sorted([...variableOf(claims, "writtenByUs"), ...variableOf(claims, "ofOurs")]), keys(written));
+    assert.deepEqual(variableOf(claims, "ofOurs"), marks);
+    assert.deepEqual(variableOf(claims, "free"), ["sluice.dev/hold", "sluice.dev/recover", "sluice.dev/retain-pv"]);
+    assert.deepEqual(variableOf(claims, "keeping"), finalizers);
+    const owners = policyIn(rendered, "sluice-guard-owners.default");
+    const ofOwners = ours.filter(({ on, says }) => on === "Owner" && /written by us$/.test(says));
+    const labelling = ["sluice.dev/skip-deadline", "sluice.dev/skip-label", "sluice.dev/stop-all"];
+    assert.deepEqual(variableOf(owners, "ofOurs"), keys(ofOwners));
+    assert.deepEqual(variableOf(owners, "labelling"), labelling);
+    assert.deepEqual(sorted(conditionOf(owners)), sorted([...keys(ofOwners), ...labelling]));
+  });
+
+  test("the guard judges each kind whose pods Sluice labels, those that users list as well, and no StatefulSet", () => {
+    const kinds = [{ plural: "replicatemplates", group: "rollout-operator.grafana.com" }];
+    const kindsIn = (files: ReadonlyMap<string, string>) =>
+      sorted(
+        policyIn(files, "sluice-guard-owners.default").matchConstraints.resourceRules.flatMap((rule) => rule.resources),
+      );
+    assert.deepEqual(kindsIn(rendered), ["foundationdbclusters", "rabbitmqclusters"]);
+    const listed = renderManifests({ groupFunctions, admissionFunctions, cronFunctions, kinds });
+    assert.deepEqual(kindsIn(listed), ["foundationdbclusters", "rabbitmqclusters", "replicatemplates"]);
+  });
+
+  test("every account that the fence holds is one that the guard leaves out, and no other account is", () => {
+    const accountsIn = (file: string) =>
+      new Set(
+        [...(rendered.get(file) ?? "").matchAll(/split\(':'\)\[3\]\s+in\s+(\[[^\]]+\])/g)].map(([, list = ""]) =>
+          list.replace(/\s+/g, " "),
+        ),
+      );
+    assert.equal(accountsIn("fence/guard.yaml").size, 1);
+    assert.deepEqual(accountsIn("fence/guard.yaml"), accountsIn("fence/fence.yaml"));
   });
 });

@@ -35,7 +35,7 @@ if (schemas instanceof Error && process.env.CI === "true") throw schemas;
 const isBuiltIn = ({ apiVersion }: Built) => !/knative\.dev|monitoring\.coreos\.com/.test(apiVersion);
 
 const isFence = ({ kind, metadata }: Built) =>
-  /^ValidatingAdmissionPolicy/.test(kind) && /^sluice-fence-/.test(metadata.name);
+  /^ValidatingAdmissionPolicy/.test(kind) && /^sluice-(fence|guard)-/.test(metadata.name);
 
 suite("overlays on the real API server", { skip: await skipWithoutControlPlane() }, () => {
   let controlPlane: ControlPlane;
@@ -204,7 +204,7 @@ suite("overlays on the real API server", { skip: await skipWithoutControlPlane()
       const selected = text.match(
         /"namespaceSelector":\{"matchExpressions":\[\{[^}]*"values":\["my-mimir","loki"\]\}\]\}/g,
       );
-      assert.equal(selected?.length, 2, "objects and leases");
+      assert.equal(selected?.length, 5, "objects and leases; claims, owners and ledgers");
       await passes(policies);
     }
   });

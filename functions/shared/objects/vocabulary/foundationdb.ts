@@ -52,6 +52,7 @@ export const heldGroups: Entry<HeldGroups> = {
   fallback: "absent: none; malformed: no block is added or lifted",
   isLong: true,
   says: "which ids of spec.buggify.blockRemoval are ours; every other one is a user's, and stays; written by us",
+  isWrittenByUs: true,
   parse: parseHeld,
 };
 

@@ -1,8 +1,11 @@
 /** The paths of labels, annotations and finalizers in an object, as a definition names what its function changes. */
 import type { Entry } from "./entry.ts";
 
+/** The domain of all that Sluice has made up. */
+export const ourDomain = "sluice.dev";
+
 /** All keys and finalizers that Sluice has made up begin so. */
-const ours = "sluice.dev/";
+export const ours = `${ourDomain}/`;
 
 /** The path of each label and annotation. */
 export function pathsOf(...entries: readonly Pick<Entry<unknown>, "key" | "kind">[]): readonly string[] {

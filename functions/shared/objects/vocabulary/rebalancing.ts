@@ -33,7 +33,7 @@ function onStatefulSet<T>(
   kind: Entry<T>["kind"],
   key: string,
   parse: Entry<T>["parse"],
-  words: Pick<Entry<T>, "grammar" | "fallback" | "says" | "isLong">,
+  words: Pick<Entry<T>, "grammar" | "fallback" | "says" | "isLong" | "isWrittenByUs">,
 ): Entry<T> {
   return { key, kind, on: "StatefulSet", parse, ...words };
 }
@@ -92,7 +92,8 @@ export const rebalanceSecret = onStatefulSet(
 export const rebalanceState = onStatefulSet("annotation", "sluice.dev/rebalance-state", parseState, {
   grammar: "nothing: remove it",
   fallback: "as if its queues had never been rebalanced",
-  says: "which pods were last rebalanced, who does so now, and why it failed; written by Sluice",
+  says: "which pods were last rebalanced, who does so now, and why it failed; written by us",
+  isWrittenByUs: true,
   isLong: true,
 });
 

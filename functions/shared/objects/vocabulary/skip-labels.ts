@@ -109,7 +109,7 @@ function parseStatus(text: string): SkipStatus | undefined {
 function onOwner<T>(
   key: string,
   parse: Entry<T>["parse"],
-  words: Pick<Entry<T>, "grammar" | "fallback" | "says" | "isLong">,
+  words: Pick<Entry<T>, "grammar" | "fallback" | "says" | "isLong" | "isWrittenByUs">,
 ): Entry<T> {
   return { key, kind: "annotation", on: "Owner", parse, ...words };
 }
@@ -139,7 +139,8 @@ export const stopAll = onOwner(
 export const skipStatus = onOwner("sluice.dev/skip-status", parseStatus, {
   grammar: 'JSON: {"guard", "sentence", "label", "since"}',
   fallback: "absent: none of its pods was labelled; malformed: it is written anew",
-  says: "how far its pods are, what is waited for, and since when",
+  says: "how far its pods are, what is waited for, and since when; written by us",
+  isWrittenByUs: true,
   isLong: true,
 });
 
@@ -149,7 +150,8 @@ export const skipLabelledAt: Entry<LabelStamp> = {
   on: "Pod",
   grammar: "a time as in RFC 3339, a space and a label key or none, such as 2026-01-31T12:00:00Z skipPreStopChecks",
   fallback: "absent or malformed: the time is counted from now, and no label is taken away",
-  says: "when the pod got its skip label, and the key of the label that we added: that alone is taken away again",
+  says: "when the pod got its skip label, and the key of the label that we added: that alone is taken away again; written by us",
+  isWrittenByUs: true,
   parse: parseStamp,
 };
 

@@ -58,7 +58,7 @@ export function formatMessage({ guard, sentence }: SuspensionMessage): string {
   return `${guard}: ${sentence}`;
 }
 
-type Words = Pick<Entry<unknown>, "grammar" | "fallback" | "says" | "isLong">;
+type Words = Pick<Entry<unknown>, "grammar" | "fallback" | "says" | "isLong" | "isWrittenByUs">;
 
 function onStatefulSet<T>(key: string, parse: Entry<T>["parse"], words: Words): Entry<T> {
   return { key, kind: "annotation", on: "StatefulSet", parse, ...words };
@@ -168,6 +168,7 @@ export const suspendState = onVolumeClaim(
     grammar: "Suspending, Suspended or Removing",
     fallback: "absent: not suspended; malformed: nothing is removed",
     says: "how far it is; written by us",
+    isWrittenByUs: true,
   },
 );
 
@@ -175,12 +176,14 @@ export const suspendOwnerUid = onVolumeClaim("sluice.dev/suspend-owner-uid", asT
   grammar: "the uid of a StatefulSet, or an owner and a zone",
   fallback: "absent or malformed: nothing is removed",
   says: "what it was suspended from; written by us",
+  isWrittenByUs: true,
 });
 
 export const suspendPodUid = onVolumeClaim("sluice.dev/suspend-pod-uid", asText, {
   grammar: "the uid of a pod",
   fallback: "absent: no pod was taken down for it",
   says: "the pod that was taken down; written by us",
+  isWrittenByUs: true,
 });
 
 /** A pod has no more: each of its volume claims names all of them. */
@@ -193,6 +196,7 @@ export const suspendTogether = onVolumeClaim(
     grammar: "names of volume claims, with commas between them",
     fallback: "absent: its pod has no other volume claim, or a StatefulSet made it",
     says: "the volume claims of its pod, which go or stay together when that is gone; written by us",
+    isWrittenByUs: true,
     isLong: true,
   },
 );
@@ -201,24 +205,28 @@ export const suspendPodCreated = onVolumeClaim("sluice.dev/suspend-pod-created",
   grammar: time,
   fallback: "absent or malformed: nobody has seen a pod with the volume since somebody asked for its suspension",
   says: "when the newest pod that was seen with the volume was made: an older word on the drain says nothing; written by us",
+  isWrittenByUs: true,
 });
 
 export const suspendedAt = onVolumeClaim("sluice.dev/suspended-at", parseTime, {
   grammar: time,
   fallback: "absent, malformed or of the future: the time begins anew",
   says: "when its pod was seen to be gone: the time runs from then; written by us",
+  isWrittenByUs: true,
 });
 
 export const suspendKeptFor = onVolumeClaim("sluice.dev/suspend-kept-for", parseDuration, {
   grammar: "a number of seconds",
   fallback: "absent or malformed: once its StatefulSet is gone, only a duration of its own says how long it is kept",
   says: "how long it is kept, as its StatefulSet said last: that counts when the StatefulSet is gone; written by us",
+  isWrittenByUs: true,
 });
 
 export const suspendMessage = onVolumeClaim("sluice.dev/suspend-message", parseMessage, {
   grammar: "GUARD: SENTENCE",
   fallback: "it is written anew",
   says: "what is waited for; written by us",
+  isWrittenByUs: true,
   isLong: true,
 });
 
@@ -226,12 +234,14 @@ export const removalClaim = onVolumeClaim("sluice.dev/removal-claim", asText, {
   grammar: "the id of a claim",
   fallback: "absent: no claim of the ledger rests on it",
   says: "the claim of the ledger under which it is removed (rule R10a); written by us",
+  isWrittenByUs: true,
 });
 
 export const removalHeld = onVolumeClaim("sluice.dev/removal-held", onlyTrue, {
   grammar: "true",
   fallback: "absent or malformed: nobody has to hear of a wish before it is fulfilled",
   says: "the owner wants it removed, and that is held back: a wish waits until nobody wants that any more; written by us",
+  isWrittenByUs: true,
 });
 
 /** For `kubectl get pvc -l sluice.dev/suspended`: all that have our finalizer have it. */
@@ -242,6 +252,7 @@ export const suspended: Entry<true> = {
   grammar: "true",
   fallback: "absent: it is not suspended",
   says: "the volume claim is suspended, or about to be; written by us",
+  isWrittenByUs: true,
   parse: onlyTrue,
 };
 

@@ -18,5 +18,6 @@ export const protectedVolume: Entry<true> = {
   grammar: "true",
   fallback: "absent: it is not protected",
   says: "the volume claim keeps its volume, whoever deletes it; written by us",
+  isWrittenByUs: true,
   parse: (text) => (text === "true" ? true : undefined),
 };

@@ -1,0 +1,328 @@
+/**
+ * The guard: admission policies on the words by which other accounts have Sluice act. An account that lacks the right to do a thing
+ * itself may not have Sluice do it. The API server asks its own authorizer, and no webhook.
+ */
+import { resources } from "../../../functions/shared/kubernetes/cluster.ts";
+import { ledgerPrefix } from "../../../functions/shared/ledger/name.ts";
+import type { Entry } from "../../../functions/shared/objects/vocabulary/entry.ts";
+import { ourDomain, ours, pathsOf } from "../../../functions/shared/objects/vocabulary/paths.ts";
+import { skipDeadline, skipLabel, stopAll } from "../../../functions/shared/objects/vocabulary/skip-labels.ts";
+import {
+  hold,
+  recover,
+  retainVolume,
+  volumeHold,
+  volumeProtection,
+} from "../../../functions/shared/objects/vocabulary/suspension.ts";
+import { ledgerGroup, managedBy, vocabulary, webhookNamespace } from "../../../functions/shared/objects/vocabulary.ts";
+import type { Need } from "../../../functions/shared/pass/definition.ts";
+import { labelsOf, type Manifest, placeholderNamespace, type Workload } from "../object.ts";
+import { isOurs, listIn, literal, type Variable } from "./expressions.ts";
+
+const component = "guard";
+const policyVersion = "admissionregistration.k8s.io/v1";
+
+/** No object is of this resource: a right to it says that an account may correct what Sluice alone writes. */
+export const repairNeed: Need = { group: ourDomain, resource: "words", verbs: ["repair"] };
+/** Likewise: an account may make, change and delete ledgers. */
+const editNeed: Need = { group: ourDomain, resource: "ledgers", verbs: ["edit"] };
+
+/** The words of a volume claim that any account may write that may write the claim: each of them keeps something. */
+const freeWords: readonly Entry<unknown>[] = [hold, recover, retainVolume];
+/** The words of an owner that have Sluice change labels of its pods. */
+const labellingWords: readonly Entry<unknown>[] = [skipLabel, stopAll, skipDeadline];
+const finalizers = [volumeHold, volumeProtection];
+
+const entries: readonly Entry<unknown>[] = vocabulary;
+/** The keys of what Sluice alone writes on such objects. */
+function writtenByUs(on: Entry<unknown>["on"], kind: Entry<unknown>["kind"]): readonly string[] {
+  return entries.filter((one) => one.isWrittenByUs && one.on === on && one.kind === kind).map(({ key }) => key);
+}
+
+/**
+ * The annotations of ours that a volume claim may have: those of its StatefulSet, too. A loop over the annotations of the object
+ * would take the API server 20 s where somebody has written 50,000 of them: the policy asks for each of these by its key.
+ */
+function claimWords(): readonly string[] {
+  const isOnClaims = ({ on }: Entry<unknown>) => on === "PersistentVolumeClaim" || on === "StatefulSet";
+  const words = entries.filter((one) => one.kind === "annotation" && isOnClaims(one) && one.key.startsWith(ours));
+  return words.map(({ key }) => key);
+}
+
+interface Validation {
+  readonly expression: string;
+  readonly message: string;
+  readonly messageExpression?: string;
+}
+
+/** One policy. Its conditions say which writes it judges, so that all others cost no evaluation. */
+interface Policy {
+  readonly name: string;
+  readonly rules: readonly { readonly group: string; readonly resources: readonly string[] }[];
+  readonly operations: readonly string[];
+  readonly conditions: readonly { readonly name: string; readonly expression: string }[];
+  readonly variables: readonly Variable[];
+  readonly validations: readonly Validation[];
+}
+
+/** In CEL: a field of metadata after a write, and before it. */
+type Pair = readonly [after: string, before: string];
+
+/** What of metadata the guard is about, and what an object without it has. */
+const wordless = { annotations: "{}", labels: "{}", finalizers: "[]" } as const;
+
+/** A condition may use no variable, so it spells the expressions that the validations have as variables. */
+function spelled(field: keyof typeof wordless): Pair {
+  const of = (when: string) =>
+    `(${when} != null && has(${when}.metadata.${field}) ? ${when}.metadata.${field} : ${wordless[field]})`;
+  return [of("object"), of("oldObject")];
+}
+
+/** The same by variables, and what these are. */
+const named = (field: keyof typeof wordless): Pair => [`variables.${field}After`, `variables.${field}Before`];
+function variablesFor(...fields: readonly (keyof typeof wordless)[]): readonly Variable[] {
+  return fields.flatMap((field) => {
+    const [after, before] = spelled(field);
+    return [
+      { name: `${field}After`, expression: after },
+      { name: `${field}Before`, expression: before },
+    ];
+  });
+}
+
+/** True where the key k has another value in one map than in the other one. */
+function differs([after, before]: Pair): string {
+  return `(k in ${after} ? !(k in ${before} && ${before}[k] == ${after}[k]) : k in ${before})`;
+}
+
+/** True where the text k is in one list and not in the other one. */
+function isMoved([after, before]: Pair): string {
+  return `(k in ${after}) != (k in ${before})`;
+}
+
+/** True where the account that writes has the right; `name` is an expression. */
+function mayDo(group: string, resource: string, verb: string, name?: string): string {
+  const named = name === undefined ? "" : `.name(${name})`;
+  const asked = `authorizer.group(${literal(group)}).resource(${literal(resource)}).namespace(request.namespace)`;
+  return `${asked}${named}.check(${literal(verb)}).allowed()`;
+}
+
+/** True where the account has this right of the guard's own. */
+function mayBy({ group, resource, verbs }: Need): string {
+  return verbs.map((verb) => mayDo(group, resource, verb)).join(" && ");
+}
+
+/** Kubernetes' own controllers that collect what has no owner or no namespace any more. */
+const collectors = ["generic-garbage-collector", "namespace-controller"].map(controller);
+function controller(name: string): string {
+  return `system:serviceaccount:kube-system:${name}`;
+}
+
+const correcting = "only Sluice writes this; an account that corrects it needs the verb repair on words.sluice.dev";
+
+/** True where the list in a variable is empty, or the account has the right. The refusal names what is in the list. */
+function unless(list: string, right: string, message: string): Validation {
+  const words = `variables.${list}`;
+  return {
+    expression: `size(${words}) == 0 ||\n${right}`,
+    message,
+    messageExpression: `${words}.join(', ') + ${literal(`: ${message}`)}`,
+  };
+}
+
+/**
+ * A claim that the StatefulSet controller makes of a template passes: a pod would wait for it without an end. Operators copy the
+ * annotations of their own object into such a template. The author of a StatefulSet decides on the volumes of its own pods anyway.
+ */
+function claimsPolicy(): Policy {
+  const on = "PersistentVolumeClaim";
+  const marks = writtenByUs(on, "label");
+  const controllers = literal(controller("statefulset-controller"));
+  return {
+    name: "claims",
+    // Annotations of a type of Kubernetes itself may also be changed by way of its status.
+    rules: [{ group: "", resources: ["persistentvolumeclaims", "persistentvolumeclaims/status"] }],
+    operations: ["CREATE", "UPDATE"],
+    conditions: [
+      {
+        name: "not-of-a-template",
+        expression: `!(request.operation == 'CREATE' && request.userInfo.username == ${controllers})`,
+      },
+      {
+        name: "a-word-of-ours-differs",
+        expression:
+          `${listIn(marks)}.exists(k, ${differs(spelled("labels"))}) ||\n` +
+          `${listIn(finalizers)}.exists(k, ${isMoved(spelled("finalizers"))}) ||\n` +
+          `${listIn(claimWords())}.exists(k, ${differs(spelled("annotations"))})`,
+      },
+    ],
+    variables: [
+      { name: "writtenByUs", expression: listIn(writtenByUs(on, "annotation")) },
+      { name: "free", expression: listIn(freeWords.map(({ key }) => key)) },
+      ...variablesFor("annotations", "labels", "finalizers"),
+      { name: "changed", expression: `${listIn(claimWords())}.filter(k, ${differs(named("annotations"))})` },
+      {
+        name: "ofOurs",
+        expression:
+          `variables.changed.filter(k, k in variables.writtenByUs) +\n` +
+          `${listIn(marks)}.filter(k, ${differs(named("labels"))})`,
+      },
+      {
+        name: "removing",
+        expression: "variables.changed.filter(k, !(k in variables.free || k in variables.writtenByUs))",
+      },
+      { name: "keeping", expression: `${listIn(finalizers)}.filter(k, ${isMoved(named("finalizers"))})` },
+      { name: "mayRepair", expression: mayBy(repairNeed) },
+      { name: "mayDelete", expression: mayDo("", "persistentvolumeclaims", "delete", "object.metadata.name") },
+    ],
+    validations: [
+      unless("ofOurs", "variables.mayRepair", correcting),
+      unless(
+        "removing",
+        `variables.mayDelete && ${mayDo("", "pods", "delete")}`,
+        "Sluice may delete pods and the volume claim by this; an account that writes it needs the verb delete on the claim and on pods",
+      ),
+      unless(
+        "keeping",
+        "variables.mayDelete || variables.mayRepair",
+        "Sluice keeps a volume by this; an account that adds or removes it needs the verb delete on the volume claim",
+      ),
+    ],
+  };
+}
+
+function ownersPolicy(rules: Policy["rules"]): Policy {
+  const written = writtenByUs("Owner", "annotation");
+  const labelling = labellingWords.map(({ key }) => key);
+  return {
+    name: "owners",
+    rules,
+    operations: ["CREATE", "UPDATE"],
+    conditions: [
+      {
+        name: "a-word-of-ours-differs",
+        expression: `${listIn([...written, ...labelling])}.exists(k, ${differs(spelled("annotations"))})`,
+      },
+    ],
+    variables: [
+      ...variablesFor("annotations"),
+      { name: "ofOurs", expression: `${listIn(written)}.filter(k, ${differs(named("annotations"))})` },
+      { name: "labelling", expression: `${listIn(labelling)}.filter(k, ${differs(named("annotations"))})` },
+    ],
+    validations: [
+      unless("ofOurs", mayBy(repairNeed), correcting),
+      unless(
+        "labelling",
+        mayDo("", "pods", "patch"),
+        "Sluice changes labels of pods by this; an account that writes it needs the verb patch on pods",
+      ),
+    ],
+  };
+}
+
+/**
+ * A Lease counts by its name alone, because a ledger that is made under a name that is taken cannot be read. It also counts by its
+ * label, by which functions list ledgers, and by its annotation. What it was before the write counts as what it is afterwards.
+ */
+function ledgersPolicy(): Policy {
+  const has = (field: string, key: string) => `has(o.metadata.${field}) && ${literal(key)} in o.metadata.${field}`;
+  const isLedger = [
+    `o.metadata.name.startsWith(${literal(ledgerPrefix)})`,
+    `${has("labels", managedBy.key)} && o.metadata.labels[${literal(managedBy.key)}] == 'sluice'`,
+    has("annotations", ledgerGroup.key),
+  ];
+  return {
+    name: "ledgers",
+    rules: [{ group: "coordination.k8s.io", resources: ["leases"] }],
+    operations: ["CREATE", "UPDATE", "DELETE"],
+    conditions: [
+      {
+        name: "not-collected",
+        expression: `!(request.operation == 'DELETE' && request.userInfo.username in ${listIn(collectors)})`,
+      },
+      { name: "of-a-ledger", expression: `[object, oldObject].exists(o, o != null && (${isLedger.join(" ||\n")}))` },
+    ],
+    variables: [],
+    validations: [
+      {
+        expression: mayBy(editNeed),
+        message:
+          "Sluice permits by its ledgers that pods go: an account that makes, changes or deletes one needs the verb edit on ledgers.sluice.dev",
+      },
+    ],
+  };
+}
+
+/**
+ * The kinds whose annotations Sluice alone writes, by what functions say that they change. StatefulSets are none of them: an account
+ * that may change one may run anything in its pods, and operators copy the annotations of their own object to it.
+ */
+function ownersOf(workloads: readonly Workload[]): Policy["rules"] {
+  const paths = new Set(pathsOf(...entries.filter(({ isWrittenByUs, on }) => isWrittenByUs && on === "Owner")));
+  const needs = workloads
+    .flatMap((workload) => workload.needs)
+    .filter(
+      ({ changes = [], group }) => group !== resources.statefulsets.group && changes.some((path) => paths.has(path)),
+    );
+  return [...Map.groupBy(needs, ({ group }) => group)].map(([group, some]) => ({
+    group,
+    resources: [...new Set(some.map(({ resource }) => resource))].sort(),
+  }));
+}
+
+/** The policies on what accounts other than these write, and the role that has the guard's own rights. */
+export function guardOf(workloads: readonly Workload[]): readonly Manifest[] {
+  const accounts = workloads.map(({ name }) => name);
+  const owners = ownersOf(workloads);
+  const policies = [claimsPolicy(), ...(owners.length === 0 ? [] : [ownersPolicy(owners)]), ledgersPolicy()];
+  return [...policies.flatMap((policy) => manifestsOf(policy, accounts)), operatorRole()];
+}
+
+/** The name of an account has four parts: a user of another kind may have a name that only begins so. */
+const isAccount = "size(request.userInfo.username.split(':')) == 4";
+
+function manifestsOf(policy: Policy, accounts: readonly string[]): readonly Manifest[] {
+  const name = `sluice-guard-${policy.name}.${placeholderNamespace}`;
+  const metadata = { name, labels: { ...labelsOf(component), [webhookNamespace.key]: placeholderNamespace } };
+  const served = { key: "kubernetes.io/metadata.name", operator: "In", values: [placeholderNamespace] };
+  const resourceRules = policy.rules.map((rule) => ({
+    apiGroups: [rule.group],
+    apiVersions: ["*"],
+    operations: policy.operations,
+    resources: rule.resources,
+  }));
+  const spec = {
+    failurePolicy: "Fail",
+    matchConstraints: { namespaceSelector: { matchExpressions: [served] }, resourceRules },
+    matchConditions: [
+      { name: "by-another-account", expression: `!(${isOurs(placeholderNamespace, accounts)} && ${isAccount})` },
+      ...policy.conditions,
+    ],
+    ...(policy.variables.length === 0 ? {} : { variables: policy.variables }),
+    validations: policy.validations.map((one) => ({ ...one, reason: "Forbidden" })),
+  };
+  return [
+    { apiVersion: policyVersion, kind: "ValidatingAdmissionPolicy", metadata, spec },
+    {
+      apiVersion: policyVersion,
+      kind: "ValidatingAdmissionPolicyBinding",
+      metadata,
+      spec: { policyName: name, validationActions: ["Deny"] },
+    },
+  ];
+}
+
+/** For people, and for what restores backups: one binding in a namespace gives both rights there. */
+function operatorRole(): Manifest {
+  const rules = [repairNeed, editNeed].map(({ group, resource, verbs }) => ({
+    apiGroups: [group],
+    resources: [resource],
+    verbs,
+  }));
+  return {
+    apiVersion: "rbac.authorization.k8s.io/v1",
+    kind: "ClusterRole",
+    metadata: { name: "sluice-operator", labels: labelsOf("operator") },
+    rules,
+  };
+}
