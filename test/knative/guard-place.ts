@@ -1,4 +1,4 @@
-/** A namespace that the guard is for: the accounts that write in it, what each of them may do, and objects with all of our words. */
+/** A guarded namespace: the accounts that write in it, what each of them may do, and objects with all of our words. */
 import { loadAll } from "js-yaml";
 import type { Api } from "../controlplane/api.ts";
 import { finalizers, type Kind, type Rule, rules } from "./guard-words.ts";
@@ -52,6 +52,12 @@ export const accounts: readonly Account[] = [
   },
   { name: "namespaces", user: controller("namespace-controller"), reaches: ["delete lease"], satisfies: [] },
   { name: "statefulsets", user: controller("statefulset-controller"), reaches: ["create claim"], satisfies: all },
+  {
+    name: "ephemeral",
+    user: controller("ephemeral-volume-controller"),
+    reaches: ["create claim"],
+    satisfies: ["free"],
+  },
   {
     name: "sluice",
     user: `system:serviceaccount:${namespace}:sluice`,

@@ -1,8 +1,8 @@
-/** What an account needs to write each word of ours, on each kind of object that has such words. Written by hand, word by word. */
+/** What an account needs to write each word of ours, on each kind of object that has such words. Written by hand. */
 
 /**
- * `free`: the right to write the object is enough. `delete`: on the volume claim and on pods. `finalizer`: on the volume claim, or
- * `repair`. `labels`: the verb patch on pods. `repair`, `edit`: the guard's own verbs.
+ * `free`: the right to write the object is enough. `delete`: that verb on the volume claim and on pods. `finalizer`: that verb on
+ * the volume claim, or repair. `labels`: the verb patch on pods. `repair`, `edit`: the guard's own verbs.
  */
 export type Rule = "free" | "delete" | "finalizer" | "labels" | "repair" | "edit";
 export type Kind = "claim" | "rabbitmqcluster" | "foundationdbcluster";

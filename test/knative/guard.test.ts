@@ -1,4 +1,4 @@
-/** Other accounts have Sluice do nothing that they may not do themselves: account by account, word by word, on the real API server. */
+/** Other accounts have Sluice do nothing that they may not do themselves: account by account and word by word. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, before, suite, test } from "node:test";

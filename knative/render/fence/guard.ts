@@ -1,6 +1,6 @@
 /**
- * The guard: admission policies on the words by which other accounts have Sluice act. An account that lacks the right to do a thing
- * itself may not have Sluice do it. The API server asks its own authorizer, and no webhook.
+ * The guard policies: admission policies on the words by which other accounts have Sluice act. An account that lacks the right to
+ * do a thing itself may not have Sluice do it. The API server asks its own authorizer, and no webhook.
  */
 import { resources } from "../../../functions/shared/kubernetes/cluster.ts";
 import { ledgerPrefix } from "../../../functions/shared/ledger/name.ts";
@@ -112,7 +112,7 @@ function mayBy({ group, resource, verbs }: Need): string {
   return verbs.map((verb) => mayDo(group, resource, verb)).join(" && ");
 }
 
-/** Kubernetes' own controllers that collect what has no owner or no namespace any more. */
+/** Controllers of Kubernetes that delete what has no owner or no namespace any more. */
 const collectors = ["generic-garbage-collector", "namespace-controller"].map(controller);
 function controller(name: string): string {
   return `system:serviceaccount:kube-system:${name}`;
@@ -131,8 +131,8 @@ function unless(list: string, right: string, message: string): Validation {
 }
 
 /**
- * A claim that the StatefulSet controller makes of a template passes: a pod would wait for it without an end. Operators copy the
- * annotations of their own object into such a template. The author of a StatefulSet decides on the volumes of its own pods anyway.
+ * A claim that the StatefulSet controller makes of a template passes: a pod would wait for it without an end. RabbitMQ's operator
+ * copies the annotations of its own object into the template. The author of a StatefulSet decides on its volumes anyway.
  */
 function claimsPolicy(): Policy {
   const on = "PersistentVolumeClaim";
@@ -221,8 +221,8 @@ function ownersPolicy(rules: Policy["rules"]): Policy {
 }
 
 /**
- * A Lease counts by its name alone, because a ledger that is made under a name that is taken cannot be read. It also counts by its
- * label, by which functions list ledgers, and by its annotation. What it was before the write counts as what it is afterwards.
+ * A Lease counts by its name alone, because a group whose name is taken by another Lease has no ledger, and waits. It also counts
+ * by its label, by which functions list ledgers, and by its annotation. What it was before the write counts as well.
  */
 function ledgersPolicy(): Policy {
   const has = (field: string, key: string) => `has(o.metadata.${field}) && ${literal(key)} in o.metadata.${field}`;
@@ -254,8 +254,8 @@ function ledgersPolicy(): Policy {
 }
 
 /**
- * The kinds whose annotations Sluice alone writes, by what functions say that they change. StatefulSets are none of them: an account
- * that may change one may run anything in its pods, and operators copy the annotations of their own object to it.
+ * The kinds on which Sluice writes such annotations, by what functions say that they change. StatefulSets are none of them: an
+ * account that may change one may run anything in its pods, and RabbitMQ's operator copies annotations of its own object to it.
  */
 function ownersOf(workloads: readonly Workload[]): Policy["rules"] {
   const paths = new Set(pathsOf(...entries.filter(({ isWrittenByUs, on }) => isWrittenByUs && on === "Owner")));

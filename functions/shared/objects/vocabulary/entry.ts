@@ -15,7 +15,7 @@ export interface Entry<T> {
   readonly broughtBy?: string;
   /** True for what Sluice or kubectl writes, which may be longer than what users write; a ledger has its own bounds, too. */
   readonly isLong?: true;
-  /** True for what Sluice alone writes: any other account needs the verb `repair` to change it where the guard is. */
+  /** True for what Sluice alone writes. By the guard policies any other account needs the verb `repair` to change it. */
   readonly isWrittenByUs?: true;
   /** The value, or undefined where the text is malformed. */
   parse(text: string): T | undefined;
