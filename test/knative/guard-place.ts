@@ -30,6 +30,13 @@ const controller = (name: string) => `system:serviceaccount:kube-system:${name}`
 
 export const accounts: readonly Account[] = [
   { name: "claims", user: "narrow-claims", reaches: ofKind("claim"), satisfies: ["free"] },
+  {
+    name: "claims-deleted",
+    user: "narrow-claims-deleted",
+    reaches: ofKind("claim"),
+    satisfies: ["free", "finalizer"],
+  },
+  { name: "pods-deleted", user: "narrow-pods-deleted", reaches: ofKind("claim"), satisfies: ["free"] },
   { name: "rabbit", user: "narrow-rabbit", reaches: ofKind("rabbitmqcluster"), satisfies: ["free"] },
   { name: "fdb", user: "narrow-fdb", reaches: ofKind("foundationdbcluster"), satisfies: ["free"] },
   { name: "leases", user: "narrow-leases", reaches: ofLeases, satisfies: ["free"] },
@@ -74,6 +81,8 @@ kind: List
 items:
 ${[
   ["claims", "''", "persistentvolumeclaims", "create, patch"],
+  ["claims-deleted", "''", "persistentvolumeclaims", "delete"],
+  ["pods-deleted", "''", "pods", "delete"],
   ["status", "''", "persistentvolumeclaims/status", "patch"],
   ["rabbit", "rabbitmq.com", "rabbitmqclusters", "create, patch"],
   ["fdb", "apps.foundationdb.org", "foundationdbclusters", "create, patch"],
@@ -100,6 +109,8 @@ export const lookalikes = [
 /** By user: the roles that are bound to it in the namespace. */
 const bound: Readonly<Record<string, readonly string[]>> = {
   "narrow-claims": ["Role/claims"],
+  "narrow-claims-deleted": ["Role/claims", "Role/claims-deleted"],
+  "narrow-pods-deleted": ["Role/claims", "Role/pods-deleted"],
   "narrow-status": ["Role/status"],
   "narrow-rabbit": ["Role/rabbit"],
   "narrow-fdb": ["Role/fdb"],
