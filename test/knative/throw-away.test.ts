@@ -74,7 +74,7 @@ suite("a throw-away function over ConfigMaps by their owner, in a copy of the tr
 
   test("one folder and its name in the table render its Role, source, Service and Trigger, and touch nobody else's", async () => {
     const files = ["functions", "sources"].flatMap((folder) => [`${folder}/${name}`, `${folder}/kustomization`]);
-    const touched = [...files, "fence/fence", "standalone/standalone", "triggers/triggers"].map(
+    const touched = [...files, "fence/fence", "fence/guard", "standalone/standalone", "triggers/triggers"].map(
       (file) => `${file}.yaml`,
     );
     assert.deepEqual([...written].sort(), touched.sort());
@@ -126,7 +126,13 @@ suite("a throw-away function over ConfigMaps by their owner, in a copy of the tr
     const inside = groupFunctions.filter((one) => one.kindNeeds !== undefined && !actsOutside(one));
     const naming = [name, ...inside.map((one) => one.name)];
     const functions = naming.map((one) => `functions/${one}.yaml`).sort();
-    const written = [...functions, "fence/fence.yaml", "standalone/standalone.yaml", "outside/outside.yaml"];
+    const written = [
+      ...functions,
+      "fence/fence.yaml",
+      "fence/guard.yaml",
+      "standalone/standalone.yaml",
+      "outside/outside.yaml",
+    ];
     assert.deepEqual(await render(copy), written);
     const known = new Set(before.map((one) => JSON.stringify(one)));
     const added = (await roles()).flatMap(rightsIn).filter((one) => !known.has(JSON.stringify(one)));
