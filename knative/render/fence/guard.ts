@@ -27,7 +27,7 @@ export const repairNeed: Need = { group: ourDomain, resource: "words", verbs: ["
 /** Likewise: an account may make, change and delete ledgers. */
 const editNeed: Need = { group: ourDomain, resource: "ledgers", verbs: ["edit"] };
 
-/** The words of a volume claim that any account may write that may write the claim: each of them keeps something. */
+/** The words of a volume claim that need no right but that to write the claim: each of them keeps a volume, or brings it back. */
 const freeWords: readonly Entry<unknown>[] = [hold, recover, retainVolume];
 /** The words of an owner that have Sluice change labels of its pods. */
 const labellingWords: readonly Entry<unknown>[] = [skipLabel, stopAll, skipDeadline];
