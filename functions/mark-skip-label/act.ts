@@ -1,6 +1,7 @@
 /** What is done to an owner and to its pods: each write is conditional on the uid and the revision that was decided on. */
 import type { Metadata } from "../shared/kubernetes/cluster.ts";
 import { messageOf } from "../shared/kubernetes/errors.ts";
+import { escapeControls } from "../shared/kubernetes/plain-text.ts";
 import {
   anyValue,
   formatStamp,
@@ -43,7 +44,7 @@ export async function tell(looked: Looked): Promise<WriteResult | "told"> {
   // What is taken back is what pods got, whatever is asked for by now.
   const isWithdrawn = guard === "labels-withdrawn";
   const label = (isWithdrawn ? owner?.status?.label : undefined) ?? owner?.label?.key ?? owner?.status?.label;
-  const annotations = { [skipStatus.key]: JSON.stringify({ guard, sentence, label, since }) };
+  const annotations = { [skipStatus.key]: escapeControls(JSON.stringify({ guard, sentence, label, since })) };
   return patchOwner(looked, "tell", { annotations });
 }
 

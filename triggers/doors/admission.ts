@@ -319,11 +319,9 @@ function usernameOf(userInfo: unknown): string {
   return name.length > longestUser ? `${name.slice(0, longestUser)}…` : name;
 }
 
-/** Anybody may be called anything: in a log what does not show is written as an escape. */
+/** Anybody may be called anything: what reads the log gets the escapes, too. */
 function shownUser(user: string): string {
-  return user
-    .slice(0, shownCharacters)
-    .replaceAll(/[\p{C}\p{Zl}\p{Zp}]/gu, (one) => `\\u{${one.codePointAt(0)?.toString(16)}}`);
+  return escapeControls(user.slice(0, shownCharacters));
 }
 
 function malformed(because: string): HTTPException {

@@ -8,6 +8,7 @@ import { readFile } from "node:fs/promises";
 import { createSecureContext } from "node:tls";
 import { type Cluster, hasCode, type ObjectKey, type SecretObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
+import { showValue, unshown } from "../../functions/shared/kubernetes/plain-text.ts";
 import { type Generation, howToEmpty, parseCertificates } from "../../functions/shared/objects/certificates.ts";
 
 /** A certificate, with those that signed it, and its key, both in PEM. They are known to belong together. */
@@ -178,6 +179,8 @@ async function readText(setting: string, path: string): Promise<string> {
   try {
     return await readFile(path, "utf8");
   } catch (error) {
-    throw new Error(`${setting} cannot be read: ${messageOf(error)}`);
+    // A key in the place of its path would stand in the message.
+    const why = showValue(path) === unshown ? `its path is ${unshown}` : messageOf(error);
+    throw new Error(`${setting} cannot be read: ${why}`);
   }
 }

@@ -9,6 +9,7 @@ import { getRequestListener } from "@hono/node-server";
 import { type Context, Hono, type MiddlewareHandler } from "hono";
 import { HTTPException } from "hono/http-exception";
 import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
+import { escapeControls } from "../../functions/shared/kubernetes/plain-text.ts";
 import type { EventResult, Reporting } from "../telemetry/logs-and-metrics.ts";
 import { createMetricsPage } from "../telemetry/metrics-page.ts";
 import { type AdmissionDoorOptions, serveAdmissions } from "./admission.ts";
@@ -100,10 +101,10 @@ function createBareApp(options: AppOptions, nothingHere: string): Hono {
   app.use(measure(options));
   app.notFound((c) => c.text(nothingHere, 404));
   app.onError((error, c) => {
-    if (error instanceof HTTPException) return error.res ?? c.text(error.message, error.status);
+    if (error instanceof HTTPException) return error.res ?? c.text(escapeControls(error.message), error.status);
     if (error instanceof BodyAborted) {
       options.reporting.log("debug", error.message, { path: c.req.path });
-      return c.text(`This cannot be answered: ${error.message}.`, 400);
+      return c.text(`This cannot be answered: ${escapeControls(error.message)}.`, 400);
     }
     options.reporting.log("error", `a request could not be handled: ${error.message}`, {
       path: c.req.path,

@@ -1,6 +1,7 @@
 /** The entry of the kubectl plugin `kubectl-sluice`, which `knative/image/plugin.ts` makes one file of. */
 import { styleText } from "node:util";
 import { connect } from "../../functions/shared/kubernetes/client.ts";
+import { escapeLines } from "../../functions/shared/kubernetes/plain-text.ts";
 import manifest from "../../package.json" with { type: "json" };
 import { run, type Terminal } from "./command.ts";
 
@@ -26,6 +27,13 @@ process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   process.exit(0);
 });
 
-void run(process.argv.slice(2), terminal).then((code) => {
-  process.exitCode = code;
-});
+run(process.argv.slice(2), terminal).then(
+  (code) => {
+    process.exitCode = code;
+  },
+  (error: unknown) => {
+    // A fault of ours may have text of objects in its message.
+    console.error(escapeLines(String(error instanceof Error ? error.stack : error)));
+    process.exitCode = 1;
+  },
+);

@@ -3,9 +3,10 @@
 import { dump } from "js-yaml";
 import { isMember } from "../../functions/shared/group/governing.ts";
 import { budgetOfGroup, groupOfBudget } from "../../functions/shared/group/whose-ledger.ts";
-import { type Cluster, ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
+import { type Cluster, ClusterError, type LeaseObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
 import { escapeControls, escapeLines, escapeTexts } from "../../functions/shared/kubernetes/plain-text.ts";
+import { ledgerName } from "../../functions/shared/ledger/name.ts";
 import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
 import { ledgerGroup, managedBy, read, rolloutGroup } from "../../functions/shared/objects/vocabulary.ts";
 import type { Context } from "../../functions/shared/pass/definition.ts";
@@ -47,6 +48,11 @@ export interface Terminal {
 
 /** 0: said or done. 1: refused, not found, no rights, no API server. 2: wrong command line or kubeconfig. */
 export type ExitCode = 0 | 1 | 2;
+
+/** So many groups an error names at most. */
+const mostNamed = 10;
+/** A kind, an API group and a name, of an owner, are not longer together. */
+const longestGroup = 1_024;
 
 /** Something that the user asked for and that there is not. */
 class NotFound extends Error {}
@@ -97,7 +103,7 @@ async function offer(words: readonly string[], { connect, out }: Terminal): Prom
     const offered = await complete(words, {
       groups: () =>
         look(async (cluster, namespace) => {
-          const keys = await findGroups(createShadow(cluster, namespace), namespace);
+          const { keys } = await findGroups(createShadow(cluster, namespace), namespace);
           return keys.map(({ group }) => group);
         }),
       reserved: (group) =>
@@ -131,8 +137,7 @@ async function carryOut(
 ): Promise<ExitCode> {
   switch (command.command) {
     case "why":
-      await sayWhy(cluster, namespace, command, terminal);
-      return 0;
+      return sayWhy(cluster, namespace, command, terminal);
     case "release":
       await clear(cluster, namespace, command, terminal);
       return 0;
@@ -184,28 +189,54 @@ function sentenceOf(error: unknown): string {
   return `the API server answered ${code}: ${sentence}`;
 }
 
-async function sayWhy(cluster: Cluster, namespace: string, { group, output }: Why, terminal: Terminal): Promise<void> {
+/** 1 where all that there is of the group that was named is a ledger that cannot be read. */
+async function sayWhy(
+  cluster: Cluster,
+  namespace: string,
+  { group, output }: Why,
+  terminal: Terminal,
+): Promise<ExitCode> {
   const shadow = createShadow(cluster, namespace);
-  const keys = group === undefined ? await findGroups(shadow, namespace) : [{ namespace, group }];
-  const inspections = await Promise.all(keys.map((key) => inspectOrFail(shadow, key)));
-  const [only] = inspections;
-  if (output === "json") {
-    const text = JSON.stringify(group === undefined ? { namespace, groups: inspections } : only, undefined, 2);
-    terminal.out(`${escapeLines(text)}\n`);
-  } else if (only === undefined) {
-    terminal.say(`there is no group in namespace ${namespace}`);
-  } else {
-    const { emphasize } = terminal;
-    const [all, one] = [escapeTexts(inspections), escapeTexts(only)];
-    terminal.out(group === undefined ? formatGroups(all, emphasize) : formatGroup(one, emphasize));
+  if (group === undefined) {
+    await sayWhyAll(shadow, namespace, output, terminal);
+    return 0;
   }
+  const inspection = await inspectOrFail(shadow, { namespace, group });
+  if (output === "json") terminal.out(`${escapeLines(JSON.stringify(inspection, undefined, 2))}\n`);
+  else terminal.out(formatGroup(escapeTexts(inspection), terminal.emphasize));
+  const { unreadable } = inspection.ledger;
+  if (unreadable === null || inspection.zones.length > 0) return 0;
+  terminal.say(unreadable);
+  return 1;
+}
+
+/** A Lease that is no ledger, and a group that vanishes meanwhile, keep no other group from being shown. */
+async function sayWhyAll(
+  shadow: Context,
+  namespace: string,
+  output: Why["output"],
+  { out, say, emphasize }: Terminal,
+): Promise<void> {
+  const { keys, strays } = await findGroups(shadow, namespace);
+  const looks = await Promise.all(keys.map((key) => lookAt(shadow, key)));
+  const inspections = await Promise.all(looks.filter((look) => !isUnknown(look)).map(inspect));
+  if (output === "json") out(`${escapeLines(JSON.stringify({ namespace, groups: inspections }, undefined, 2))}\n`);
+  else if (inspections.length > 0) out(formatGroups(escapeTexts(inspections), emphasize));
+  else say(`there is no group in namespace ${namespace}`);
+  const [stray] = strays;
+  if (stray === undefined) return;
+  const label = `${managedBy.key}=sluice`;
+  if (strays.length === 1) say(`Lease ${stray} has the label ${label}, is no ledger, and is left out`);
+  else say(`${strays.length} Leases have the label ${label}, are no ledgers, and are left out; the first is ${stray}`);
 }
 
 async function inspectOrFail(shadow: Context, key: GroupKey): Promise<GroupInspection> {
   const look = await lookAt(shadow, key);
   if (!isUnknown(look)) return inspect(look);
-  const groups = (await findGroups(shadow, key.namespace)).map(({ group }) => JSON.stringify(group));
-  const others = groups.length === 0 ? "and there is no other one" : `there are ${groups.join(", ")}`;
+  const { keys } = await findGroups(shadow, key.namespace);
+  const groups = keys.slice(0, mostNamed).map(({ group }) => JSON.stringify(group));
+  const more = keys.length > mostNamed ? ", …" : "";
+  const others = groups.length === 0 ? "and there is no other one" : `there are ${groups.join(", ")}${more}`;
   const budget = budgetOfGroup(key.group);
   const label = `has ${rolloutGroup.key}=${key.group}`;
   const member = budget === undefined ? label : `without ${rolloutGroup.key} is selected by a budget ${budget}`;
@@ -215,8 +246,14 @@ async function inspectOrFail(shadow: Context, key: GroupKey): Promise<GroupInspe
   );
 }
 
+interface FoundGroups {
+  readonly keys: readonly GroupKey[];
+  /** Names of Leases that have the label of a ledger, and are none. */
+  readonly strays: readonly string[];
+}
+
 /** Groups by label, by budget (rule R1), and those of which a ledger is left, by name. Throws ClusterError. */
-async function findGroups({ cluster, views }: Context, namespace: string): Promise<GroupKey[]> {
+async function findGroups({ cluster, views }: Context, namespace: string): Promise<FoundGroups> {
   const [{ statefulSets }, budgets, leases] = await Promise.all([
     listStatefulSets(cluster, namespace),
     views.budgets(namespace),
@@ -226,9 +263,17 @@ async function findGroups({ cluster, views }: Context, namespace: string): Promi
   const ofBudgets = budgets
     .map(({ name }) => groupOfBudget(name))
     .filter((group) => statefulSets.some((one) => isMember(one, { namespace, group }, budgets)));
-  const left = leases.items.map(({ metadata }) => read(ledgerGroup, metadata));
+  const ledgers = leases.items.filter(isLedger);
+  const left = ledgers.map(({ metadata }) => read(ledgerGroup, metadata));
   const groups = [...labelled, ...ofBudgets, ...left].filter((group) => group !== undefined);
-  return [...new Set(groups)].sort().map((group) => ({ namespace, group }));
+  const strays = leases.items.filter((lease) => !isLedger(lease)).map(({ metadata }) => metadata.name);
+  return { keys: [...new Set(groups)].sort().map((group) => ({ namespace, group })), strays: strays.sort() };
+}
+
+/** Rule R1: the name of a ledger is made of its group. Anybody may give a Lease the label of a ledger. */
+function isLedger({ metadata }: LeaseObject): boolean {
+  const group = read(ledgerGroup, metadata);
+  return group !== undefined && group.length <= longestGroup && ledgerName(group) === metadata.name;
 }
 
 async function clear(

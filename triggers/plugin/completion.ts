@@ -21,6 +21,12 @@ export interface Written {
 /** `ShellCompDirectiveNoFileComp` of spf13/cobra, whose words kubectl reads: nothing of this is a file's name. */
 export const noFiles = ":4";
 
+/**
+ * The completion script of kubectl up to 1.33 (spf13/cobra 1.8.1) has bash expand what is offered: `$(...)` in a name would run.
+ * A name with any other character is left out.
+ */
+const plainName = /^[A-Za-z0-9._:/-]+$/;
+
 const outputs: Readonly<Record<string, readonly string[]>> = { why: ["json"], suspended: ["json", "yaml"] };
 
 /** The words before the last one, with what they say of where to look. What is wrong with them is not told here. */
@@ -53,7 +59,7 @@ export async function complete(words: readonly string[], names: Names): Promise<
     if (command === undefined) return commands;
     return namesFor(command, given, names);
   };
-  return (await offered()).filter((one) => one.startsWith(begun)).sort();
+  return (await offered()).filter((one) => plainName.test(one) && one.startsWith(begun)).sort();
 }
 
 /** The word after one of these options is no name of ours. */

@@ -4,6 +4,7 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import leven from "leven";
+import { showValue, unshown } from "../../functions/shared/kubernetes/plain-text.ts";
 import { type Flag, flags } from "./flags-table.ts";
 import { type Environment, settingsTable } from "./settings.ts";
 
@@ -37,11 +38,11 @@ export function readFlags(argv: readonly string[], environment: Environment): Co
     const value = flag.parse(text);
     const fits = value !== undefined && (flag.field === undefined || isSetting(flag.field, value));
     if (!fits) {
-      mistakes.push(`-${flag.name} is ${JSON.stringify(text)}; write ${flag.grammar}`);
+      mistakes.push(`-${flag.name} is ${showValue(text)}; write ${flag.grammar}`);
       continue;
     }
     values.set(flag.name, value);
-    if (flag.differs(text, value)) warnings.push(`-${flag.name}=${text}: ${flag.says}`);
+    if (flag.differs(text, value)) warnings.push(`-${flag.name}=${plain(text)}: ${flag.says}`);
   }
   mistakes.push(...contradictionsIn(values));
   const told = new Map<string, string>();
@@ -77,6 +78,11 @@ interface Parsed {
   readonly mistakes: string[];
 }
 
+/** An argument as it was written, unless it may hold a password. */
+function plain(argument: string): string {
+  return showValue(argument) === unshown ? unshown : argument;
+}
+
 /** As Go's package `flag` does, but that it goes on after a mistake, and that an argument which is no flag is one. */
 function parseArguments(argv: readonly string[]): Parsed {
   const parsed: Parsed = { help: false, replay: undefined, given: new Map(), mistakes: [] };
@@ -107,8 +113,8 @@ function parseArguments(argv: readonly string[]): Parsed {
 
 function sayNoFlag(argument: string, before: Flag | undefined): string {
   if (before?.isBoolean)
-    return `${argument}: write -${before.name}=${argument}: a flag that is true or false takes "="`;
-  return `${argument}: there is no such argument; settings are environment variables and flags, see --help`;
+    return `${plain(argument)}: write -${before.name}=${plain(argument)}: a flag that is true or false takes "="`;
+  return `${plain(argument)}: there is no such argument; settings are environment variables and flags, see --help`;
 }
 
 function sayUnknown(name: string): string {
@@ -190,6 +196,6 @@ function disagreements(told: ReadonlyMap<string, string>, environment: Environme
     const before = environment[name]?.trim();
     const text = told.get(name);
     if (!before || text === undefined || isDeepStrictEqual(parse(before), parse(text))) return [];
-    return [`${name} is ${JSON.stringify(before)}, and flags say ${JSON.stringify(text)}: the flags win`];
+    return [`${name} is ${showValue(before)}, and flags say ${showValue(text)}: the flags win`];
   });
 }

@@ -1,5 +1,6 @@
 /** The settings: environment variables, each described once: here, or in the definition of the function that it is of. */
 import { isClusterDomain } from "../../functions/shared/http/target.ts";
+import { showValue } from "../../functions/shared/kubernetes/plain-text.ts";
 import { certificateSettings } from "../../functions/shared/objects/certificates.ts";
 import { isNamespaceName } from "../../functions/shared/objects/names.ts";
 import {
@@ -201,7 +202,7 @@ export function readSettings(environment: Environment): { settings: Settings; mi
   for (const [field, { name, fallback, grammar, parse }] of Object.entries<Setting<unknown>>(settingsTable)) {
     const text = environment[name]?.trim() || fallback;
     values[field] = parse(text);
-    if (values[field] === undefined) mistakes.push(`${name} is ${JSON.stringify(text)}; write ${grammar}`);
+    if (values[field] === undefined) mistakes.push(`${name} is ${showValue(text)}; write ${grammar}`);
   }
   const settings = values as Settings;
   return { settings, mistakes: [...mistakes, ...tlsMistakes(settings), ...clientMistakes(settings)] };

@@ -6,6 +6,7 @@
  */
 import { Gauge, type Registry } from "prom-client";
 import { countDown } from "../../functions/shared/group/zones.ts";
+import { escapeControls } from "../../functions/shared/kubernetes/plain-text.ts";
 import type { Claim } from "../../functions/shared/ledger/claim.ts";
 import type { Standing } from "./ledger-metrics-groups.ts";
 
@@ -199,9 +200,10 @@ function reconciledOf(standings: readonly Standing[]) {
 }
 
 function labelsOf({ key }: Standing) {
-  return { namespace: key.namespace, rollout_group: key.group };
+  return { namespace: key.namespace, rollout_group: cut(key.group) };
 }
 
+/** Characters without a shape are escaped, so that no page and no alert shows them as they are. */
 function cut(text: string): string {
-  return text.slice(0, longestLabel);
+  return escapeControls(text).slice(0, longestLabel);
 }

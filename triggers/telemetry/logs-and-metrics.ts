@@ -95,7 +95,7 @@ export function createReporting(options: ReportingOptions): Reporting {
   };
 }
 
-/** JSON escapes some control characters, and none that change a direction: a terminal shows logs, too. */
+/** JSON escapes C0 alone. Each line of the log goes through here, because a terminal shows logs, too. */
 function withoutControls(destination: DestinationStream): DestinationStream {
   return { write: (lines) => destination.write(escapeLines(lines)) };
 }

@@ -3,6 +3,8 @@
  * value that is not understood is warned of and counts as not set: traces never keep anybody from starting.
  */
 
+import { showValue } from "../../functions/shared/kubernetes/plain-text.ts";
+
 export const samplers = [
   "always_on",
   "always_off",
@@ -108,7 +110,6 @@ class VariableReader {
   }
 
   #warn(name: string, grammar: string, fallback: string): void {
-    const shown = JSON.stringify(this.text(name).slice(0, 80));
-    this.warnings.push(`${name} is ${shown}; ${grammar}. Until then: ${fallback}`);
+    this.warnings.push(`${name} is ${showValue(this.text(name))}; ${grammar}. Until then: ${fallback}`);
   }
 }

@@ -1,6 +1,7 @@
 /** What those who tell pods of a downscale, and those who take it back, know alike: where they are told, and by which claims. */
 import type { PodAddress, PodRequest } from "../http/pod-http.ts";
 import { parsePath, parsePort } from "../http/target.ts";
+import { showValue, unshown } from "../kubernetes/plain-text.ts";
 import type { Claim, KnownClaim, ToldAt } from "../ledger/claim.ts";
 import type { StatefulSet } from "../objects/statefulsets.ts";
 import { prepareDownscalePath, prepareDownscalePort } from "../objects/vocabulary/scaling.ts";
@@ -33,12 +34,12 @@ export function prepareEndpointOf(statefulSet: StatefulSet): PrepareEndpoint | N
   if (port === undefined)
     return lacking(
       "prepare-port-malformed",
-      `has the annotation ${prepareDownscalePort.key} ${shown(preparePort)}: write a port from 1 to 65535`,
+      `has the annotation ${prepareDownscalePort.key} ${showValue(preparePort)}: write a port from 1 to 65535`,
     );
   if (path === undefined)
     return lacking(
       "prepare-path-malformed",
-      `has the annotation ${prepareDownscalePath.key} ${shown(preparePath)}: write a path without spaces`,
+      `has the annotation ${prepareDownscalePath.key}, ${unshown}: write a path without spaces`,
     );
   return { namespace, scheme: "http", service: serviceName, group: askedGroupOf(statefulSet), port, path };
 }
@@ -55,10 +56,6 @@ export function toldAtOf({ scheme, port, path, service }: PrepareEndpoint): Told
 export function undoEndpointOf({ toldAt }: KnownClaim, statefulSet: StatefulSet): PrepareEndpoint | NoEndpoint {
   if (toldAt === undefined) return prepareEndpointOf(statefulSet);
   return { ...toldAt, namespace: statefulSet.namespace, group: askedGroupOf(statefulSet) };
-}
-
-function shown(text: string): string {
-  return JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text);
 }
 
 /** The address of the pod of that name. */

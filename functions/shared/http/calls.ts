@@ -1,6 +1,7 @@
 /** {@link PodHttp} over a transport: turns, deadlines, one more try, spans, and errors that say what failed. */
 import type { Cluster } from "../kubernetes/cluster.ts";
 import { callerHeaders, inSpan } from "../kubernetes/spans.ts";
+import { withoutQuery } from "./grammar.ts";
 import {
   type PodAddress,
   type PodAnswer,
@@ -247,8 +248,4 @@ function failure(
 
 function tooLate(call: Call): PodHttpError {
   return failure(call, "time", "too late to send it");
-}
-
-function withoutQuery(path: string): string {
-  return path.replace(/\?.*$/s, "");
 }

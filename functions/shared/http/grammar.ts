@@ -27,3 +27,8 @@ export function isPort(port: number): boolean {
 export function isPath(path: string): boolean {
   return path.length <= longestPath && /^\/[\x21-\x22\x24-\x7e]*$/.test(path);
 }
+
+/** A path as logs, Events and metrics show it: a query may hold a password. */
+export function withoutQuery(path: string): string {
+  return path.replace(/\?.*$/s, "");
+}

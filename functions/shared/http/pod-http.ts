@@ -3,6 +3,7 @@
  *
  * An answer is data, whatever its status. What is no answer, or is too large or too late to be one, is a {@link PodHttpError}.
  */
+import { withoutQuery } from "./grammar.ts";
 
 /** One container port of one pod of a StatefulSet. Only this makes a host: no URL that somebody wrote is ever called. */
 export interface PodAddress {
@@ -115,7 +116,7 @@ export function refusal(address: PodAddress, request: PodRequest, { status, body
   return new PodHttpError("status", message, { sent: true, status });
 }
 
-/** For people: `POST web-0.web in ns, port 80, path /x`. It names what was meant, also where that is no address. */
+/** For people: `POST web-0.web in ns, port 80, path /x`. It names what was meant without its query, also where that is no address. */
 export function placeOf({ pod, service, namespace, port }: PodAddress, { method, path }: PodRequest): string {
-  return `${method} ${pod}.${service} in ${namespace}, port ${port}, path ${path}`;
+  return `${method} ${pod}.${service} in ${namespace}, port ${port}, path ${withoutQuery(path)}`;
 }

@@ -1,6 +1,7 @@
 /** What stands in the annotations of a ledger, as text and as a value (rule R2). */
 
 import type { LeaseObject } from "../kubernetes/cluster.ts";
+import { escapeControls } from "../kubernetes/plain-text.ts";
 import { fieldsOf, isTime } from "../objects/fields.ts";
 import { parseOrdinal, podNameOf } from "../objects/pods.ts";
 import type { GroupKey } from "../objects/statefulsets.ts";
@@ -156,7 +157,7 @@ export function formatRefusals(list: readonly Refusal[]): string {
   const entries = list.map(({ uid, pod, sentence, stampMs, by }) => {
     return by === undefined ? [uid, [pod, sentence, stampMs]] : [`${uid}/${by}`, [pod, sentence, stampMs, by]];
   });
-  return JSON.stringify(Object.fromEntries(entries));
+  return escapeControls(JSON.stringify(Object.fromEntries(entries)));
 }
 
 /** Refusals and verdicts only inform: what is malformed of them is dropped, for nothing is permitted by it. */

@@ -1,5 +1,6 @@
 /** The ledger as a Lease: read, made, and written on condition that nobody else wrote it (rules R1, R3, R4 and R8). */
 import { type Cluster, hasCode } from "../kubernetes/cluster.ts";
+import { escapeControls } from "../kubernetes/plain-text.ts";
 import type { GroupKey } from "../objects/statefulsets.ts";
 import * as vocabulary from "../objects/vocabulary.ts";
 import { formatClaims } from "./claim.ts";
@@ -57,7 +58,7 @@ export async function writeLedger(cluster: Cluster, ledger: Ledger, change: Ledg
     ...(change.claims === undefined ? {} : { [vocabulary.claims.key]: formatClaims(change.claims) }),
     ...timesOf(change),
     [vocabulary.refusals.key]: formatRefusals(refusals),
-    [vocabulary.verdicts.key]: JSON.stringify(verdicts),
+    [vocabulary.verdicts.key]: escapeControls(JSON.stringify(verdicts)),
   };
   readFirst(ledger, change, annotations);
   const body = { metadata: { uid: ledger.uid, resourceVersion: ledger.resourceVersion, annotations } };

@@ -1,5 +1,6 @@
 /** How large a ledger may become, and what of it goes when it would be larger. Sizes are bytes of UTF-8. */
 import type { Metadata } from "../kubernetes/cluster.ts";
+import { escapeControls } from "../kubernetes/plain-text.ts";
 import type { RecordedVerdict, Refusal } from "./reservation.ts";
 
 /** The API server takes 262,144 bytes of annotations on one object, keys and values, whoever wrote them; we stay far below. */
@@ -100,7 +101,7 @@ function shedVerdicts(
 
 /** Of one entry of a JSON object, with its comma. A refusal is written with fewer names than it is counted with. */
 function bytesOfEntry([key, value]: readonly [string, object]): number {
-  return bytesOf(JSON.stringify(key)) + bytesOf(JSON.stringify(value)) + 2;
+  return bytesOf(escapeControls(JSON.stringify(key))) + bytesOf(escapeControls(JSON.stringify(value))) + 2;
 }
 
 function bytesOf(text: string): number {

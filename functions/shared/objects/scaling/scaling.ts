@@ -1,6 +1,6 @@
 /** What a StatefulSet says of its size, parsed once at the border. */
 import type { Metadata } from "../../kubernetes/cluster.ts";
-import { type Entry, type Malformed, read } from "../vocabulary/entry.ts";
+import { type Entry, type Malformed, read, tellMalformed } from "../vocabulary/entry.ts";
 import * as keys from "../vocabulary/scaling.ts";
 import { type Endpoint, endpointGrammar, parseEndpoint } from "./endpoint.ts";
 
@@ -103,10 +103,8 @@ function delayOf(metadata: Metadata, malformed: Malformed[]): Delay | undefined 
   if (delayMs === 0) return undefined;
   const endpoint = parseEndpoint(url);
   if (endpoint === undefined) {
-    const { key, kind, fallback } = keys.prepareDelayedDownscaleUrl;
-    const shown = url.length > 60 ? `${url.slice(0, 60)}…` : url;
-    const sentence = `${kind} ${key} is ${JSON.stringify(shown)}; write ${endpointGrammar}. Until then: ${fallback}.`;
-    malformed.push({ key, sentence });
+    const entry = keys.prepareDelayedDownscaleUrl;
+    malformed.push({ key: entry.key, sentence: tellMalformed({ ...entry, grammar: endpointGrammar }, url) });
   }
   return { delayMs, endpoint };
 }

@@ -9,7 +9,7 @@ import {
   type QuestionUrl,
 } from "./questions.ts";
 
-type Words = Pick<Entry<unknown>, "grammar" | "fallback" | "says">;
+type Words = Pick<Entry<unknown>, "grammar" | "fallback" | "says" | "mayHoldSecret">;
 
 function onStatefulSet<T>(key: string, parse: Entry<T>["parse"], words: Words): Entry<T> {
   return { key, kind: "annotation", on: "StatefulSet", parse, ...words };
@@ -27,6 +27,7 @@ export const drainUrl = onStatefulSet("sluice.dev/drain-url", parseDrainUrl, {
   grammar: "http://:PORT/PATH or https://:PORT/PATH, without a host, and with {pod} in the path",
   fallback: "absent: nobody is asked; malformed: no pod of the StatefulSet is suspended, and no volume removed",
   says: "another pod of the group is asked there whether the data of {pod} is needed by nobody: before it goes, and before its volume goes",
+  mayHoldSecret: true,
 });
 
 export const drainField = onStatefulSet("sluice.dev/drain-field", parseExpectedField, {

@@ -1,5 +1,6 @@
 /** What a label or an annotation is to Sluice, and how one is read of an object. */
 import type { Metadata } from "../../kubernetes/cluster.ts";
+import { showValue, unshown } from "../../kubernetes/plain-text.ts";
 import { isTooLong, mostBytes } from "./grammar/bounds.ts";
 
 export interface Entry<T> {
@@ -17,6 +18,8 @@ export interface Entry<T> {
   readonly isLong?: true;
   /** True for what Sluice alone writes. By the guard policies any other account needs the verb `repair` to change it. */
   readonly isWrittenByUs?: true;
+  /** True for a URL and the like: Events, logs and messages show no part of a value that does not parse. */
+  readonly mayHoldSecret?: true;
   /** The value, or undefined where the text is malformed. */
   parse(text: string): T | undefined;
 }
@@ -41,12 +44,18 @@ export function read<T>(entry: Entry<T>, metadata: Metadata, malformed?: Malform
   const isUnread = isBounded && isTooLong(text);
   const value = isUnread ? undefined : entry.parse(text);
   if (value === undefined) {
-    const shown = text.length > 60 ? `${text.slice(0, 60)}…` : text;
-    const wrong = `is ${JSON.stringify(shown)}${isUnread ? `, which has more than ${mostBytes} bytes` : ""}`;
-    malformed?.push({
-      key: entry.key,
-      sentence: `${entry.kind} ${entry.key} ${wrong}; write ${entry.grammar}. Until then: ${entry.fallback}.`,
-    });
+    const tooLong = isUnread ? `, which has more than ${mostBytes} bytes` : "";
+    malformed?.push({ key: entry.key, sentence: tellMalformed(entry, text, tooLong) });
   }
   return value;
+}
+
+/** What is wrong with a value that does not parse, and what to write instead. `more` follows the value. */
+export function tellMalformed(
+  { kind, key, grammar, fallback, mayHoldSecret }: Omit<Entry<unknown>, "parse" | "on" | "says">,
+  text: string,
+  more = "",
+): string {
+  const shown = mayHoldSecret ? unshown : showValue(text);
+  return `${kind} ${key} is ${shown}${more}; write ${grammar}. Until then: ${fallback}.`;
 }

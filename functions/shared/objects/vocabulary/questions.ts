@@ -22,7 +22,7 @@ export interface ExpectedField {
 function onStatefulSet<T>(
   key: string,
   parse: Entry<T>["parse"],
-  words: Pick<Entry<T>, "grammar" | "fallback" | "says">,
+  words: Pick<Entry<T>, "grammar" | "fallback" | "says" | "mayHoldSecret">,
 ): Entry<T> {
   return { key, kind: "annotation", on: "StatefulSet", parse, ...words };
 }
@@ -70,6 +70,7 @@ export const healthUrl = onStatefulSet("sluice.dev/health-url", parseQuestionUrl
   grammar: "http://:PORT/PATH or https://:PORT/PATH, without a host: it is the pod's own",
   fallback: "absent: where the product answers by itself; malformed: no pod of the StatefulSet is taken",
   says: "at which port and path a pod is asked",
+  mayHoldSecret: true,
 });
 
 export const healthSecret = onStatefulSet(

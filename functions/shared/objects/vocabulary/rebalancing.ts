@@ -1,4 +1,5 @@
 /** The label and the annotations by which the queues of a RabbitMQ cluster are rebalanced after its pods were replaced. */
+import { escapeControls } from "../../kubernetes/plain-text.ts";
 import { parseTime } from "../durations.ts";
 import { fieldsOf } from "../fields.ts";
 import { isObjectName } from "../names.ts";
@@ -48,7 +49,7 @@ export function formatRebalanceState(state: RebalanceState): string {
   const { uid, members, sinceMs, balanced, balancedMs, claimedMs, failed } = state;
   const fields = { uid, members, since: time(sinceMs), balanced, balancedAt: time(balancedMs) };
   const failures = failed && { times: failed.times, last: time(failed.lastMs), guard: failed.guard, why: failed.why };
-  return JSON.stringify({ ...fields, claimedAt: time(claimedMs), failed: failures });
+  return escapeControls(JSON.stringify({ ...fields, claimedAt: time(claimedMs), failed: failures }));
 }
 
 function parseState(text: string): RebalanceState | undefined {

@@ -11,7 +11,7 @@ function onStatefulSet<T>(
   kind: Entry<T>["kind"],
   key: string,
   parse: Entry<T>["parse"],
-  words: Pick<Entry<T>, "grammar" | "fallback" | "says">,
+  words: Pick<Entry<T>, "grammar" | "fallback" | "says" | "mayHoldSecret">,
 ): Entry<T> {
   return { key, kind, on: "StatefulSet", parse, ...words };
 }
@@ -149,6 +149,7 @@ export const prepareDelayedDownscaleUrl = onStatefulSet(
   {
     grammar: "a URL of http or https, whose host is replaced by the pod's own",
     fallback: "absent: a downscale has no delay; malformed: its replicas stay as they are",
+    mayHoldSecret: true,
     says: "where a pod is told that it is going to leave (POST), or to stay after all (DELETE)",
   },
 );

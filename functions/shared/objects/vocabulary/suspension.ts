@@ -1,4 +1,5 @@
 /** What says that a volume is kept for a while after its pod has gone, and what tells how far that has got. */
+import { escapeControls } from "../../kubernetes/plain-text.ts";
 import { parsePrometheusDuration, parseTime } from "../durations.ts";
 import { isObjectName } from "../names.ts";
 import { drainEntries } from "./drain.ts";
@@ -54,8 +55,9 @@ function parseMessage(text: string): SuspensionMessage | undefined {
   return match === null ? undefined : { guard: match[1] as string, sentence: match[2] as string };
 }
 
+/** `kubectl get -o` prints annotations as they are. */
 export function formatMessage({ guard, sentence }: SuspensionMessage): string {
-  return `${guard}: ${sentence}`;
+  return escapeControls(`${guard}: ${sentence}`);
 }
 
 type Words = Pick<Entry<unknown>, "grammar" | "fallback" | "says" | "isLong" | "isWrittenByUs">;

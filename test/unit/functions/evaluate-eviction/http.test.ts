@@ -365,7 +365,7 @@ test("a reservation that a review made is a line at info with who asked, cut and
   assert.deepEqual(
     said.map(({ object, user }) => [object, user]),
     [
-      ["group-a-0", `eve\\u{a}\\u{202e}\\u{7}${"x".repeat(74)}`],
+      ["group-a-0", `eve\\u000a\\u202e\\u0007${"x".repeat(74)}`],
       ["group-a-1", ""],
     ],
   );
