@@ -280,7 +280,7 @@ function render(uid: string, answer: AdmissionAnswer): object {
   const { code, reason, cause, field } = answer;
   // kubectl prints it as it is, and it may hold what others have written into a budget.
   const sentence = escapeControls(answer.sentence);
-  const causes = [{ reason: cause, message: sentence, ...(field === "" ? {} : { field }) }];
+  const causes = [{ reason: cause, message: sentence, ...(field === "" ? {} : { field: escapeControls(field) }) }];
   const details = cause === "" ? {} : { details: { causes } };
   return { uid, allowed: false, status: { status: "Failure", code, reason, message: sentence, ...details } };
 }

@@ -6,7 +6,7 @@
  */
 import { Gauge, type Registry } from "prom-client";
 import { countDown } from "../../functions/shared/group/zones.ts";
-import { escapeControls } from "../../functions/shared/kubernetes/plain-text.ts";
+import { escapeTexts } from "../../functions/shared/kubernetes/plain-text.ts";
 import type { Claim } from "../../functions/shared/ledger/claim.ts";
 import type { Standing } from "./ledger-metrics-groups.ts";
 
@@ -43,7 +43,8 @@ export function createLedgerMetrics(registers: Registry[]) {
         const standings = await look();
         // Groups that have vanished vanish here.
         this.reset();
-        for (const { labels, value } of seriesOf(standings)) this.set(labels, value);
+        // Pages and alerts show labels as they are.
+        for (const { labels, value } of seriesOf(standings)) this.set(escapeTexts(labels), value);
       },
     });
   definePods(define);
@@ -200,10 +201,9 @@ function reconciledOf(standings: readonly Standing[]) {
 }
 
 function labelsOf({ key }: Standing) {
-  return { namespace: key.namespace, rollout_group: cut(key.group) };
+  return { namespace: key.namespace, rollout_group: key.group };
 }
 
-/** Characters without a shape are escaped, so that no page and no alert shows them as they are. */
 function cut(text: string): string {
-  return escapeControls(text).slice(0, longestLabel);
+  return text.slice(0, longestLabel);
 }

@@ -1,0 +1,195 @@
+/** Characters without a shape of their own: none of them reaches a terminal, a log, a page or an object as it is. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { announce } from "../../../../functions/shared/kubernetes/announcements.ts";
+import { escapeControls, escapeLines, escapeTexts } from "../../../../functions/shared/kubernetes/plain-text.ts";
+import { formatRefusals } from "../../../../functions/shared/ledger/contents.ts";
+import { writeLedger } from "../../../../functions/shared/ledger/lease.ts";
+import { formatRebalanceState } from "../../../../functions/shared/objects/vocabulary/rebalancing.ts";
+import { messageFor } from "../../../../functions/shared/pass/suspension/writing.ts";
+import { allow, badRequest } from "../../../../functions/shared/review/answers.ts";
+import { createReporting } from "../../../../triggers/telemetry/logs-and-metrics.ts";
+import { createTestApp, validation } from "../../triggers/doors/app.ts";
+import { sluice } from "../../triggers/plugin/terminal.ts";
+import { namespace, Passes, played } from "../pass/passes.ts";
+
+const ofCategories = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u;
+const shapeless = Array.from({ length: 0x110000 }, (_, point) => point)
+  .filter((point) => ofCategories.test(String.fromCodePoint(point)) || (point >= 0xe0000 && point <= 0xe007f))
+  .map((point) => String.fromCodePoint(point));
+/** Without the ends of the lines that Sluice itself prints. */
+const raw = /(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u{e0000}-\u{e007f}]/u;
+
+const some = fc.oneof(fc.constantFrom(...shapeless), fc.string({ unit: "binary", maxLength: 8 }));
+/** Text as anybody may store it. The API server takes no half of a pair. */
+const text = fc
+  .array(some, { minLength: 1, maxLength: 12 })
+  .map((parts) => `t${parts.join("")}`)
+  .filter((joined) => joined.isWellFormed());
+
+test("every code point of Cc, Cf, Zl and Zp and every tag becomes an escape, and JSON says the same with it", () => {
+  assert.ok(shapeless.length > 250, `${shapeless.length}`);
+  for (const character of shapeless) {
+    const escaped = escapeControls(`a${character}b`);
+    assert.match(escaped, /^a(\\u[0-9a-f]{4}){1,2}b$/);
+    assert.equal(JSON.parse(`"${escaped}"`), `a${character}b`);
+  }
+  for (const named of ["\u200b", "\u00ad", "\ufeff", "\u{e0041}", "\u2028", "\u202e", "\u0085"])
+    assert.ok(shapeless.includes(named));
+  assert.equal(escapeControls("\u{e0041}"), "\\udb40\\udc41");
+});
+
+test("of all other code points none is changed", () => {
+  const others = Array.from({ length: 0x110000 }, (_, point) => point)
+    .filter((point) => point < 0xd800 || point > 0xdfff)
+    .map((point) => String.fromCodePoint(point))
+    .filter((character) => !raw.test(character) && character !== "\n");
+  assert.ok(others.length > 1_000_000);
+  const all = others.join("");
+  assert.equal(escapeControls(all), all);
+  assert.equal(escapeLines(`${all}\n`), `${all}\n`);
+  assert.deepEqual(escapeTexts([all]), [all]);
+});
+
+test("whatever stands in a ledger, what kubectl sluice prints of it has none of them", async () => {
+  const passes = await new Passes().prepare();
+  const at = passes.cluster.serverTimeMs();
+  await fc.assert(
+    fc.asyncProperty(text, async (stored) => {
+      const [short] = [stored.slice(0, 60).toWellFormed()];
+      const verdict = { guard: short, zone: short, sentence: stored, since: at, at };
+      passes.writeLedger({
+        "sluice.dev/verdicts": JSON.stringify({ [short]: verdict }),
+        "sluice.dev/refusals": JSON.stringify({ u: [short, stored, at] }),
+        "sluice.dev/format": null,
+      });
+      for (const line of ["why", "why group", "why -o json", "release group group-a-0"]) {
+        const { out, said } = await sluice(passes, line);
+        assert.doesNotMatch(out + said.join("\n"), raw, line);
+      }
+      passes.writeLedger({ "sluice.dev/format": stored });
+      for (const line of ["why", "why group", "release group group-a-0"]) {
+        const { out, said } = await sluice(passes, line);
+        assert.doesNotMatch(out + said.join("\n"), raw, line);
+      }
+    }),
+    { numRuns: 60 },
+  );
+});
+
+test("whatever is said, the message of an Event and a line of the log have none of them", async () => {
+  const passes = new Passes();
+  const lines: string[] = [];
+  const destination = { write: (line: string) => void lines.push(line) };
+  const reporting = createReporting({ version: "1", serving: "all", level: "debug", keys: () => 0, destination });
+  const about = { resource: "statefulsets", namespace, name: "group-a", uid: "u" } as const;
+  await fc.assert(
+    fc.asyncProperty(text, async (message) => {
+      const told = { about, type: "Warning", reason: "R", message, identity: message } as const;
+      await played(passes.timeline, announce(passes.cluster, "test", told));
+      reporting.log("info", message, { [message]: message, nested: [{ message }], err: new Error(message) });
+    }),
+    { numRuns: 200 },
+  );
+  assert.ok(passes.events.length > 100);
+  for (const event of passes.events) assert.doesNotMatch(event, /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u{e0000}-\u{e007f}]/u);
+  assert.equal(lines.length, 200);
+  for (const line of lines) assert.doesNotMatch(line.slice(0, -1), /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u{e0000}-\u{e007f}]/u);
+});
+
+interface Reviewed {
+  readonly response: {
+    readonly allowed: boolean;
+    readonly warnings?: readonly string[];
+    readonly status?: { readonly message: string; readonly details?: { readonly causes: readonly object[] } };
+  };
+}
+
+function textsOf({ warnings = [], status }: Reviewed["response"]): string[] {
+  const causes = (status?.details?.causes ?? []).flatMap((cause) => Object.values(cause));
+  return [...warnings, ...(status === undefined ? [] : [status.message]), ...causes.map(String)];
+}
+
+test("whatever is denied or warned of, the answer has none of them, and neither has a refusal of the request", async () => {
+  let said = "";
+  let isAllowed = false;
+  const judge = {
+    review: async () => (isAllowed ? allow("test", { warnings: [said] }) : badRequest("test", said, { field: said })),
+  };
+  const { app } = createTestApp({ admissions: [{ ...validation, judge }] });
+  const post = async (request: object) => {
+    const body = { apiVersion: "admission.k8s.io/v1", kind: "AdmissionReview", request };
+    const headers = { "content-type": "application/json" };
+    return app.request("/admission/zpdb-validation", { method: "POST", headers, body: JSON.stringify(body) });
+  };
+  const request = { uid: "u-1", operation: "CREATE", namespace: "n", name: "x", object: {} };
+  await fc.assert(
+    fc.asyncProperty(text, fc.boolean(), async (sentence, allowed) => {
+      [said, isAllowed] = [sentence, allowed];
+      const { response } = (await (await post(request)).json()) as Reviewed;
+      assert.equal(response.allowed, allowed);
+      for (const shown of textsOf(response)) assert.doesNotMatch(shown, raw);
+      const refused = await post({ ...request, name: `/${sentence}` });
+      assert.equal(refused.status, 400);
+      assert.doesNotMatch(await refused.text(), raw);
+    }),
+    { numRuns: 100 },
+  );
+});
+
+test("what Sluice writes on objects has none of them, and is read back as it was", async () => {
+  const passes = await new Passes().prepare();
+  await fc.assert(
+    fc.asyncProperty(text, async (sentence) => {
+      const [message = ""] = Object.values(messageFor("guard", sentence));
+      const refusal = { uid: "u", pod: "p-0", sentence, stampMs: 1 };
+      const failed = { times: 1, lastMs: 1, guard: "g", why: sentence };
+      const nothing = { balanced: undefined, balancedMs: undefined, claimedMs: undefined };
+      const state = formatRebalanceState({ uid: "u", members: "m", sinceMs: 1, ...nothing, failed });
+      const refusals = formatRefusals([refusal]);
+      for (const written of [message, refusals, state]) assert.doesNotMatch(written, raw);
+      assert.deepEqual(JSON.parse(refusals).u[1], sentence);
+      const { ledger } = passes;
+      const verdicts = { test: { guard: "g", zone: "z", sentence, since: 1, at: 1 } };
+      const change = { reservations: [], seenThrough: 1, membersThrough: 1, refusals: [refusal], verdicts };
+      const written = await played(passes.timeline, writeLedger(passes.cluster, ledger, change));
+      assert.equal(written.verdicts.test?.sentence, sentence);
+      const { annotations } = passes.world.store.get("leases", { namespace, name: "sluice-group" }).metadata;
+      assert.doesNotMatch(Object.values(annotations ?? {}).join(""), raw);
+    }),
+    { numRuns: 60 },
+  );
+});
+
+test("whatever a ledger names, no label of a metric has any of them", async () => {
+  const { metrics } = createReporting({
+    version: "1",
+    serving: "all",
+    level: "error",
+    keys: () => 0,
+    destination: { write() {} },
+  });
+  let named = "";
+  const standing = () => ({
+    key: { namespace, group: named },
+    zones: [],
+    isUnreadable: false,
+    rollout: { progressMs: 0, reconciledMs: 0 },
+    ledger: {
+      reservations: [{ by: named }],
+      claims: [{ isKnown: false, kind: named, by: named }],
+      verdicts: { [named]: { guard: named, zone: named, since: 0 } },
+    },
+  });
+  metrics.showGroups(async () => [standing() as never], { passes: false });
+  await fc.assert(
+    fc.asyncProperty(text, async (name) => {
+      named = name;
+      const page = await metrics.registry.metrics();
+      assert.ok(page.includes('function="t'), "the names are there");
+      assert.doesNotMatch(page, raw);
+    }),
+    { numRuns: 60 },
+  );
+});
