@@ -1,10 +1,10 @@
 /** What is done to an owner and to its pods: each write is conditional on the uid and the revision that was decided on. */
 import type { Metadata } from "../shared/kubernetes/cluster.ts";
 import { messageOf } from "../shared/kubernetes/errors.ts";
-import { escapeControls } from "../shared/kubernetes/plain-text.ts";
 import {
   anyValue,
   formatStamp,
+  formatStatus,
   releaseFinalizer,
   type SkipLabel,
   skipLabelledAt,
@@ -40,11 +40,10 @@ export async function tell(looked: Looked): Promise<WriteResult | "told"> {
   if (owner?.status?.guard === guard && owner.status.sentence === sentence) return "told";
   const nowMs = context.cluster.serverTimeMs();
   const sinceMs = owner?.status?.guard === guard ? owner.status.sinceMs : nowMs;
-  const since = new Date(sinceMs).toISOString();
   // What is taken back is what pods got, whatever is asked for by now.
   const isWithdrawn = guard === "labels-withdrawn";
   const label = (isWithdrawn ? owner?.status?.label : undefined) ?? owner?.label?.key ?? owner?.status?.label;
-  const annotations = { [skipStatus.key]: escapeControls(JSON.stringify({ guard, sentence, label, since })) };
+  const annotations = { [skipStatus.key]: formatStatus({ guard, sentence, label, sinceMs }) };
   return patchOwner(looked, "tell", { annotations });
 }
 

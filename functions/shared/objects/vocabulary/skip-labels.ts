@@ -1,4 +1,5 @@
 /** What says that the stop hooks of an owner's pods let go, and what tells how far that has got. */
+import { escapeControls } from "../../kubernetes/plain-text.ts";
 import { parseGoDuration, parseTime } from "../durations.ts";
 import { fieldsOf } from "../fields.ts";
 import { isObjectName } from "../names.ts";
@@ -104,6 +105,11 @@ function parseStatus(text: string): SkipStatus | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** The text of a status, as {@link skipStatus} reads it. */
+export function formatStatus({ guard, sentence, label, sinceMs }: SkipStatus): string {
+  return escapeControls(JSON.stringify({ guard, sentence, label, since: new Date(sinceMs).toISOString() }));
 }
 
 function onOwner<T>(

@@ -7,6 +7,7 @@ import { escapeControls, escapeLines, escapeTexts } from "../../../../functions/
 import { formatRefusals } from "../../../../functions/shared/ledger/contents.ts";
 import { writeLedger } from "../../../../functions/shared/ledger/lease.ts";
 import { formatRebalanceState } from "../../../../functions/shared/objects/vocabulary/rebalancing.ts";
+import { formatStatus, skipStatus } from "../../../../functions/shared/objects/vocabulary/skip-labels.ts";
 import { messageFor } from "../../../../functions/shared/pass/suspension/writing.ts";
 import { allow, badRequest } from "../../../../functions/shared/review/answers.ts";
 import { createReporting } from "../../../../triggers/telemetry/logs-and-metrics.ts";
@@ -148,7 +149,9 @@ test("what Sluice writes on objects has none of them, and is read back as it was
       const nothing = { balanced: undefined, balancedMs: undefined, claimedMs: undefined };
       const state = formatRebalanceState({ uid: "u", members: "m", sinceMs: 1, ...nothing, failed });
       const refusals = formatRefusals([refusal]);
-      for (const written of [message, refusals, state]) assert.doesNotMatch(written, raw);
+      const status = formatStatus({ guard: "g", sentence, label: undefined, sinceMs: 1 });
+      assert.equal(skipStatus.parse(status)?.sentence, sentence);
+      for (const written of [message, refusals, state, status]) assert.doesNotMatch(written, raw);
       assert.deepEqual(JSON.parse(refusals).u[1], sentence);
       const { ledger } = passes;
       const verdicts = { test: { guard: "g", zone: "z", sentence, since: 1, at: 1 } };

@@ -1,0 +1,155 @@
+/** A URL may hold a password: no Event, no sentence and no mistake shows an account or a query of one, nor a URL that is none. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import fc from "fast-check";
+import { prepareEndpointOf } from "../../../../functions/shared/group/prepared.ts";
+import { placeOf, refusal } from "../../../../functions/shared/http/pod-http.ts";
+import { showValue, unshown } from "../../../../functions/shared/kubernetes/plain-text.ts";
+import { parseScaling } from "../../../../functions/shared/objects/scaling/scaling.ts";
+import { parseStatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
+import { prepareDownscalePath } from "../../../../functions/shared/objects/vocabulary/scaling.ts";
+import { type Malformed, read, vocabulary } from "../../../../functions/shared/objects/vocabulary.ts";
+import { readKeyPair } from "../../../../triggers/doors/certificate-source.ts";
+import { readFlags } from "../../../../triggers/settings/flags.ts";
+import { flags } from "../../../../triggers/settings/flags-table.ts";
+import { readSettings, settingsTable } from "../../../../triggers/settings/settings.ts";
+import { readTracing } from "../../../../triggers/telemetry/tracing-settings.ts";
+import { ledgerKey, namespace, Passes } from "../pass/passes.ts";
+
+const password = "p4ssw0rd";
+/** Each holds the password, and a part of them is no URL. */
+const urls = [
+  `http://user:${password}@pod:8080/prepare`,
+  `http://user:${password}@:8080/prepare{pod}`,
+  `http://user:${password}`,
+  `http//user:${password}@pod/`,
+  `user:${password}@pod`,
+  `http://:8080 /?token=${password}`,
+  `:8080/x?token=${password}`,
+  `ftp://pod/${password}`,
+  `http://pod:99999/?${password}`,
+  `//${password}@pod`,
+  `http://user:${password}@pod:port/`,
+];
+
+function metadataWith(texts: Readonly<Record<string, string>>) {
+  return { name: "a", namespace, uid: "u", resourceVersion: "1", annotations: texts, labels: texts };
+}
+
+/** What is said of a StatefulSet with this text, whatever reads it. */
+function sentencesOf(entryKey: string, text: string): string[] {
+  const entry = vocabulary.find((one) => one.key === entryKey);
+  assert.ok(entry !== undefined, entryKey);
+  const malformed: Malformed[] = [];
+  read(entry as Parameters<typeof read>[0], metadataWith({ [entryKey]: text }), malformed);
+  const scaling = parseScaling(metadataWith({ "grafana.com/rollout-delayed-downscale": "1h", [entryKey]: text }));
+  return [...malformed, ...(scaling?.malformed ?? [])].map(({ sentence }) => sentence);
+}
+
+const ofUrls = [
+  "sluice.dev/health-url",
+  "sluice.dev/drain-url",
+  "grafana.com/rollout-prepare-delayed-downscale-url",
+] as const;
+
+test("a URL that cannot be read is named by its annotation, and no part of it is shown", () => {
+  for (const name of ofUrls) {
+    const said = urls.flatMap((text) => sentencesOf(name, text));
+    assert.ok(said.length >= 5, `${name} ${said.length}`);
+    for (const sentence of said) {
+      assert.ok(sentence.startsWith(`annotation ${name} is ${unshown}; write `), sentence);
+      assert.ok(!sentence.includes(password), sentence);
+    }
+    for (const text of ["pod", "zzz zzz"]) {
+      for (const sentence of sentencesOf(name, text)) assert.ok(!sentence.includes(`"${text}`), sentence);
+    }
+  }
+});
+
+test("a URL that was written where something else belongs is not shown either, whatever the label or annotation", () => {
+  for (const { key: name, on } of vocabulary) {
+    if (on === "Lease") continue;
+    for (const text of urls) {
+      for (const sentence of sentencesOf(name, text)) assert.ok(!sentence.includes(password), `${name}: ${sentence}`);
+    }
+  }
+});
+
+test("a path that cannot be read is not shown, because its query may hold a password", () => {
+  const world = new Passes().world;
+  const object = world.store.get("statefulsets", { namespace, name: "group-a" });
+  const annotations = {
+    "grafana.com/prepare-downscale-http-port": "80",
+    [prepareDownscalePath.key]: `a b?token=${password}`,
+  };
+  const labels = { ...object.metadata.labels, "grafana.com/prepare-downscale": "true" };
+  const found = prepareEndpointOf(
+    parseStatefulSet({ ...object, metadata: { ...object.metadata, labels, annotations } }),
+  );
+  assert.ok("guard" in found);
+  assert.equal(found.guard, "prepare-path-malformed");
+  assert.ok(!found.sentence.includes("token"), found.sentence);
+});
+
+test("what failed at a pod is told with its path and without its query", () => {
+  const address = { scheme: "http", pod: "a-0", service: "a", namespace, group: "g", port: 80 } as const;
+  const request = { method: "POST", path: `/ask?token=${password}&b=?` } as const;
+  assert.equal(placeOf(address, request), "POST a-0.a in db, port 80, path /ask");
+  const error = refusal(address, request, { status: 500, headers: {}, body: "no" } as never);
+  assert.equal(error.message, "POST a-0.a in db, port 80, path /ask: HTTP 500 no");
+});
+
+test("no Event, no verdict and no report of a pass shows the password of a malformed URL", async () => {
+  for (const text of urls) {
+    const passes = await new Passes().prepare();
+    const url = { "sluice.dev/health-question": "http", "sluice.dev/health-url": text };
+    const delay = { "grafana.com/rollout-delayed-downscale": "1h", [ofUrls[2]]: text, [ofUrls[1]]: text };
+    passes.world.annotate({ namespace, name: "group-a" }, { ...url, ...delay });
+    await passes.run(true);
+    await passes.goOn(1_000);
+    assert.equal(passes.guard, "question-malformed");
+    assert.ok(
+      passes.events.some((event) => event.startsWith("MalformedAnnotation group-a: annotation sluice.dev/health-url")),
+    );
+    const { annotations } = passes.world.store.get("leases", ledgerKey).metadata;
+    const verdicts = passes.verdicts.map(({ sentence }) => sentence);
+    const told = [...passes.events, ...verdicts, ...passes.problems, JSON.stringify(annotations)];
+    for (const one of told) assert.ok(!one.includes(password), one);
+  }
+});
+
+test("a mistake in a setting or a flag shows no URL, no account and no key", async () => {
+  const pem = `-----BEGIN PRIVATE KEY----- ${password}`;
+  for (const text of [...urls, pem]) {
+    const names = Object.values(settingsTable).map(({ name }) => name);
+    const environment = Object.fromEntries(names.map((name) => [name, text]));
+    const ofSettings = readSettings(environment).mistakes;
+    assert.ok(ofSettings.length > 10);
+    const argv = flags.map(({ name }) => `-${name}=${text}`);
+    const ofFlags = readFlags([...argv, text], environment);
+    assert.ok(ofFlags.mistakes.length > 10 && ofFlags.warnings.length > 3);
+    const tracing = readTracing({
+      OTEL_EXPORTER_OTLP_ENDPOINT: "http://collector:4318",
+      OTEL_TRACES_SAMPLER: text,
+      OTEL_BSP_SCHEDULE_DELAY: text,
+    });
+    assert.ok(tracing.warnings.length > 0);
+    for (const said of [...ofSettings, ...ofFlags.mistakes, ...ofFlags.warnings, ...tracing.warnings])
+      assert.ok(!said.includes(password), said);
+  }
+  const read = readKeyPair({ certFile: pem, keyFile: pem });
+  await assert.rejects(
+    read,
+    (error: Error) => /TLS_CERT_FILE cannot be read/.test(error.message) && !error.message.includes(password),
+  );
+});
+
+test("of any text with a scheme, an account or a query nothing is shown, and of the others the beginning", () => {
+  fc.assert(
+    fc.property(fc.string(), fc.constantFrom("://", "@", "?", "-----BEGIN"), fc.string(), (before, mark, after) => {
+      assert.equal(showValue(before + mark + after), unshown);
+    }),
+  );
+  assert.equal(showValue("1.5h"), '"1.5h"');
+  assert.equal(showValue("x".repeat(80)), `"${"x".repeat(60)}…"`);
+});
