@@ -101,7 +101,7 @@ test("what failed at a pod is told with its path and without its query", () => {
 
 test("no Event, no verdict and no report of a pass shows the password of a malformed URL", async () => {
   for (const text of urls) {
-    const passes = await new Passes().prepare();
+    const passes = await new Passes({ zones: ["a"] }).prepare();
     const url = { "sluice.dev/health-question": "http", "sluice.dev/health-url": text };
     const delay = { "grafana.com/rollout-delayed-downscale": "1h", [ofUrls[2]]: text, [ofUrls[1]]: text };
     passes.world.annotate({ namespace, name: "group-a" }, { ...url, ...delay });
@@ -128,13 +128,16 @@ test("a mistake in a setting or a flag shows no URL, no account and no key", asy
     const argv = flags.map(({ name }) => `-${name}=${text}`);
     const ofFlags = readFlags([...argv, text], environment);
     assert.ok(ofFlags.mistakes.length > 10 && ofFlags.warnings.length > 3);
+    const elsewhere = ["-kubernetes.config-file=/a", "-kubernetes.api-url=https://b"];
+    const { warnings } = readFlags(elsewhere, { KUBECONFIG: text });
+    assert.match(warnings.join(), /^KUBECONFIG is .+ the flags win$/);
     const tracing = readTracing({
       OTEL_EXPORTER_OTLP_ENDPOINT: "http://collector:4318",
       OTEL_TRACES_SAMPLER: text,
       OTEL_BSP_SCHEDULE_DELAY: text,
     });
     assert.ok(tracing.warnings.length > 0);
-    for (const said of [...ofSettings, ...ofFlags.mistakes, ...ofFlags.warnings, ...tracing.warnings])
+    for (const said of [...ofSettings, ...ofFlags.mistakes, ...ofFlags.warnings, ...warnings, ...tracing.warnings])
       assert.ok(!said.includes(password), said);
   }
   const read = readKeyPair({ certFile: pem, keyFile: pem });
