@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { copyFile, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
+import { ledgerName } from "../../functions/shared/ledger/name.ts";
 import { Api } from "../controlplane/api.ts";
 import { auditPosition, readAudit } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
@@ -247,6 +248,35 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
     assert.deepEqual([code, await reservations()], [0, "{}"]);
     assert.match(stderr, /^kubectl-sluice: waiting: ingester-zone-b-0: .+\n$/);
     assert.match(stdout, /^ingester-zone-b-0: released: .+\n$/);
+  });
+
+  test("a foreign Lease with the label of a ledger keeps why from no group, and no name of a group is a command", async () => {
+    const other = await createGroup(controlPlane, { name: "store", namespace, pods: 1 });
+    await waitForGroupReady(controlPlane, other);
+    const addLease = (name: string, group: string, more: Record<string, string> = {}) => {
+      const labels = { "app.kubernetes.io/managed-by": "sluice" };
+      const metadata = { name, labels, annotations: { "sluice.dev/group": group, ...more } };
+      return api.post(leasePath, { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata });
+    };
+    await addLease("foreign", "elsewhere", { "sluice.dev/reservations": "x".repeat(200_000) });
+    const { code, stdout, stderr } = await sluice(`why -n ${namespace}`);
+    assert.equal(code, 0);
+    assert.match(stdout, /^ingester +3 +6\/6 /m);
+    assert.match(stdout, /^store +3 +3\/3 /m);
+    assert.equal(
+      stderr,
+      "kubectl-sluice: Lease foreign has the label app.kubernetes.io/managed-by=sluice, is no ledger, and is left out\n",
+    );
+    const hostile = ["$(touch ran)", "a b", "\u001b[31mred\u200b", "owner:Kind.example.com/a b", "budget:/x", "a\nb"];
+    for (const group of hostile) await addLease(ledgerName(group), group, { "sluice.dev/verdicts": "no JSON" });
+    const all = await sluice(`why -n ${namespace}`);
+    assert.equal(all.code, 0, all.stderr);
+    for (const line of [/^ingester +3 +6\/6 /m, /^store +3 +3\/3 /m, /^\\u001b\[31mred\\u200b +0 +0\/0 /m])
+      assert.match(all.stdout, line);
+    const env = { ...process.env, PATH: plugin.path, KUBECONFIG: controlPlane.kubeconfig, HOME: folder };
+    const words = ["__complete", "sluice", "why", "-n", namespace, ""];
+    const offered = await runProgram(controlPlane.kubectl, words, env);
+    assert.deepEqual(offered.stdout.trim().split("\n"), ["budget:/x", "ingester", "store", ":4"]);
   });
 });
 

@@ -116,7 +116,7 @@ export function refusal(address: PodAddress, request: PodRequest, { status, body
   return new PodHttpError("status", message, { sent: true, status });
 }
 
-/** For people: `POST web-0.web in ns, port 80, path /x`. It names what was meant without its query, also where that is no address. */
+/** For people: `POST web-0.web in ns, port 80, path /x`. It names what was meant, also where that is no address. */
 export function placeOf({ pod, service, namespace, port }: PodAddress, { method, path }: PodRequest): string {
   return `${method} ${pod}.${service} in ${namespace}, port ${port}, path ${withoutQuery(path)}`;
 }

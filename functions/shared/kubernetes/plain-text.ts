@@ -1,8 +1,8 @@
 /** Text that others wrote, where a terminal or a page shows it: it may say what it likes, and move nothing. */
 
 /**
- * What a terminal obeys, what changes the order of the letters around it, and what nobody sees: controls (Cc), formats (Cf), ends
- * of lines and paragraphs (Zl, Zp), and the block of tags, a part of which has no category yet.
+ * Characters that a terminal obeys, that change the order of the letters around them, or that do not show: controls (Cc),
+ * formats (Cf), ends of lines and paragraphs (Zl, Zp), and the block of tags, a part of which has no category yet.
  */
 const shapeless = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u{e0000}-\u{e007f}]/gu;
 
@@ -10,8 +10,8 @@ const shapeless = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u{e0000}-\u{e007f}]/gu;
 const shownCharacters = 60;
 
 /**
- * The text with every character that has no shape of its own as an escape, `\u001b`, line ends among them: one line stays one line.
- * In a JSON text, the ends of whose lines are left out, it changes nothing of what is said.
+ * The text with every character that has no shape of its own as an escape, `\u001b`, line ends among them: one line stays one
+ * line. In a JSON text, the ends of whose lines are left out, it changes nothing of what is said.
  */
 export function escapeControls(text: string): string {
   return text.replace(shapeless, escapeUnits);

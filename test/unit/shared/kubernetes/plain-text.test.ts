@@ -9,7 +9,7 @@ import { namespace, Passes } from "../pass/passes.ts";
 
 /** Colours, a forged line, the end of a line in other ways, C1, and letters from right to left. */
 const hostile = "red\u001b[31m\nforged\r\u0085\u2028\u009b2J\u202egnp\u2066x\u200f\u061c\u007f";
-const moving = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/u;
+const moving = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u{e0000}-\u{e007f}]/u;
 const plain = "red\\u001b[31m\\u000aforged\\u000d\\u0085\\u2028\\u009b2J\\u202egnp\\u2066x\\u200f\\u061c\\u007f";
 
 test("control and direction characters become escapes, and all other letters stay", () => {
