@@ -66,7 +66,7 @@ test("a suite imports its own folder, what suites borrow from each other, and th
 });
 
 /** The rooms of functions/shared, the lowest first: each imports from those before it. */
-const rooms = ["kubernetes", "http", "objects", "ledger", "group", "views", "pass", "review"];
+const rooms = ["text", "kubernetes", "http", "objects", "ledger", "group", "views", "pass", "review"];
 
 test("the rooms of functions/shared import downwards alone", () => {
   const roomOf = (path: string) => /^functions\/shared\/([^/]+)\//.exec(path)?.[1] ?? "";

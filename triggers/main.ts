@@ -8,9 +8,9 @@ import { connect, type KubernetesCluster } from "../functions/shared/kubernetes/
 import { processClock } from "../functions/shared/kubernetes/clock/process-clock.ts";
 import type { Cluster } from "../functions/shared/kubernetes/cluster.ts";
 import { messageOf } from "../functions/shared/kubernetes/errors.ts";
-import { escapeControls } from "../functions/shared/kubernetes/plain-text.ts";
 import type { CertificateSettings } from "../functions/shared/objects/certificates.ts";
 import type { CronDefinition } from "../functions/shared/pass/definition.ts";
+import { escapeControls } from "../functions/shared/text/plain-text.ts";
 import manifest from "../package.json" with { type: "json" };
 import { type CertificateSource, certificateInFiles, certificateInSecret } from "./doors/certificate-source.ts";
 import { readClientAuthorities, withClientAuthorities } from "./doors/client-authorities.ts";

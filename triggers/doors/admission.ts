@@ -7,7 +7,6 @@ import type { ServerResponse } from "node:http";
 import type { Context, Hono } from "hono";
 import { HTTPException } from "hono/http-exception";
 import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
-import { escapeControls } from "../../functions/shared/kubernetes/plain-text.ts";
 import { BoundedMap } from "../../functions/shared/objects/bounded-map.ts";
 import { parseGoDuration } from "../../functions/shared/objects/durations.ts";
 import { fieldsOf } from "../../functions/shared/objects/fields.ts";
@@ -19,6 +18,7 @@ import type {
   Judge,
 } from "../../functions/shared/pass/definition.ts";
 import { allow, badRequest, internalError } from "../../functions/shared/review/answers.ts";
+import { escapeControls } from "../../functions/shared/text/plain-text.ts";
 import type { Reporting } from "../telemetry/logs-and-metrics.ts";
 import { createRepeats } from "../telemetry/repeats.ts";
 import { inReviewSpan } from "../telemetry/tracing-spans.ts";

@@ -8,8 +8,8 @@ import { readFile } from "node:fs/promises";
 import { createSecureContext } from "node:tls";
 import { type Cluster, hasCode, type ObjectKey, type SecretObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
-import { showValue, unshown } from "../../functions/shared/kubernetes/plain-text.ts";
 import { type Generation, howToEmpty, parseCertificates } from "../../functions/shared/objects/certificates.ts";
+import { showValue, unshown } from "../../functions/shared/text/plain-text.ts";
 
 /** A certificate, with those that signed it, and its key, both in PEM. They are known to belong together. */
 export interface KeyPair {

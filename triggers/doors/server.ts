@@ -9,7 +9,7 @@ import { getRequestListener } from "@hono/node-server";
 import { type Context, Hono, type MiddlewareHandler } from "hono";
 import { HTTPException } from "hono/http-exception";
 import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
-import { escapeControls } from "../../functions/shared/kubernetes/plain-text.ts";
+import { escapeControls } from "../../functions/shared/text/plain-text.ts";
 import type { EventResult, Reporting } from "../telemetry/logs-and-metrics.ts";
 import { createMetricsPage } from "../telemetry/metrics-page.ts";
 import { type AdmissionDoorOptions, serveAdmissions } from "./admission.ts";

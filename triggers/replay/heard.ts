@@ -1,8 +1,8 @@
 /** What is heard of one request while it is replayed, as lines of plain text for whoever reads a bug report. */
 import type { ObjectKey } from "../../functions/shared/kubernetes/cluster.ts";
-import { escapeControls } from "../../functions/shared/kubernetes/plain-text.ts";
 import type { AdmissionAnswer, AdmissionRequest, CronOutcome } from "../../functions/shared/pass/definition.ts";
 import type { PassReport } from "../../functions/shared/pass/reporter.ts";
+import { escapeControls } from "../../functions/shared/text/plain-text.ts";
 import { isGroup, pathOf } from "../../functions/shared/views/keys.ts";
 import { createReporting, type EventResult, type Reporting } from "../telemetry/logs-and-metrics.ts";
 

@@ -1,6 +1,5 @@
 /** The settings: environment variables, each described once: here, or in the definition of the function that it is of. */
 import { isClusterDomain } from "../../functions/shared/http/target.ts";
-import { showValue } from "../../functions/shared/kubernetes/plain-text.ts";
 import { certificateSettings } from "../../functions/shared/objects/certificates.ts";
 import { isNamespaceName } from "../../functions/shared/objects/names.ts";
 import {
@@ -10,6 +9,7 @@ import {
   setting,
   type ValuesOf,
 } from "../../functions/shared/objects/settings.ts";
+import { showValue } from "../../functions/shared/text/plain-text.ts";
 import { functionSettings, table } from "../table.ts";
 import { type LogLevel, logLevels } from "../telemetry/logs-and-metrics.ts";
 

@@ -6,8 +6,8 @@
  */
 import { Gauge, type Registry } from "prom-client";
 import { countDown } from "../../functions/shared/group/zones.ts";
-import { escapeTexts } from "../../functions/shared/kubernetes/plain-text.ts";
 import type { Claim } from "../../functions/shared/ledger/claim.ts";
+import { escapeTexts } from "../../functions/shared/text/plain-text.ts";
 import type { Standing } from "./ledger-metrics-groups.ts";
 
 interface Series<Label extends string> {

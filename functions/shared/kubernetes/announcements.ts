@@ -1,7 +1,7 @@
 /** Kubernetes Events: said on the object that they are about, on change only. */
 import { hash } from "node:crypto";
+import { escapeControls } from "../text/plain-text.ts";
 import { apiVersionOf, type Cluster, hasCode, isKnown, type Resource, resources } from "./cluster.ts";
-import { escapeControls } from "./plain-text.ts";
 
 export interface Announcement {
   readonly about: {

@@ -1,11 +1,11 @@
 /** What stands in the annotations of a ledger, as text and as a value (rule R2). */
 
 import type { LeaseObject } from "../kubernetes/cluster.ts";
-import { escapeControls } from "../kubernetes/plain-text.ts";
 import { fieldsOf, isTime } from "../objects/fields.ts";
 import { parseOrdinal, podNameOf } from "../objects/pods.ts";
 import type { GroupKey } from "../objects/statefulsets.ts";
 import * as vocabulary from "../objects/vocabulary.ts";
+import { escapeControls } from "../text/plain-text.ts";
 import { countRanges, parseClaims } from "./claim.ts";
 import { LedgerUnreadable } from "./errors.ts";
 import { type Ledger, maxReservations, type RecordedVerdict, type Refusal, type Reservation } from "./reservation.ts";

@@ -1,5 +1,5 @@
 /** The label and the annotations by which the queues of a RabbitMQ cluster are rebalanced after its pods were replaced. */
-import { escapeControls } from "../../kubernetes/plain-text.ts";
+import { escapeControls } from "../../text/plain-text.ts";
 import { parseTime } from "../durations.ts";
 import { fieldsOf } from "../fields.ts";
 import { isObjectName } from "../names.ts";

@@ -1,5 +1,5 @@
 /** What says that the stop hooks of an owner's pods let go, and what tells how far that has got. */
-import { escapeControls } from "../../kubernetes/plain-text.ts";
+import { escapeControls } from "../../text/plain-text.ts";
 import { parseGoDuration, parseTime } from "../durations.ts";
 import { fieldsOf } from "../fields.ts";
 import { isObjectName } from "../names.ts";

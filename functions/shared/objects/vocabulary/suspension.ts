@@ -1,5 +1,5 @@
 /** What says that a volume is kept for a while after its pod has gone, and what tells how far that has got. */
-import { escapeControls } from "../../kubernetes/plain-text.ts";
+import { escapeControls } from "../../text/plain-text.ts";
 import { parsePrometheusDuration, parseTime } from "../durations.ts";
 import { isObjectName } from "../names.ts";
 import { drainEntries } from "./drain.ts";

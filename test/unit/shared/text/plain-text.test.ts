@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { announce } from "../../../../functions/shared/kubernetes/announcements.ts";
-import { escapeControls, escapeLines, escapeTexts } from "../../../../functions/shared/kubernetes/plain-text.ts";
+import { escapeControls, escapeLines, escapeTexts } from "../../../../functions/shared/text/plain-text.ts";
 import { createReporting } from "../../../../triggers/telemetry/logs-and-metrics.ts";
 import { sluice } from "../../triggers/plugin/terminal.ts";
 import { namespace, Passes } from "../pass/passes.ts";
