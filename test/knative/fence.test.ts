@@ -108,7 +108,7 @@ suite("the rendered guard", () => {
     const marks = ["sluice.dev/protected", "sluice.dev/suspended"];
     assert.deepEqual(sorted([...variableOf(claims, "writtenByUs"), ...variableOf(claims, "ofOurs")]), keys(written));
     assert.deepEqual(variableOf(claims, "ofOurs"), marks);
-    assert.deepEqual(variableOf(claims, "free"), ["sluice.dev/hold", "sluice.dev/recover", "sluice.dev/retain-pv"]);
+    assert.deepEqual(variableOf(claims, "saving"), ["sluice.dev/hold", "sluice.dev/recover", "sluice.dev/retain-pv"]);
     assert.deepEqual(variableOf(claims, "keeping"), finalizers);
     const owners = policyIn(rendered, "sluice-guard-owners.default");
     const ofOwners = ours.filter(({ on, says }) => on === "Owner" && /written by us$/.test(says));

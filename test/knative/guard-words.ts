@@ -1,10 +1,11 @@
 /** What an account needs to write each word of ours, on each kind of object that has such words. Written by hand. */
 
 /**
- * `free`: the right to write the object is enough. `delete`: that verb on the volume claim and on pods. `finalizer`: that verb on
- * the volume claim, or repair. `labels`: the verb patch on pods. `repair`, `edit`: the guard's own verbs.
+ * `free`: the right to write the object is enough. `save`: likewise for "true", and as `delete` for all else. `delete`: that
+ * verb on the volume claim and on pods. `finalizer`: that verb on the volume claim, or repair. `labels`: the verb patch on pods.
+ * `repair`, `edit`: the guard's own verbs.
  */
-export type Rule = "free" | "delete" | "finalizer" | "labels" | "repair" | "edit";
+export type Rule = "free" | "save" | "delete" | "finalizer" | "labels" | "repair" | "edit";
 export type Kind = "claim" | "rabbitmqcluster" | "foundationdbcluster";
 
 const onClaim = (rule: Rule) => ({ claim: rule }) as const;
@@ -14,9 +15,9 @@ const onBoth = { claim: "delete", ...onOwner("free") } as const;
 
 /** By its key. An empty line is for labels of StatefulSets, words on pods, and ledgers, which are guarded as a whole. */
 export const rules: Readonly<Record<string, Partial<Record<Kind, Rule>>>> = {
-  "sluice.dev/hold": { claim: "free", ...onOwner("free") },
-  "sluice.dev/recover": onClaim("free"),
-  "sluice.dev/retain-pv": { claim: "free", ...onOwner("free") },
+  "sluice.dev/hold": { claim: "save", ...onOwner("free") },
+  "sluice.dev/recover": onClaim("save"),
+  "sluice.dev/retain-pv": { claim: "save", ...onOwner("free") },
   "sluice.dev/suspend": onClaim("delete"),
   "sluice.dev/drained-at": onClaim("delete"),
   "sluice.dev/suspend-duration": onBoth,

@@ -54,11 +54,12 @@ function create(kind: Kind, what: string, rule: Rule, metadata: object): Write {
 function writesOf(kind: Kind): readonly (readonly [string, readonly Write[]])[] {
   const words = Object.entries({ ...rules, ...besides }).flatMap(([key, { [kind]: rule }]) => {
     if (rule === undefined) return [];
+    const [saves, ends] = rule === "save" ? (["free", "delete"] as const) : [rule, rule];
     const writes = [
-      patch(kind, "added", rule, "bare", withWord(key, "true")),
-      patch(kind, "changed", rule, "worded", withWord(key, "false")),
-      patch(kind, "removed", rule, "worded", withWord(key, null)),
-      create(kind, "created", rule, withWord(key, "true")),
+      patch(kind, "added", saves, "bare", withWord(key, "true")),
+      patch(kind, "changed", ends, "worded", withWord(key, "false")),
+      patch(kind, "removed", ends, "worded", withWord(key, null)),
+      create(kind, "created", saves, withWord(key, "true")),
     ];
     return [[key, writes] as const];
   });

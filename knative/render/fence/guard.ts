@@ -27,8 +27,11 @@ export const repairNeed: Need = { group: ourDomain, resource: "words", verbs: ["
 /** Likewise: an account may make, change and delete ledgers. */
 const editNeed: Need = { group: ourDomain, resource: "ledgers", verbs: ["edit"] };
 
-/** The words of a volume claim that need no right but that to write the claim: each of them keeps a volume, or brings it back. */
-const freeWords: readonly Entry<unknown>[] = [hold, recover, retainVolume];
+/**
+ * The words of a volume claim of which "true" needs no right but that to write the claim: it keeps a volume, or brings it back.
+ * To take it away again may have the volume deleted, and needs what a deletion needs.
+ */
+const savingWords: readonly Entry<unknown>[] = [hold, recover, retainVolume];
 /** The words of an owner that have Sluice change labels of its pods. */
 const labellingWords: readonly Entry<unknown>[] = [skipLabel, stopAll, skipDeadline];
 const finalizers = [volumeHold, volumeProtection];
@@ -158,7 +161,7 @@ function claimsPolicy(): Policy {
     ],
     variables: [
       { name: "writtenByUs", expression: listIn(writtenByUs(on, "annotation")) },
-      { name: "free", expression: listIn(freeWords.map(({ key }) => key)) },
+      { name: "saving", expression: listIn(savingWords.map(({ key }) => key)) },
       ...variablesFor("annotations", "labels", "finalizers"),
       { name: "changed", expression: `${listIn(claimWords())}.filter(k, ${differs(named("annotations"))})` },
       {
@@ -169,7 +172,9 @@ function claimsPolicy(): Policy {
       },
       {
         name: "removing",
-        expression: "variables.changed.filter(k, !(k in variables.free || k in variables.writtenByUs))",
+        expression:
+          "variables.changed.filter(k, !(k in variables.writtenByUs || " +
+          "k in variables.saving && k in variables.annotationsAfter && variables.annotationsAfter[k] == 'true'))",
       },
       { name: "keeping", expression: `${listIn(finalizers)}.filter(k, ${isMoved(named("finalizers"))})` },
       { name: "mayRepair", expression: mayBy(repairNeed) },
