@@ -6,33 +6,57 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { waitingTime } from "../../functions/shared/kubernetes/clock/process-clock.ts";
 import { Deadlines, type HasDeadline } from "../../functions/shared/review/deadlines.ts";
+import { addressOf, chooseToGo, type Placed, type Standing } from "./crowd.ts";
 import { RequestFeed } from "./request-feed.ts";
 
-/** How a connection was ended before its client did so. */
-export type Cut = "too-many" | "idle" | "unread";
+/**
+ * How a connection was ended before its client did so: the port had too many and it was the newcomer, was idle, or made room for
+ * another address (`crowded`); an answer was not read (`unread`); the handshake or the first head took too long (`late`), or the
+ * first body (`slow`).
+ */
+export const cuts = ["too-many", "idle", "crowded", "unread", "late", "slow"] as const;
+export type Cut = (typeof cuts)[number];
 
 export interface ConnectionBounds {
   readonly mostConnections: number;
+  /** Of these so many are kept from requests with a body: a GET, such as a probe, finds one. */
+  readonly placesForGets: number;
   /** Requests on one connection that are not answered yet: others are not read before. */
   readonly mostInFlight: number;
   /** How long a connection may be idle while there are nearly too many, in milliseconds. */
   readonly crowdedIdleMs: number;
   /** How long a client may take to take an answer that is there, in milliseconds. */
   readonly unreadMs: number;
+  /** How long the TLS handshake and the head of the first request may take together, in milliseconds. */
+  readonly firstHeadMs: number;
+  /** How long a body may come at any rate until a request of its connection has been answered, in milliseconds. */
+  readonly slowBodyMs: number;
 }
 
 /**
  * API servers, sources and scrapers together have some dozens, and an idle one costs 20 to 60 KB. Sources and API servers do not
  * pipeline at all: they wait for the answer before they send on.
+ *
+ * `firstHeadMs`: TLS 1.2 takes two and a half round trips to the head of a request. That is 0.75 s over a link of 300 ms, and
+ * leaves a second for one lost packet. `slowBodyMs`: a usual review has 2 to 5 KB, so that two or three packets carry it, and
+ * two that are lost one after the other are sent again within 3 s.
  */
-export const usualBounds = { mostConnections: 1_000, mostInFlight: 8, crowdedIdleMs: 5_000 } as const;
+export const usualBounds = {
+  ...{ mostConnections: 1_000, placesForGets: 0, mostInFlight: 8, crowdedIdleMs: 5_000 },
+  ...{ firstHeadMs: 2_000, slowBodyMs: 5_000 },
+} as const;
+
+/** Bytes in a millisecond: 128 kbit/s. An API server waits 30 s at most, so that a review of 1 MiB has to come faster. */
+const slowestBody = 16_384 / 1_000;
+
+const never = Number.POSITIVE_INFINITY;
 
 /** After a connection was opened its request comes within this time, or it was opened for later, in milliseconds. */
 const unusedMs = 1_000;
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
 
-/** What goes on on a connection. */
+/** What goes on on a connection once requests can come on it. */
 interface Exchange extends HasDeadline {
   /** The answers that are due, in the order in which they have to be sent. */
   readonly due: ServerResponse[];
@@ -45,77 +69,184 @@ interface Exchange extends HasDeadline {
   deadlineMs: number;
 }
 
+/** A connection. Its deadline is that of a stranger's first request: of the head first, and then of the body. */
+interface Connection extends HasDeadline, Placed {
+  /** Over TLS another one takes its place after the handshake. */
+  socket: Socket;
+  exchange: Exchange | undefined;
+  /** As it was when a place was last lacking. */
+  standing: Standing;
+  isAnswered: boolean;
+  isProved: boolean;
+  /** Monotonic time at which it was opened, its last request came, or its last answer was out. */
+  sinceMs: number;
+  /** What had been read by then. */
+  bytesBefore: number;
+  /** Monotonic time at which a part of the next head was first seen; undefined if none was. */
+  partSeenMs: number | undefined;
+  deadlineMs: number;
+}
+
 export class Connections {
   readonly #bounds: ConnectionBounds;
   readonly #onCut: (how: Cut) => void;
+  readonly #lateWords: string;
   /** Those without a request, the longest idle first: since when, in milliseconds. */
-  readonly #idle = new Map<Socket, number>();
+  readonly #idle = new Map<Connection, number>();
   /** By where they come from: after a TLS handshake nothing else tells that two sockets are one connection. */
-  readonly #opened = new Map<string, Socket>();
-  readonly #exchanges = new WeakMap<Socket, Exchange>();
+  readonly #opened = new Map<string, Connection>();
+  readonly #known = new WeakMap<Socket, Connection>();
+  /** Those on which a body is coming; some of these may be whole by now. */
+  readonly #sending = new Set<Connection>();
   readonly #unread = new Deadlines(waitingTime);
+  readonly #coming = new Deadlines(waitingTime);
   readonly #unanswered = new Set<ServerResponse>();
   #isTurningAway = false;
 
-  /** `onCut` hears of each connection that is ended here. */
-  constructor(bounds: ConnectionBounds, onCut: (how: Cut) => void) {
+  /** `onCut` hears of each connection that is ended here. `lateWords`: the answer to a request that takes too long to come. */
+  constructor(bounds: ConnectionBounds, onCut: (how: Cut) => void, lateWords: string) {
     this.#bounds = bounds;
     this.#onCut = onCut;
+    this.#lateWords = lateWords;
   }
 
   /** A connection has come; over TLS it is known by another socket after the handshake. It is idle until a request comes. */
   opened(socket: Socket): void {
     const place = placeOf(socket);
-    this.#opened.set(place, socket);
+    const connection = this.#connect(socket);
+    this.#opened.set(place, connection);
     socket.once("close", () => {
-      this.#idle.delete(socket);
-      if (this.#opened.get(place) === socket) this.#opened.delete(place);
+      this.#leave(connection);
+      if (this.#opened.get(place) === connection) this.#opened.delete(place);
     });
-    this.#makeRoom(socket);
-    this.#rest(socket);
+    this.#makeRoom(connection);
+    if (socket.destroyed) return;
+    this.#coming.add(connection);
+    this.#rest(connection);
+  }
+
+  #connect(socket: Socket): Connection {
+    const nowMs = waitingTime.monotonicMs();
+    const known = { socket, address: addressOf(socket.remoteAddress), exchange: undefined, partSeenMs: undefined };
+    const placed = { standing: "fresh", isAnswered: false, isProved: false, sinceMs: nowMs, bytesBefore: 0 } as const;
+    const deadlineMs = nowMs + this.#bounds.firstHeadMs;
+    // What came while this process was busy is read before the connection is judged.
+    const late = () => void setImmediate(() => this.#endLate(connection));
+    const connection: Connection = { ...known, ...placed, deadlineMs, late };
+    this.#known.set(socket, connection);
+    return connection;
   }
 
   /** Requests can come on a connection from now on; it is to be told of after the HTTP server has begun to read it. */
   ready(socket: Socket): void {
     if (socket.destroyed) return;
     const { mostInFlight } = this.#bounds;
+    const connection = this.#opened.get(placeOf(socket)) ?? this.#connect(socket);
     const due: ServerResponse[] = [];
     // The body of a request that was begun is read all the same: what waits for it is its answer.
     const feed = new RequestFeed(socket, () => due.length < mostInFlight || exchange.last?.complete === false);
-    const late = () => this.#cut(socket, "unread");
-    const exchange: Exchange = { due, feed, last: undefined, lastWords: undefined, deadlineMs: 0, late };
-    this.#exchanges.set(socket, exchange);
-    socket.once("close", () => this.#idle.delete(socket));
-    const raw = this.#opened.get(placeOf(socket));
-    if (raw !== undefined) this.#idle.delete(raw);
-    this.#rest(socket);
+    const late = () => this.#cut(connection, "unread");
+    const exchange: Exchange = { due, feed, last: undefined, lastWords: undefined, deadlineMs: never, late };
+    connection.socket = socket;
+    connection.exchange = exchange;
+    connection.isProved = hasShownProof(socket);
+    if (connection.isProved) this.#coming.delete(connection);
+    this.#known.set(socket, connection);
+    socket.once("close", () => this.#leave(connection));
+    this.#rest(connection);
   }
 
   /** Has a request answered. */
   handle(request: IncomingMessage, response: ServerResponse, answer: Answer): void {
     const { socket } = request;
-    const exchange = this.#exchanges.get(socket);
-    if (exchange === undefined) throw new Error("a request came on a connection that was never ready");
+    const connection = this.#known.get(socket);
+    const exchange = connection?.exchange;
+    if (connection === undefined || exchange === undefined) {
+      throw new Error("a request came on a connection that was never ready");
+    }
     const { due, feed } = exchange;
-    this.#idle.delete(socket);
+    this.#idle.delete(connection);
     due.push(response);
     exchange.last = request;
+    this.#begin(connection, request);
+    if (socket.destroyed) return;
     this.#unanswered.add(response);
     if (this.#isTurningAway) response.shouldKeepAlive = false;
     response.once("close", () => {
       this.#unanswered.delete(response);
       const at = due.indexOf(response);
       due.splice(at, 1);
-      if (at === 0) this.#unread.delete(exchange);
+      if (at === 0) this.#readWhole(exchange);
+      if (request.complete && response.writableFinished) this.#trust(connection);
       const [next] = due;
-      if (next === undefined) this.#rest(socket);
-      else if (next.writableEnded && at === 0) this.#limitReading(exchange, next);
+      if (next === undefined) {
+        this.#turnTo(connection);
+        this.#rest(connection);
+      }
+      if (next?.writableEnded && at === 0) this.#limitReading(exchange, next);
       feed.feed();
       this.#sayLastWords(socket, exchange);
     });
     void answer(request, response).then(() => {
       if (due[0] === response && response.writableEnded) this.#limitReading(exchange, response);
     });
+  }
+
+  /** The head of a request has come. A stranger's first body has to come at some rate. */
+  #begin(connection: Connection, request: IncomingMessage): void {
+    this.#turnTo(connection);
+    if (isBare(request)) {
+      this.#coming.delete(connection);
+      return;
+    }
+    if (!connection.isAnswered && !connection.isProved) {
+      connection.deadlineMs = connection.sinceMs + this.#bounds.slowBodyMs;
+      this.#coming.add(connection);
+    }
+    if (this.#bounds.placesForGets > 0) this.#keepPlacesForGets(connection);
+  }
+
+  #keepPlacesForGets(sender: Connection): void {
+    const most = this.#bounds.mostConnections - this.#bounds.placesForGets;
+    this.#sending.add(sender);
+    if (this.#sending.size <= most) return;
+    for (const one of this.#sending) if (one.exchange?.last?.complete !== false) this.#sending.delete(one);
+    if (this.#sending.size > most) this.#endFor(sender, this.#sending, most);
+  }
+
+  /** It does something else from now on. */
+  #turnTo(connection: Connection): void {
+    connection.sinceMs = waitingTime.monotonicMs();
+    connection.bytesBefore = connection.socket.bytesRead;
+    connection.partSeenMs = undefined;
+  }
+
+  /** A whole request of it was answered: from now on its requests have the usual times. */
+  #trust(connection: Connection): void {
+    connection.isAnswered = true;
+    this.#coming.delete(connection);
+  }
+
+  /** Looks at a stranger whose time is over. What is in order has its answer waiting, or a body that comes fast enough. */
+  #endLate(connection: Connection): void {
+    const { socket, exchange, isAnswered, isProved, sinceMs, bytesBefore } = connection;
+    if (socket.destroyed || isAnswered || isProved) return;
+    const last = exchange?.last;
+    const mayTakeMs = this.#bounds.slowBodyMs + (socket.bytesRead - bytesBefore) / slowestBody;
+    // Without a handshake, or a word of HTTP, nothing can be answered.
+    if (exchange === undefined || socket.bytesRead === 0) this.#cut(connection, "late");
+    else if (last === undefined) this.#endWithWords(connection, "late");
+    else if (last.complete) this.#coming.delete(connection);
+    else if (sinceMs + mayTakeMs <= waitingTime.monotonicMs()) this.#endWithWords(connection, "slow");
+    else {
+      connection.deadlineMs = sinceMs + mayTakeMs;
+      this.#coming.add(connection);
+    }
+  }
+
+  #endWithWords({ socket }: Connection, how: Cut): void {
+    this.#onCut(how);
+    this.refuse(socket, this.#lateWords);
   }
 
   /**
@@ -133,16 +264,16 @@ export class Connections {
    */
   endUnused(): void {
     const before = performance.now() - unusedMs;
-    for (const [socket, sinceMs] of this.#idle) {
+    for (const [{ socket, exchange }, sinceMs] of this.#idle) {
       if (sinceMs > before) return;
       // Over TLS nothing has come where nothing was decrypted. One without an exchange is in its handshake.
-      if (socket.bytesRead === 0 && this.#exchanges.has(socket)) socket.destroy();
+      if (socket.bytesRead === 0 && exchange !== undefined) socket.destroy();
     }
   }
 
   /** Ends a connection on which something came that is no request: with these words, behind the answers that are due before. */
   refuse(socket: Socket, words: string): void {
-    const exchange = this.#exchanges.get(socket);
+    const exchange = this.#known.get(socket)?.exchange;
     if (exchange === undefined) {
       socket.end(words, () => socket.destroy());
       return;
@@ -160,25 +291,56 @@ export class Connections {
     else socket.end(lastWords, () => socket.destroy());
   }
 
-  /** Those that have been idle for a while, or for the longest time, make room; where nobody is idle, who came last goes. */
-  #makeRoom(newcomer: Socket): void {
+  /** Those that have been idle for a while make room. Where that is not enough, one of the most crowded address does. */
+  #makeRoom(newcomer: Connection): void {
     const { mostConnections, crowdedIdleMs } = this.#bounds;
     if (this.#opened.size <= 0.9 * mostConnections) return;
     const before = performance.now() - crowdedIdleMs;
-    let surplus = this.#opened.size - mostConnections;
-    for (const [socket, sinceMs] of this.#idle) {
-      if (sinceMs > before && surplus <= 0) return;
-      this.#cut(socket, "idle");
-      surplus--;
+    for (const [connection, sinceMs] of this.#idle) {
+      if (sinceMs > before) break;
+      this.#cut(connection, "idle");
     }
-    if (surplus > 0) this.#cut(newcomer, "too-many");
+    if (this.#opened.size > mostConnections) this.#endFor(newcomer, this.#opened.values(), mostConnections);
   }
 
-  #rest(socket: Socket): void {
+  /** Ends one of these, so that the newcomer can stay; or the newcomer, if it is of the most crowded address and all others work. */
+  #endFor(newcomer: Connection, among: Iterable<Connection>, most: number): void {
+    const nowMs = waitingTime.monotonicMs();
+    const all = [...among];
+    for (const one of all) one.standing = this.#standingOf(one, nowMs);
+    const chosen = chooseToGo(all, newcomer, most);
+    const isUnused = chosen?.standing === "fresh" && chosen.socket.bytesRead === 0;
+    if (chosen === undefined) this.#cut(newcomer, "too-many");
+    else this.#cut(chosen, isUnused || chosen.standing === "idle" ? "idle" : "crowded");
+  }
+
+  #standingOf(connection: Connection, nowMs: number): Standing {
+    const { socket, exchange, isAnswered, sinceMs, bytesBefore } = connection;
+    const { last, due: [first] = [] } = exchange ?? {};
+    const { firstHeadMs: patienceMs, unreadMs } = this.#bounds;
+    if (exchange === undefined || last === undefined) return "fresh";
+    const bytes = socket.bytesRead - bytesBefore;
+    if (!last.complete) {
+      if (sinceMs + patienceMs + bytes / slowestBody <= nowMs) return "stalled";
+      return isAnswered ? "moving" : "fresh";
+    }
+    if (first !== undefined && !first.writableEnded) return "working";
+    if (first !== undefined) return exchange.deadlineMs - unreadMs + patienceMs <= nowMs ? "stalled" : "moving";
+    if (bytes > 0) connection.partSeenMs ??= nowMs;
+    return connection.partSeenMs !== undefined && connection.partSeenMs + patienceMs <= nowMs ? "stalled" : "idle";
+  }
+
+  #rest(connection: Connection): void {
+    const { socket } = connection;
     if (socket.destroyed) return;
     // Taken out and put in anew: the order of the map is that of time.
-    this.#idle.delete(socket);
-    this.#idle.set(socket, performance.now());
+    this.#idle.delete(connection);
+    this.#idle.set(connection, performance.now());
+  }
+
+  #readWhole(exchange: Exchange): void {
+    exchange.deadlineMs = never;
+    this.#unread.delete(exchange);
   }
 
   /** Only the answer that is due next is the client's to take: those behind it wait for us. */
@@ -188,12 +350,29 @@ export class Connections {
     this.#unread.add(exchange);
   }
 
-  #cut(socket: Socket, how: Cut): void {
-    this.#idle.delete(socket);
-    this.#opened.delete(placeOf(socket));
+  #cut(connection: Connection, how: Cut): void {
+    this.#leave(connection);
+    this.#opened.delete(placeOf(connection.socket));
     this.#onCut(how);
-    socket.destroy();
+    connection.socket.destroy();
   }
+
+  #leave(connection: Connection): void {
+    this.#idle.delete(connection);
+    this.#sending.delete(connection);
+    this.#coming.delete(connection);
+  }
+}
+
+/** A request without a body: all of it came with its head. */
+function isBare({ method, headers }: IncomingMessage): boolean {
+  const isWithout = headers["content-length"] === undefined && headers["transfer-encoding"] === undefined;
+  return isWithout && (method === "GET" || method === "HEAD");
+}
+
+/** Whether a client has shown who it is. Today only a certificate of an authority in `TLS_CLIENT_CA_FILE` shows that. */
+function hasShownProof(socket: Socket): boolean {
+  return "authorized" in socket && socket.authorized === true;
 }
 
 function placeOf({ remoteAddress, remotePort }: Socket): string {

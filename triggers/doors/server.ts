@@ -38,6 +38,8 @@ const ownPaths = [...eventPaths, ...readyPaths, "/healthz", "/metrics"];
 const mostBytes = 16 * 2 ** 20;
 /** As rollout-operator has it: longer than a source or a probe waits between two requests on one connection. */
 const idleMs = 180_000;
+/** Kubelets, a Prometheus or two and a user on the plain port. Over TLS nobody has to GET anything. */
+const placesForGets = 20;
 /** How often a port that closes looks for connections that are not used, in milliseconds. */
 const endUnusedEveryMs = 100;
 
@@ -168,7 +170,7 @@ export interface Listening {
 export interface ListenOptions {
   /** 0: any free port. */
   readonly port: number;
-  /** How long a client may take to send a whole request, and to take its answer, in milliseconds. */
+  /** How long a client may take to send a whole request once one was answered, and to take its answer, in milliseconds. */
   readonly requestTimeoutMs: number;
   /** Over TLS, with this certificate; plain when absent. */
   readonly pair?: KeyPair;
@@ -181,8 +183,10 @@ export interface ListenOptions {
 /** Listens on all interfaces. Rejects when the port cannot be had. */
 export async function listen(app: Hono, options: ListenOptions): Promise<Listening> {
   const { port, requestTimeoutMs, pair, onCut = () => {} } = options;
-  const bounds = { ...usualBounds, unreadMs: requestTimeoutMs, ...options.bounds };
-  const connections = new Connections(bounds, onCut);
+  const places = { placesForGets: pair === undefined ? placesForGets : 0 };
+  const bounds = { ...usualBounds, ...places, unreadMs: requestTimeoutMs, ...options.bounds };
+  const lateWords = answerTo({ code: "ERR_HTTP_REQUEST_TIMEOUT" });
+  const connections = new Connections(bounds, onCut, lateWords);
   // Node lets go of what is not read of a body, for as long as a request may take; hono would cut it off, and what follows.
   const answer = getRequestListener(app.fetch, { errorHandler: answerTrouble, autoCleanupIncoming: false });
   const handle = (request: IncomingMessage, response: ServerResponse) => connections.handle(request, response, answer);
@@ -283,7 +287,7 @@ const protocols = {
 const plainText = "text/plain; charset=UTF-8";
 
 /** What Node cannot read as a request, as a whole answer: whoever sends it learns why, and the connection ends. */
-function answerTo({ code, message }: NodeJS.ErrnoException): string {
+function answerTo({ code, message = "" }: Partial<NodeJS.ErrnoException>): string {
   const [status, sentence] = {
     ERR_HTTP_REQUEST_TIMEOUT: ["408 Request Timeout", "The request took too long to come."],
     HPE_HEADER_OVERFLOW: ["431 Request Header Fields Too Large", "The headers are too large."],

@@ -223,7 +223,10 @@ test("near their bound those that have been idle for a while are ended, and a TL
   const authority = await createAuthority();
   const { cert, key } = await authority.issue();
   const pair = { cert, key, subject: "", notAfter: "" };
-  const { cuts, port } = await serve(context, { pair, bounds: { mostConnections: 40, crowdedIdleMs: 3_000 } });
+  const { cuts, port } = await serve(context, {
+    pair,
+    bounds: { mostConnections: 40, crowdedIdleMs: 3_000, firstHeadMs: 60_000 },
+  });
   const open = async () => {
     const socket = connectTls({ port, host: "127.0.0.1", ca: authority.cert });
     socket.on("error", () => {});
@@ -245,7 +248,7 @@ test("near their bound those that have been idle for a while are ended, and a TL
 });
 
 test("a port takes a thousand connections, and not the 17,800 that it once took", async (context) => {
-  const { open, cuts } = await serve(context);
+  const { open, cuts } = await serve(context, { bounds: { firstHeadMs: 60_000 } });
   for (let count = 0; count < usualBounds.mostConnections + 200; count += 100) {
     await Promise.all(Array.from({ length: 100 }, open));
   }

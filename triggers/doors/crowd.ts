@@ -1,0 +1,94 @@
+/** Which connection makes room where a port has too many: one address must not crowd out the others. Pure. */
+import { isIPv6 } from "node:net";
+
+/**
+ * What a connection does, the first to go first:
+ *
+ * - `stalled`: its client sends a request, or takes an answer, more slowly than honest clients do;
+ * - `fresh`: no request of it has been answered, and none has come whole;
+ * - `idle`: its last request was answered;
+ * - `moving`: the client sends its next request, or takes an answer;
+ * - `working`: a whole request waits for its answer.
+ */
+export const standings = ["stalled", "fresh", "idle", "moving", "working"] as const;
+export type Standing = (typeof standings)[number];
+
+/** What the choice reads of a connection. */
+export interface Placed {
+  /** As {@link addressOf} has it. */
+  readonly address: string;
+  readonly standing: Standing;
+  /** Monotonic time at which the connection began what it does, in milliseconds. */
+  readonly sinceMs: number;
+  /** Whether a whole request of it has been answered. */
+  readonly isAnswered: boolean;
+  /** Whether its client has shown who it is. Others are strangers, and strangers go first. */
+  readonly isProved: boolean;
+}
+
+/** Addresses that hold no more than this share of the places count as equally crowded. */
+const fewShare = 1 / 16;
+
+/**
+ * The connection that goes so that another one can stay; undefined if it is the newcomer itself.
+ *
+ * It is of the most crowded address. Addresses with few connections count alike: otherwise 500 addresses with two connections each
+ * would crowd out an API server with ten. A request that waits for its answer is cut only for a less crowded address.
+ */
+export function chooseToGo<P extends Placed>(all: Iterable<P>, newcomer: P, most: number): P | undefined {
+  const strangers = [...all].filter((one) => one !== newcomer && !one.isProved);
+  const few = Math.max(1, Math.floor(most * fewShare));
+  const counts = new Map([[newcomer.address, 1]]);
+  for (const { address } of strangers) counts.set(address, (counts.get(address) ?? 0) + 1);
+  const crowdOf = ({ address }: Placed) => Math.max(few, counts.get(address) ?? 0);
+  let chosen: P | undefined;
+  for (const one of strangers) {
+    const lead = crowdOf(one) - crowdOf(newcomer);
+    if (lead < 0 || (lead === 0 && one.standing === "working")) continue;
+    if (chosen === undefined || goesBefore(one, chosen, crowdOf(one) - crowdOf(chosen))) chosen = one;
+  }
+  return chosen;
+}
+
+function goesBefore(one: Placed, other: Placed, lead: number): boolean {
+  if (lead !== 0) return lead > 0;
+  const rank = standings.indexOf(one.standing) - standings.indexOf(other.standing);
+  if (rank !== 0) return rank < 0;
+  if (one.isAnswered !== other.isAnswered) return other.isAnswered;
+  return one.sinceMs < other.sinceMs;
+}
+
+/** An IPv4 address, also one that is mapped into IPv6, or the first 64 bits of an IPv6 address: a host has all behind them. */
+export function addressOf(remoteAddress: string | undefined): string {
+  if (remoteAddress === undefined || !isIPv6(remoteAddress)) return remoteAddress ?? "";
+  const groups = groupsOf(remoteAddress.replace(/%.*$/, ""));
+  const isMapped = groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff;
+  if (!isMapped)
+    return groups
+      .slice(0, 4)
+      .map((group) => group.toString(16))
+      .join(":");
+  return groups
+    .slice(6)
+    .flatMap((group) => [group >> 8, group & 0xff])
+    .join(".");
+}
+
+/** The eight groups of 16 bits. */
+function groupsOf(ipv6: string): number[] {
+  const [left = [], right] = ipv6.split("::").map((part) =>
+    part
+      .split(":")
+      .filter((text) => text !== "")
+      .flatMap(read),
+  );
+  if (right === undefined) return left;
+  return [...left, ...Array<number>(8 - left.length - right.length).fill(0), ...right];
+}
+
+/** Two groups where the last 32 bits are written as IPv4. */
+function read(text: string): number[] {
+  if (!text.includes(".")) return [Number.parseInt(text, 16)];
+  const [a = 0, b = 0, c = 0, d = 0] = text.split(".").map(Number);
+  return [a * 256 + b, c * 256 + d];
+}
