@@ -29,7 +29,7 @@ export const settings: CertificateSettings = {
 const ours = { "grafana.com/inject-rollout-operator-ca": "true", "grafana.com/namespace": "mimir" };
 const resource = "validatingwebhookconfigurations";
 
-/** One for the whole file: to find such keys takes a second. */
+/** One for the whole file. */
 const keys = await generateKeys();
 
 /** A generation that began `ageMs` ago, by the clock of the world. */

@@ -10,8 +10,15 @@ import {
   X509CertificateGenerator,
 } from "@peculiar/x509";
 
-const signing = { name: "ECDSA", hash: "SHA-256" } as const;
-const curve = { name: "ECDSA", namedCurve: "P-256" } as const;
+/** What keys may be: RSA is what rollout-operator makes, and what Sluice once made. */
+const algorithms = {
+  "P-256": { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" },
+  "RSA-4096": {
+    ...{ name: "RSASSA-PKCS1-v1_5", hash: "SHA-256" },
+    ...{ modulusLength: 4096, publicExponent: new Uint8Array([1, 0, 1]) },
+  },
+} as const;
+export type KeyKind = keyof typeof algorithms;
 
 export interface IssuedPair {
   /** In PEM. */
@@ -27,13 +34,14 @@ export interface Authority {
   issue(...names: readonly string[]): Promise<IssuedPair>;
 }
 
-function generateKeys(): Promise<webcrypto.CryptoKeyPair> {
-  return crypto.subtle.generateKey(curve, true, ["sign", "verify"]) as Promise<webcrypto.CryptoKeyPair>;
+function generateKeys(kind: KeyKind): Promise<webcrypto.CryptoKeyPair> {
+  return crypto.subtle.generateKey(algorithms[kind], true, ["sign", "verify"]) as Promise<webcrypto.CryptoKeyPair>;
 }
 
 /** An authority of its own, whose certificates are valid for an hour. */
-export async function createAuthority(): Promise<Authority> {
-  const keys = await generateKeys();
+export async function createAuthority(kind: KeyKind = "P-256"): Promise<Authority> {
+  const keys = await generateKeys(kind);
+  const signing = algorithms[kind];
   let issued = 1;
   const valid = { notBefore: new Date(Date.now() - 60_000), notAfter: new Date(Date.now() + 3_600_000) };
   const name = "CN=sluice-test-authority";
@@ -44,7 +52,7 @@ export async function createAuthority(): Promise<Authority> {
   return {
     cert: authority.toString("pem"),
     async issue(...names) {
-      const leaf = await generateKeys();
+      const leaf = await generateKeys(kind);
       issued += 1;
       const serialNumber = issued.toString(16).padStart(2, "0");
       const certificate = await X509CertificateGenerator.create({

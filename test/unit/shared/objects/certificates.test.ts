@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { X509Certificate } from "node:crypto";
+import { createPrivateKey, X509Certificate } from "node:crypto";
 import { test } from "node:test";
 import { createSecureContext } from "node:tls";
 import type { SecretObject } from "../../../../functions/shared/kubernetes/cluster.ts";
@@ -32,12 +32,15 @@ function encode(text: string): string {
   return Buffer.from(text).toString("base64");
 }
 
-test("what is issued is a chain that verifies, with rollout-operator's names, usages and key sizes", () => {
+test("what is issued is a chain that verifies, of P-256 keys, with rollout-operator's names and usages", () => {
   const [ca, leaf] = [new X509Certificate(issued.ca), new X509Certificate(issued.cert)];
   assert.ok(ca.ca && ca.verify(ca.publicKey) && ca.checkIssued(ca));
   assert.ok(!leaf.ca && leaf.verify(ca.publicKey) && leaf.checkIssued(ca));
   for (const { publicKey } of [ca, leaf]) {
-    assert.deepEqual([publicKey.asymmetricKeyType, publicKey.asymmetricKeyDetails?.modulusLength], ["rsa", 4096]);
+    assert.deepEqual(
+      [publicKey.asymmetricKeyType, publicKey.asymmetricKeyDetails],
+      ["ec", { namedCurve: "prime256v1" }],
+    );
   }
   const organisation = 'O=Läden\\, Söhne \\+ \\"Co\\"\\, O=x';
   assert.deepEqual([ca.subject, leaf.issuer], [organisation, organisation]);
@@ -47,7 +50,7 @@ test("what is issued is a chain that verifies, with rollout-operator's names, us
   for (const { keyUsage } of [ca, leaf]) assert.deepEqual(keyUsage, ["1.3.6.1.5.5.7.3.2", "1.3.6.1.5.5.7.3.1"]);
   assert.equal(leaf.validFromDate.toISOString(), "2026-11-21T12:00:00.000Z", "never later than asked for");
   assert.equal(leaf.validToDate.toISOString(), "2027-11-21T12:00:00.000Z");
-  assert.match(issued.key, /^-----BEGIN RSA PRIVATE KEY-----\n/, "PKCS #1");
+  assert.match(issued.key, /^-----BEGIN PRIVATE KEY-----\n/, "PKCS #8");
   createSecureContext({ cert: issued.cert, key: issued.key });
 });
 
@@ -77,6 +80,17 @@ test("what is stored is what is read", () => {
   assert.equal(next?.cert, other.cert);
   const authority = (ca: string) => ({ ca, notAfterMs: Date.parse("2027-11-21T12:00:00Z") });
   assert.deepEqual(previous, [authority(other.ca), authority(issued.ca)]);
+});
+
+test("an RSA pair of before, in rollout-operator's form, is read and presented until its renewal", async () => {
+  const authority = await createAuthority("RSA-4096");
+  const { cert, key: pkcs8 } = await authority.issue("rollout-operator.mimir.svc");
+  const key = createPrivateKey(pkcs8).export({ type: "pkcs1", format: "pem" }) as string;
+  assert.match(key, /^-----BEGIN RSA PRIVATE KEY-----\n/);
+  const data = { ...dataOf("presented", { ca: authority.cert, cert, key }), ...dataOf("next", issued) };
+  const { presented, next } = parseCertificates(secretOf(data));
+  assert.deepEqual([presented?.key, presented?.cert, next?.key], [key, cert, issued.key]);
+  createSecureContext({ cert, key });
 });
 
 test("a promotion empties what was next, in one patch", () => {

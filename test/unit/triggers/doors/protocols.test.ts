@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type ConnectionOptions, connect, type SecureVersion } from "node:tls";
 import { listen } from "../../../../triggers/doors/server.ts";
-import { generationOf } from "../../../stage/certificate-world.ts";
 import { createAuthority } from "../../../stage/certificates.ts";
 import { createTestApp } from "./app.ts";
 
@@ -25,7 +24,7 @@ function only(version: SecureVersion, ciphers?: string): ConnectionOptions {
 
 test("the TLS port speaks 1.2 with ECDHE and AEAD, and 1.3, and nothing else, with the first certificate and with the next", async (context) => {
   const { app } = createTestApp();
-  const [ecdsa, rsa] = [await (await createAuthority()).issue(), await generationOf(Date.now())];
+  const [ecdsa, rsa] = [await (await createAuthority()).issue(), await (await createAuthority("RSA-4096")).issue()];
   const about = { subject: "localhost", notAfter: "" };
   const server = await listen(app, { port: 0, requestTimeoutMs: 1_000, pair: { ...ecdsa, ...about } });
   context.after(() => server.close(AbortSignal.timeout(1_000)));
