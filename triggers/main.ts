@@ -14,7 +14,7 @@ import { escapeControls } from "../functions/shared/text/plain-text.ts";
 import manifest from "../package.json" with { type: "json" };
 import { type CertificateSource, certificateInFiles, certificateInSecret } from "./doors/certificate-source.ts";
 import { readClientAuthorities, withClientAuthorities } from "./doors/client-authorities.ts";
-import type { Cut } from "./doors/connections.ts";
+import type { Cut } from "./doors/connections/bounds.ts";
 import { createHealth, type Health } from "./doors/health.ts";
 import { openSecureDoor, type SecureDoor } from "./doors/secure-door.ts";
 import { createAdmissionApp, createApp, type Listening, type ListenOptions, listen } from "./doors/server.ts";

@@ -2,6 +2,7 @@
 import type { Attack } from "./attack.ts";
 import { abortedBodies, stalledPosts, unfinishedEvents, unfinishedReviews } from "./attacks/bodies.ts";
 import { forgedOnPlain, longNamespace, manyNames, unknownPods } from "./attacks/reviews.ts";
+import { slowConnections, slowOfOneAddress } from "./attacks/slow.ts";
 import { idleSockets, metricsOnMany, metricsOnOne } from "./attacks/sockets.ts";
 import { malformedRequests } from "./fuzz/fuzz.ts";
 
@@ -10,6 +11,8 @@ export const attacks: readonly Attack[] = [
   metricsOnOne,
   metricsOnMany,
   idleSockets,
+  slowConnections,
+  slowOfOneAddress,
   longNamespace,
   manyNames,
   unfinishedReviews,

@@ -17,12 +17,13 @@ export interface Answer {
 let opened = 0;
 
 /**
- * Begins to connect. Each time from another address of loopback: one alone has ports for a few ten thousand connections a minute.
+ * Begins to connect; unless an address is named, from another one of loopback each time: one alone has ports for a few ten
+ * thousand connections a minute.
  * Nothing is read of it until somebody listens to it, and its errors are nobody's.
  */
-export function connectTo({ port, ca }: Door): Socket {
+export function connectTo({ port, ca }: Door, from?: string): Socket {
   opened++;
-  const localAddress = `127.0.${1 + (Math.floor(opened / 200) % 200)}.${1 + (opened % 200)}`;
+  const localAddress = from ?? `127.0.${1 + (Math.floor(opened / 200) % 200)}.${1 + (opened % 200)}`;
   const where = { host: "127.0.0.1", port, localAddress };
   const socket = ca === undefined ? connect({ ...where, noDelay: true }) : connectSecurely({ ...where, ca });
   return socket.on("error", () => undefined);

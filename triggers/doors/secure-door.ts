@@ -9,7 +9,7 @@ import {
   type Patience,
   watchCertificate,
 } from "./certificate-source.ts";
-import type { Cut } from "./connections.ts";
+import type { Cut } from "./connections/bounds.ts";
 import { type Listening, listen } from "./server.ts";
 
 export interface SecureDoorOptions {

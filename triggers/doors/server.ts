@@ -15,7 +15,8 @@ import { createMetricsPage } from "../telemetry/metrics-page.ts";
 import { type AdmissionDoorOptions, serveAdmissions } from "./admission.ts";
 import { Bodies, BodyAborted } from "./bodies.ts";
 import type { KeyPair } from "./certificate-source.ts";
-import { type ConnectionBounds, Connections, type Cut, usualBounds } from "./connections.ts";
+import { type ConnectionBounds, type Cut, usualBounds } from "./connections/bounds.ts";
+import { Connections } from "./connections/connections.ts";
 import { createEventDoor, type EventDoorOptions } from "./event.ts";
 
 export interface AppOptions

@@ -6,7 +6,7 @@ import { type TestContext, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { connect as connectTls } from "node:tls";
 import type { HttpBindings } from "@hono/node-server";
-import { type Cut, usualBounds } from "../../../../triggers/doors/connections.ts";
+import { type Cut, usualBounds } from "../../../../triggers/doors/connections/bounds.ts";
 import { type ListenOptions, listen } from "../../../../triggers/doors/server.ts";
 import { createMetricsPage, servesForMs } from "../../../../triggers/telemetry/metrics-page.ts";
 import { eventually } from "../../../controlplane/api.ts";

@@ -1,10 +1,11 @@
 /** Which connection makes room: the choice alone, without a socket. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { addressOf, chooseToGo, type Placed, type Standing } from "../../../../triggers/doors/crowd.ts";
+import { addressOf, chooseToGo, type Placed, type Standing } from "../../../../triggers/doors/connections/crowd.ts";
 
-interface Named extends Placed {
+interface Named extends Omit<Placed, "crowd"> {
   readonly name: string;
+  readonly address: string;
 }
 
 const most = 1_000;
@@ -25,8 +26,15 @@ function newcomerOf(address: string): Named {
 
 /** The name of the connection that goes when one comes from that address. */
 function goes(all: readonly Named[], address: string): string {
-  const newcomer = newcomerOf(address);
-  return chooseToGo([...all, newcomer], newcomer, most)?.name ?? "newcomer";
+  const crowds = new Map<string, { strangers: number }>();
+  const placed = [...all, newcomerOf(address)].map((one) => {
+    const crowd = crowds.get(one.address) ?? { strangers: 0 };
+    crowds.set(one.address, crowd);
+    if (!one.isProved) crowd.strangers++;
+    return { ...one, crowd };
+  });
+  const newcomer = placed.at(-1);
+  return (newcomer && chooseToGo(placed, newcomer, most)?.name) ?? "newcomer";
 }
 
 describe("which connection makes room", () => {

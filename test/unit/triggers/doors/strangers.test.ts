@@ -5,7 +5,7 @@ import { connect, type Socket } from "node:net";
 import { type TestContext, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { type ConnectionOptions, connect as connectTls } from "node:tls";
-import type { Cut } from "../../../../triggers/doors/connections.ts";
+import type { Cut } from "../../../../triggers/doors/connections/bounds.ts";
 import { type ListenOptions, listen } from "../../../../triggers/doors/server.ts";
 import { eventually } from "../../../controlplane/api.ts";
 import { createAuthority } from "../../../stage/certificates.ts";
@@ -129,17 +129,21 @@ test("a request that was answered before it had come whole proves nothing", asyn
   assert.deepEqual(cuts, ["slow"]);
 });
 
-test("one address with slow bodies takes no place of another: that one's requests are all answered, and go on", async (context) => {
+test("one address with slow bodies takes no place of another: that one's requests go on, and new ones are answered", async (context) => {
   const { cuts, open } = await serve(context, { bounds: { mostConnections: 40, placesForGets: 0 } });
-  const waiting = await Promise.all(
-    Array.from({ length: 5 }, () => open(honest, "GET /never HTTP/1.1\r\nhost: x\r\n\r\n")),
-  );
+  const begun = await Promise.all(Array.from({ length: 3 }, () => open(honest, `${postHead(2)}{`)));
+  const waiting = await open(honest, "GET /never HTTP/1.1\r\nhost: x\r\n\r\n");
+  const silent = await open(honest);
   for (let wave = 0; wave < 3; wave++) {
     await Promise.all(Array.from({ length: 40 }, () => open(crowd, `${postHead(1_000)}{`)));
     for (let turn = 0; turn < 5; turn++) assert.equal(await statusOf(await open(honest, get)), 200);
   }
-  assert.ok(waiting.every(({ destroyed }) => !destroyed));
-  assert.ok(cuts.length >= 90 && cuts.every((how) => how === "crowded" || how === "idle"), cuts.join());
+  const statuses = [...begun, silent].map(statusOf);
+  for (const socket of begun) socket.write("}");
+  silent.write(get);
+  assert.deepEqual(await Promise.all(statuses), [204, 204, 204, 200]);
+  assert.ok(!waiting.destroyed);
+  assert.ok(cuts.length >= 90 && cuts.every((how) => how === "crowded"), cuts.join());
 });
 
 test("where all come from one address, a newcomer that sends a request has its turn before slow ones", async (context) => {

@@ -3,7 +3,7 @@
  * of them, before it answers the first; each of them is some kilobytes of objects then.
  */
 import type { Socket } from "node:net";
-import { release } from "./release.ts";
+import { release } from "../release.ts";
 
 const endOfHead = Buffer.from("\r\n\r\n");
 

@@ -4,52 +4,19 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import { waitingTime } from "../../functions/shared/kubernetes/clock/process-clock.ts";
-import { Deadlines, type HasDeadline } from "../../functions/shared/review/deadlines.ts";
-import { addressOf, chooseToGo, type Placed, type Standing } from "./crowd.ts";
+import { waitingTime } from "../../../functions/shared/kubernetes/clock/process-clock.ts";
+import { Deadlines, type HasDeadline } from "../../../functions/shared/review/deadlines.ts";
+import type { ConnectionBounds, Cut } from "./bounds.ts";
+import { addressOf, type Crowd, chooseToGo, type Placed, type Standing } from "./crowd.ts";
 import { RequestFeed } from "./request-feed.ts";
-
-/**
- * How a connection was ended before its client did so: the port had too many and it was the newcomer, was idle, or made room for
- * another address (`crowded`); an answer was not read (`unread`); the handshake or the first head took too long (`late`), or the
- * first body (`slow`).
- */
-export const cuts = ["too-many", "idle", "crowded", "unread", "late", "slow"] as const;
-export type Cut = (typeof cuts)[number];
-
-export interface ConnectionBounds {
-  readonly mostConnections: number;
-  /** Of these so many are kept from requests with a body: a GET, such as a probe, finds one. */
-  readonly placesForGets: number;
-  /** Requests on one connection that are not answered yet: others are not read before. */
-  readonly mostInFlight: number;
-  /** How long a connection may be idle while there are nearly too many, in milliseconds. */
-  readonly crowdedIdleMs: number;
-  /** How long a client may take to take an answer that is there, in milliseconds. */
-  readonly unreadMs: number;
-  /** How long the TLS handshake and the head of the first request may take together, in milliseconds. */
-  readonly firstHeadMs: number;
-  /** How long a body may come at any rate until a request of its connection has been answered, in milliseconds. */
-  readonly slowBodyMs: number;
-}
-
-/**
- * API servers, sources and scrapers together have some dozens, and an idle one costs 20 to 60 KB. Sources and API servers do not
- * pipeline at all: they wait for the answer before they send on.
- *
- * `firstHeadMs`: TLS 1.2 takes two and a half round trips to the head of a request. That is 0.75 s over a link of 300 ms, and
- * leaves a second for one lost packet. `slowBodyMs`: a usual review has 2 to 5 KB, so that two or three packets carry it, and
- * two that are lost one after the other are sent again within 3 s.
- */
-export const usualBounds = {
-  ...{ mostConnections: 1_000, placesForGets: 0, mostInFlight: 8, crowdedIdleMs: 5_000 },
-  ...{ firstHeadMs: 2_000, slowBodyMs: 5_000 },
-} as const;
 
 /** Bytes in a millisecond: 128 kbit/s. An API server waits 30 s at most, so that a review of 1 MiB has to come faster. */
 const slowestBody = 16_384 / 1_000;
 
 const never = Number.POSITIVE_INFINITY;
+
+/** How old the knowledge may be which connections are stalled, in milliseconds: to ask a thousand sockets takes a millisecond. */
+const stalledEveryMs = 250;
 
 /** After a connection was opened its request comes within this time, or it was opened for later, in milliseconds. */
 const unusedMs = 1_000;
@@ -76,6 +43,9 @@ interface Connection extends HasDeadline, Placed {
   exchange: Exchange | undefined;
   /** As it was when a place was last lacking. */
   standing: Standing;
+  isStalled: boolean;
+  readonly address: string;
+  hasLeft: boolean;
   isAnswered: boolean;
   isProved: boolean;
   /** Monotonic time at which it was opened, its last request came, or its last answer was out. */
@@ -95,9 +65,12 @@ export class Connections {
   readonly #idle = new Map<Connection, number>();
   /** By where they come from: after a TLS handshake nothing else tells that two sockets are one connection. */
   readonly #opened = new Map<string, Connection>();
+  /** By address. */
+  readonly #crowds = new Map<string, Crowd>();
   readonly #known = new WeakMap<Socket, Connection>();
   /** Those on which a body is coming; some of these may be whole by now. */
   readonly #sending = new Set<Connection>();
+  #stalledAsOfMs = 0;
   readonly #unread = new Deadlines(waitingTime);
   readonly #coming = new Deadlines(waitingTime);
   readonly #unanswered = new Set<ServerResponse>();
@@ -127,8 +100,19 @@ export class Connections {
 
   #connect(socket: Socket): Connection {
     const nowMs = waitingTime.monotonicMs();
-    const known = { socket, address: addressOf(socket.remoteAddress), exchange: undefined, partSeenMs: undefined };
-    const placed = { standing: "fresh", isAnswered: false, isProved: false, sinceMs: nowMs, bytesBefore: 0 } as const;
+    const address = addressOf(socket.remoteAddress);
+    const crowd = this.#crowds.get(address) ?? { strangers: 0 };
+    this.#crowds.set(address, crowd);
+    crowd.strangers++;
+    const known = { socket, address, crowd, exchange: undefined, partSeenMs: undefined, hasLeft: false };
+    const placed = {
+      standing: "fresh",
+      isStalled: false,
+      isAnswered: false,
+      isProved: false,
+      sinceMs: nowMs,
+      bytesBefore: 0,
+    } as const;
     const deadlineMs = nowMs + this.#bounds.firstHeadMs;
     // What came while this process was busy is read before the connection is judged.
     const late = () => void setImmediate(() => this.#endLate(connection));
@@ -149,8 +133,7 @@ export class Connections {
     const exchange: Exchange = { due, feed, last: undefined, lastWords: undefined, deadlineMs: never, late };
     connection.socket = socket;
     connection.exchange = exchange;
-    connection.isProved = hasShownProof(socket);
-    if (connection.isProved) this.#coming.delete(connection);
+    if (hasShownProof(socket)) this.#prove(connection);
     this.#known.set(socket, connection);
     socket.once("close", () => this.#leave(connection));
     this.#rest(connection);
@@ -214,11 +197,19 @@ export class Connections {
     if (this.#sending.size > most) this.#endFor(sender, this.#sending, most);
   }
 
+  /** Its client has shown who it is, and is no stranger from now on. */
+  #prove(connection: Connection): void {
+    connection.isProved = true;
+    connection.crowd.strangers--;
+    this.#coming.delete(connection);
+  }
+
   /** It does something else from now on. */
   #turnTo(connection: Connection): void {
     connection.sinceMs = waitingTime.monotonicMs();
     connection.bytesBefore = connection.socket.bytesRead;
     connection.partSeenMs = undefined;
+    connection.isStalled = false;
   }
 
   /** A whole request of it was answered: from now on its requests have the usual times. */
@@ -307,27 +298,27 @@ export class Connections {
   #endFor(newcomer: Connection, among: Iterable<Connection>, most: number): void {
     const nowMs = waitingTime.monotonicMs();
     const all = [...among];
-    for (const one of all) one.standing = this.#standingOf(one, nowMs);
+    if (this.#stalledAsOfMs + stalledEveryMs <= nowMs) {
+      this.#stalledAsOfMs = nowMs;
+      for (const one of this.#opened.values()) one.isStalled = this.#isStalled(one, nowMs);
+    }
+    for (const one of all) one.standing = standingOf(one);
     const chosen = chooseToGo(all, newcomer, most);
     const isUnused = chosen?.standing === "fresh" && chosen.socket.bytesRead === 0;
     if (chosen === undefined) this.#cut(newcomer, "too-many");
     else this.#cut(chosen, isUnused || chosen.standing === "idle" ? "idle" : "crowded");
   }
 
-  #standingOf(connection: Connection, nowMs: number): Standing {
-    const { socket, exchange, isAnswered, sinceMs, bytesBefore } = connection;
-    const { last, due: [first] = [] } = exchange ?? {};
+  /** Whether its client sends, or reads, more slowly than an honest one does. */
+  #isStalled(connection: Connection, nowMs: number): boolean {
+    const { socket, exchange, sinceMs, bytesBefore } = connection;
     const { firstHeadMs: patienceMs, unreadMs } = this.#bounds;
-    if (exchange === undefined || last === undefined) return "fresh";
+    if (exchange?.last === undefined) return false;
     const bytes = socket.bytesRead - bytesBefore;
-    if (!last.complete) {
-      if (sinceMs + patienceMs + bytes / slowestBody <= nowMs) return "stalled";
-      return isAnswered ? "moving" : "fresh";
-    }
-    if (first !== undefined && !first.writableEnded) return "working";
-    if (first !== undefined) return exchange.deadlineMs - unreadMs + patienceMs <= nowMs ? "stalled" : "moving";
+    if (!exchange.last.complete) return sinceMs + patienceMs + bytes / slowestBody <= nowMs;
+    if (exchange.due.length > 0) return exchange.deadlineMs - unreadMs + patienceMs <= nowMs;
     if (bytes > 0) connection.partSeenMs ??= nowMs;
-    return connection.partSeenMs !== undefined && connection.partSeenMs + patienceMs <= nowMs ? "stalled" : "idle";
+    return connection.partSeenMs !== undefined && connection.partSeenMs + patienceMs <= nowMs;
   }
 
   #rest(connection: Connection): void {
@@ -361,7 +352,21 @@ export class Connections {
     this.#idle.delete(connection);
     this.#sending.delete(connection);
     this.#coming.delete(connection);
+    if (connection.hasLeft) return;
+    connection.hasLeft = true;
+    const { crowd, address, isProved } = connection;
+    if (!isProved) crowd.strangers--;
+    if (crowd.strangers === 0 && this.#crowds.get(address) === crowd) this.#crowds.delete(address);
   }
+}
+
+function standingOf({ exchange, isAnswered, isStalled }: Connection): Standing {
+  if (exchange?.last === undefined) return "fresh";
+  if (isStalled) return "stalled";
+  if (!exchange.last.complete) return isAnswered ? "moving" : "fresh";
+  const [first] = exchange.due;
+  if (first === undefined) return "idle";
+  return first.writableEnded ? "moving" : "working";
 }
 
 /** A request without a body: all of it came with its head. */

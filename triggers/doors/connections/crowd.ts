@@ -13,10 +13,15 @@ import { isIPv6 } from "node:net";
 export const standings = ["stalled", "fresh", "idle", "moving", "working"] as const;
 export type Standing = (typeof standings)[number];
 
+/** The connections of one address, as {@link addressOf} has it. */
+export interface Crowd {
+  /** How many of them are strangers'. */
+  strangers: number;
+}
+
 /** What the choice reads of a connection. */
 export interface Placed {
-  /** As {@link addressOf} has it. */
-  readonly address: string;
+  readonly crowd: Crowd;
   readonly standing: Standing;
   /** Monotonic time at which the connection began what it does, in milliseconds. */
   readonly sinceMs: number;
@@ -36,22 +41,21 @@ const fewShare = 1 / 16;
  * would crowd out an API server with ten. A request that waits for its answer is cut only for a less crowded address.
  */
 export function chooseToGo<P extends Placed>(all: Iterable<P>, newcomer: P, most: number): P | undefined {
-  const strangers = [...all].filter((one) => one !== newcomer && !one.isProved);
   const few = Math.max(1, Math.floor(most * fewShare));
-  const counts = new Map([[newcomer.address, 1]]);
-  for (const { address } of strangers) counts.set(address, (counts.get(address) ?? 0) + 1);
-  const crowdOf = ({ address }: Placed) => Math.max(few, counts.get(address) ?? 0);
+  const sizeOf = ({ crowd }: Placed) => Math.max(few, crowd.strangers);
+  const ownSize = sizeOf(newcomer);
   let chosen: P | undefined;
-  for (const one of strangers) {
-    const lead = crowdOf(one) - crowdOf(newcomer);
-    if (lead < 0 || (lead === 0 && one.standing === "working")) continue;
-    if (chosen === undefined || goesBefore(one, chosen, crowdOf(one) - crowdOf(chosen))) chosen = one;
+  let chosenSize = ownSize;
+  for (const one of all) {
+    const size = sizeOf(one);
+    if (size < chosenSize || one.isProved || one === newcomer) continue;
+    if (size === ownSize && one.standing === "working") continue;
+    if (chosen === undefined || size > chosenSize || goesBefore(one, chosen)) [chosen, chosenSize] = [one, size];
   }
   return chosen;
 }
 
-function goesBefore(one: Placed, other: Placed, lead: number): boolean {
-  if (lead !== 0) return lead > 0;
+function goesBefore(one: Placed, other: Placed): boolean {
   const rank = standings.indexOf(one.standing) - standings.indexOf(other.standing);
   if (rank !== 0) return rank < 0;
   if (one.isAnswered !== other.isAnswered) return other.isAnswered;

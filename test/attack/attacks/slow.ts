@@ -1,0 +1,105 @@
+/** Thousands of connections that send a byte a second, from one address, and honest clients beside them. */
+import type { Socket } from "node:net";
+import { setTimeout as delay } from "node:timers/promises";
+import type { Attack, Outcome, Scene } from "../attack.ts";
+import { askAfresh, type Tally } from "../fresh-thread.ts";
+import { connectTo, type Door } from "../wire.ts";
+import { closeAll } from "./sockets.ts";
+
+const slow = 2_000;
+const holdMs = { short: 6_000, long: 60_000 } as const;
+const everyMs = 1_000;
+const slices = 50;
+/** Of one door in a slice: 500 handshakes a second would leave the attacker no time for its bytes. */
+const mostOpened = 5;
+/** Of honest reviews. Every probe must be answered. */
+const leastAnswered = 0.99;
+const attacker = "127.0.0.3";
+
+const get = "GET /healthz HTTP/1.1\r\nhost: sluice.example\r\n\r\n";
+const post = (path: string) =>
+  `POST ${path} HTTP/1.1\r\nhost: sluice.example\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n`;
+
+/** How they begin: with a head that never ends, with a body, and with a body after a request that was answered. */
+const beginnings = ["GET /he", post("/admission/pod-eviction"), post("/"), get + post("/admission/pod-eviction")];
+
+/** The honest clients have another address than the attacker. */
+export const slowConnections: Attack = {
+  name: "slow-connections",
+  says: (size) =>
+    `${slow} connections at each port from one address that send a byte a second, for ${holdMs[size] / 1_000} s`,
+  mayTurnEventsAway: true,
+  run: (scene) => sendSlowly(scene, "127.0.0.2"),
+};
+
+/** All have the address of an ingress, or of a node that hides those of its pods. */
+export const slowOfOneAddress: Attack = {
+  name: "slow-one-address",
+  says: (size) => `the same for ${holdMs[size] / 1_000} s, and honest clients have that address, too`,
+  mayTurnEventsAway: true,
+  run: (scene) => sendSlowly(scene, attacker),
+};
+
+async function sendSlowly({ target, size, signal, atHeight }: Scene, honestAddress: string): Promise<Outcome> {
+  const holds = [target.plain, target.tls].map((door) => new Hold(door));
+  while (holds.some((hold) => hold.opened < slow)) await turn(holds, signal);
+  const startedMs = performance.now();
+  atHeight();
+  const honest = askAfresh(target, honestAddress);
+  while (performance.now() - startedMs < holdMs[size]) await turn(holds, signal);
+  const tally = await honest.stop();
+  const opened = holds.reduce((sum, hold) => sum + hold.opened, 0);
+  for (const hold of holds) hold.end();
+  return { seen: `${opened} opened; ${inWords(tally)}`, failures: failuresOf(tally) };
+}
+
+/** A second in which each connection sends a byte, or is opened again. */
+async function turn(holds: readonly Hold[], signal: AbortSignal): Promise<void> {
+  const endsMs = performance.now() + everyMs;
+  for (let slice = 0; slice < slices; slice++) {
+    for (const hold of holds) hold.go(slice);
+    await delay(Math.max(0, endsMs - performance.now()) / (slices - slice), undefined, { signal });
+  }
+}
+
+/** The connections at one door: one that was ended is opened again at its next turn. */
+class Hold {
+  opened = 0;
+  readonly #door: Door;
+  readonly #sockets: (Socket | undefined)[] = Array(slow).fill(undefined);
+
+  constructor(door: Door) {
+    this.#door = door;
+  }
+
+  go(slice: number): void {
+    let left = mostOpened;
+    for (let at = slice; at < slow; at += slices) {
+      const socket = this.#sockets[at];
+      if (socket?.writable) socket.write("x");
+      else if (left-- > 0) this.#sockets[at] = this.#open(at);
+    }
+  }
+
+  end(): void {
+    closeAll(this.#sockets.filter((socket) => socket !== undefined));
+  }
+
+  #open(at: number): Socket {
+    this.opened++;
+    const socket = connectTo(this.#door, attacker).resume();
+    socket.write(beginnings[at % beginnings.length] ?? "");
+    return socket;
+  }
+}
+
+function inWords({ reviews, reviewsAnswered, probes, probesAnswered, p99Ms }: Tally): string {
+  const answered = `${reviewsAnswered} of ${reviews} reviews and ${probesAnswered} of ${probes} probes`;
+  return `${answered} over new connections were answered, p99 ${p99Ms.toFixed(0)} ms`;
+}
+
+function failuresOf(tally: Tally): string[] {
+  const { reviews, reviewsAnswered, probes, probesAnswered } = tally;
+  const isHeld = reviews > 0 && reviewsAnswered >= leastAnswered * reviews && probes > 0 && probesAnswered === probes;
+  return isHeld ? [] : [`too few answers: ${inWords(tally)}`];
+}

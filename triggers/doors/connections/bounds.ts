@@ -1,0 +1,38 @@
+/** What the clients of one port may hold, and what happens to a connection that holds more. */
+
+/**
+ * How a connection was ended before its client did so: the port had too many and it was the newcomer, was idle, or made room for
+ * another address (`crowded`); an answer was not read (`unread`); the handshake or the first head took too long (`late`), or the
+ * first body (`slow`).
+ */
+export const cuts = ["too-many", "idle", "crowded", "unread", "late", "slow"] as const;
+export type Cut = (typeof cuts)[number];
+
+export interface ConnectionBounds {
+  readonly mostConnections: number;
+  /** Of these so many are kept from requests with a body: a GET, such as a probe, finds one. */
+  readonly placesForGets: number;
+  /** Requests on one connection that are not answered yet: others are not read before. */
+  readonly mostInFlight: number;
+  /** How long a connection may be idle while there are nearly too many, in milliseconds. */
+  readonly crowdedIdleMs: number;
+  /** How long a client may take to take an answer that is there, in milliseconds. */
+  readonly unreadMs: number;
+  /** How long the TLS handshake and the head of the first request may take together, in milliseconds. */
+  readonly firstHeadMs: number;
+  /** How long a body may come at any rate until a request of its connection has been answered, in milliseconds. */
+  readonly slowBodyMs: number;
+}
+
+/**
+ * API servers, sources and scrapers together have some dozens, and an idle one costs 20 to 60 KB. Sources and API servers do not
+ * pipeline at all: they wait for the answer before they send on.
+ *
+ * `firstHeadMs`: TLS 1.2 takes two and a half round trips to the head of a request. That is 0.75 s over a link of 300 ms, and
+ * leaves a second for one lost packet. `slowBodyMs`: a usual review has 2 to 5 KB, so that two or three packets carry it, and
+ * two that are lost one after the other are sent again within 3 s.
+ */
+export const usualBounds = {
+  ...{ mostConnections: 1_000, placesForGets: 0, mostInFlight: 8, crowdedIdleMs: 5_000 },
+  ...{ firstHeadMs: 2_000, slowBodyMs: 5_000 },
+} as const;
