@@ -149,7 +149,7 @@ export const settingsTable = {
   requestTimeoutMs: setting<number>({
     name: "REQUEST_TIMEOUT",
     fallback: "10s",
-    says: "how long a client may take to send a request",
+    says: "how long a client may take to send a request, once a request of its connection has been answered",
     grammar: "a Go duration from 1s to 5m",
     parse: (text) => parseDuration(text, 1_000, 300_000),
   }),

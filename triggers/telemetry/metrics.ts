@@ -131,7 +131,7 @@ function httpMetrics(registers: Registry[]) {
     }),
     connectionsEnded: new Counter({
       name: "sluice_connections_ended_total",
-      help: "Connections that were not left to their clients: too-many, idle while there were nearly too many, unread.",
+      help: "Connections that were not left to their clients: too-many, idle or crowded while there were too many, unread, late, slow.",
       labelNames: ["door", "reason"] as const,
       registers,
     }),
