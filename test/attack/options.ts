@@ -29,8 +29,8 @@ export const help = `Attacks the shipped server, over loopback alone, and tells 
   npm run attack -- [--long] [--only LIST] [--seed S] [--limit MIB] [--cgroup DIR] [--out FILE]
 
   --long         as many requests and connections as it takes; without it about a minute
-  --only LIST    of ${names.slice(0, 6).join(", ")},
-                 ${names.slice(6).join(", ")}
+  --only LIST    of ${names.slice(0, 7).join(", ")},
+                 ${names.slice(7).join(", ")}
   --seed S       which malformed requests are sent (default: 1)
   --limit MIB    how much memory the server may have (default: ${usualLimit}; 0: no limit, it is only measured)
   --cgroup DIR   a cgroup of your own, in which one is made that holds the limit; without it prlimit does

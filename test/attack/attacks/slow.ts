@@ -11,7 +11,7 @@ const slow = { short: 1_200, long: 2_000 } as const;
 const holdMs = { short: 6_000, long: 60_000 } as const;
 const everyMs = 1_000;
 const slices = 50;
-/** At one port in a slice, 100 a second: a thousand that last for 10 s. More is a flood of handshakes, which is another attack. */
+/** At one port in a slice, 100 a second: a thousand that last for 10 s. More of them are a flood, which is another attack. */
 const mostOpened = 2;
 /** Of honest reviews. Every probe must be answered. */
 const leastAnswered = 0.99;

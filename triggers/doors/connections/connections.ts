@@ -294,7 +294,7 @@ export class Connections {
     if (this.#opened.size > mostConnections) this.#endFor(newcomer, this.#opened.values(), mostConnections);
   }
 
-  /** Ends one of these, so that the newcomer can stay; or the newcomer, if it is of the most crowded address and all others work. */
+  /** Ends one of these for the newcomer; or the newcomer, if its address is the most crowded one and all the others work. */
   #endFor(newcomer: Connection, among: Iterable<Connection>, most: number): void {
     const nowMs = waitingTime.monotonicMs();
     const all = [...among];

@@ -37,8 +37,8 @@ const fewShare = 1 / 16;
 /**
  * The connection that goes so that another one can stay; undefined if it is the newcomer itself.
  *
- * It is of the most crowded address. Addresses with few connections count alike: otherwise 500 addresses with two connections each
- * would crowd out an API server with ten. A request that waits for its answer is cut only for a less crowded address.
+ * It is of the most crowded address. Addresses with few connections count alike: otherwise 500 addresses with two connections
+ * each would crowd out an API server with ten. A request that waits for its answer is cut only for a less crowded address.
  */
 export function chooseToGo<P extends Placed>(all: Iterable<P>, newcomer: P, most: number): P | undefined {
   const few = Math.max(1, Math.floor(most * fewShare));
