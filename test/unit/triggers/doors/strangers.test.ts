@@ -131,6 +131,9 @@ test("a request that was answered before it had come whole proves nothing", asyn
 
 test("one address with slow bodies takes no place of another: that one's requests go on, and new ones are answered", async (context) => {
   const { cuts, open } = await serve(context, { bounds: { mostConnections: 40, placesForGets: 0 } });
+  // Connections that have ended count no more.
+  for (const socket of await Promise.all(Array.from({ length: 36 }, () => open(honest)))) socket.destroy();
+  await delay(50);
   const begun = await Promise.all(Array.from({ length: 3 }, () => open(honest, `${postHead(2)}{`)));
   const waiting = await open(honest, "GET /never HTTP/1.1\r\nhost: x\r\n\r\n");
   const silent = await open(honest);
