@@ -20,6 +20,7 @@ import type { VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 import type { Act } from "../shared/pass/act.ts";
 import { claimsBy, lookAtLedger, writeClaims } from "../shared/pass/claim-writing.ts";
 import type { Context, GroupMemory } from "../shared/pass/definition.ts";
+import { isLongKnown } from "../shared/pass/ledger-access.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { readMembers } from "../shared/pass/suspension/reading.ts";
 import { retain } from "../shared/pass/suspension/retaining.ts";
@@ -215,7 +216,8 @@ export async function endClaims(context: Context, observed: Observed): Promise<v
     const nowMs = cluster.serverTimeMs();
     // Nothing of a renewed one is known to be over: an attempt of before may still arrive.
     const isWithdrawn = claim.sinceMs === undefined && !where.isAnchored && withdrawnOf(context, key).has(id);
-    if (!isWithdrawn && !row.isSettled(claim, where, nowMs) && !row.isAbandoned(claim, where, nowMs)) continue;
+    const isAbandoned = isLongKnown(context, key, claim) && row.isAbandoned(claim, where, nowMs);
+    if (!isWithdrawn && !row.isSettled(claim, where, nowMs) && !isAbandoned) continue;
     const times = isWithdrawn && isUntouched(claim, items) ? {} : removalEnded(now.ledger, nowMs);
     await writeClaims(context, now, { out: [claim], into: [], ...times });
     withdrawnOf(context, key).delete(id);

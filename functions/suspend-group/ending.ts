@@ -8,6 +8,7 @@ import type { KnownClaim } from "../shared/ledger/claim.ts";
 import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import { claimsBy, lookAtLedger, timesAfter, writeClaims } from "../shared/pass/claim-writing.ts";
 import type { Context } from "../shared/pass/definition.ts";
+import { isLongKnown } from "../shared/pass/ledger-access.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { endOfScaleDown, forgetWithdrawn, isWithdrawn, type ScaleDownEnd } from "../shared/pass/sizes/resizing.ts";
 import { name } from "./observe.ts";
@@ -33,9 +34,11 @@ export async function endClaims(context: Context, observed: Observed): Promise<v
 /** Of a StatefulSet by its size and by its pods; of another owner by the pods that the claim names. Throws ClusterError. */
 async function endOf(context: Context, key: GroupKey, claim: KnownClaim): Promise<ScaleDownEnd["kind"]> {
   if (!isOwnerGroup(key.group)) return (await endOfScaleDown(context, key, claim)).kind;
+  const isKnown = isLongKnown(context, key, claim);
   // A LIST that is made after the ledger was read (rule R21).
   const { items } = await context.cluster.list("pods", { namespace: key.namespace });
   const pods = items.map(parseVolumeUser);
   if (isWithdrawn(context, key, claim) && !areLeaving(claim, pods)) return "withdrawn";
-  return endOfLettingGo(claim, pods, context.cluster.serverTimeMs());
+  const end = endOfLettingGo(claim, pods, context.cluster.serverTimeMs());
+  return end === "abandoned" && !isKnown ? "stands" : end;
 }

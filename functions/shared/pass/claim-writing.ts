@@ -5,7 +5,7 @@ import { type ClaimWhereabouts, kinds } from "../ledger/kinds.ts";
 import { actWithinMs, type LedgerTimes } from "../ledger/reservation.ts";
 import type { GroupKey } from "../objects/statefulsets.ts";
 import type { Context } from "./definition.ts";
-import { knownLedger, loadLedger, refuseNewLedger, writeChange } from "./ledger-access.ts";
+import { isLongKnown, knownLedger, loadLedger, refuseNewLedger, writeChange } from "./ledger-access.ts";
 import { type Observed, observeGroup } from "./observation.ts";
 import type { Wait } from "./verdict.ts";
 import { keptRefusals } from "./verdict-record.ts";
@@ -103,11 +103,13 @@ export type ClaimEnd =
   | { readonly kind: "abandoned"; readonly where: ClaimWhereabouts; readonly undoes: readonly OrdinalRange[] };
 
 /** By the row of its kind, over what GETs show now: the ledger must have been read before (rule R21). Throws ClusterError. */
-export async function findEnd({ cluster }: Context, { namespace }: GroupKey, claim: KnownClaim): Promise<ClaimEnd> {
-  const where = await findClaimed(cluster, namespace, claim);
+export async function findEnd(context: Context, key: GroupKey, claim: KnownClaim): Promise<ClaimEnd> {
+  const { cluster } = context;
+  const isKnown = isLongKnown(context, key, claim);
+  const where = await findClaimed(cluster, key.namespace, claim);
   const row = kinds[claim.kind];
   const nowMs = cluster.serverTimeMs();
   if (row.isSettled(claim, where, nowMs)) return { kind: "settled" };
-  if (!row.isAbandoned(claim, where, nowMs)) return { kind: "stands", where };
+  if (!isKnown || !row.isAbandoned(claim, where, nowMs)) return { kind: "stands", where };
   return { kind: "abandoned", where, undoes: row.undoes(claim, where) };
 }

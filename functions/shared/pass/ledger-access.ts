@@ -1,6 +1,7 @@
 /** How one process comes by a group's ledger, judges its age, and writes it: how every pass and every review begins and ends. */
 
 import { type Cluster, type ClusterError, hasCode, isRightMissing } from "../kubernetes/cluster.ts";
+import type { KnownClaim } from "../ledger/claim.ts";
 import { LedgerFull, LedgerUnreadable, LedgerUnwritable } from "../ledger/errors.ts";
 import { ledgerName } from "../ledger/name.ts";
 import { clockSkewMs, type Ledger, type LedgerChange, ledgerNewMs } from "../ledger/reservation.ts";
@@ -184,6 +185,18 @@ export function noteLedger(cluster: Cluster, uid: string, knownForMs = 0): numbe
   const sinceMs = seen.get(uid) ?? lastedMs(cluster) - knownForMs;
   seen.set(uid, sinceMs);
   return sinceMs;
+}
+
+/**
+ * True where this process has known a claim as it stands for so long that no act rests on it any more (rule R9). The clocks of
+ * API servers may be set, and each stamp looks old then. The first call for a claim begins that time.
+ */
+export function isLongKnown(
+  { cluster }: Pick<Context, "cluster">,
+  { namespace, group }: GroupKey,
+  { id, stampMs }: Pick<KnownClaim, "id" | "stampMs">,
+): boolean {
+  return noteLedger(cluster, `claim ${namespace} ${group} ${id} ${stampMs}`) + ledgerNewMs <= lastedMs(cluster);
 }
 
 /** What a ledger ages by: a wall clock that is set forward makes none of them old. */

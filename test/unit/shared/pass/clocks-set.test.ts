@@ -1,0 +1,42 @@
+/** The clocks of API servers are set forward while a scale-down is on its way: its claim does not look given up by that. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { findEnd } from "../../../../functions/shared/pass/claim-writing.ts";
+import { claimOf } from "../../functions/advance-zone-rollout/given.ts";
+import { key, Passes, played } from "./passes.ts";
+
+/** A claim that was written a second ago, by the API servers' clock as it was. */
+function written() {
+  const passes = new Passes({ replicas: 3 });
+  let setMs = 0;
+  const cluster = { ...passes.cluster, serverTimeMs: () => passes.cluster.serverTimeMs() + setMs };
+  const context = { ...passes.context, cluster };
+  const claim = claimOf("group-a:2", "scale-down", { stampMs: cluster.serverTimeMs() - 1_000 });
+  return {
+    passes,
+    claim,
+    setClocks: (ms: number) => (setMs = ms),
+    end: async () => (await played(passes.timeline, findEnd(context, key, claim))).kind,
+  };
+}
+
+test("a claim stands for ten seconds from when a process first saw it, whatever the API servers' clocks say", async () => {
+  const { passes, setClocks, end } = written();
+  setClocks(156_000);
+  assert.equal(await end(), "stands");
+  await passes.goOn(9_000);
+  assert.equal(await end(), "stands");
+  await passes.goOn(1_000);
+  assert.equal(await end(), "abandoned");
+});
+
+test("what a process has known for longer ends by its age, and one that is renewed is known anew", async () => {
+  const { passes, claim, setClocks, end } = written();
+  assert.equal(await end(), "stands");
+  await passes.goOn(20_000);
+  assert.equal(await end(), "stands");
+  setClocks(156_000);
+  assert.equal(await end(), "abandoned");
+  Object.assign(claim, { stampMs: claim.stampMs + 2_000 });
+  assert.equal(await end(), "stands");
+});
