@@ -84,7 +84,10 @@ export function decide(snapshot: RemovalSnapshot): Verdict<Target> {
   const released = [
     ...begun,
     ...members.flatMap(releaseRemoving),
-    ...members.flatMap((member) => [...standBack(member, now), ...releaseStuck(member, now)]),
+    ...members.flatMap((member) => [
+      ...(begun.some((one) => one.member === member) ? [] : standBack(member, now)),
+      ...releaseStuck(member, now),
+    ]),
   ];
   const held = new Map<Member, Held>();
   const due: Member[] = [];
@@ -154,9 +157,13 @@ function releaseRemoving(member: Member): Target[] {
   return [{ kind: "release", member, claims: ours, kept: ours.filter((claim) => isRetained(member, claim)) }];
 }
 
-/** A removal that does not go on is taken back: its claim would hold up every rollout and drain of the group. */
+/**
+ * A removal that does not go on is taken back: its claim would hold up every rollout and drain of the group. So is one of which
+ * only some volume claims are marked, because the mark of the first one keeps the claim alive.
+ */
 function standBack(member: Member, now: Now): Target[] {
-  const why = isRemoving(member) ? whyTakenBack(member, now) : undefined;
+  const isMarked = member.claims.some(({ state, isTerminating }) => meant(state) === "Removing" && !isTerminating);
+  const why = isMarked || isRemoving(member) ? whyTakenBack(member, now) : undefined;
   if (why === undefined) return [];
   const claims = member.claims.filter(({ removalClaim }) => removalClaim !== undefined);
   return claims.length === 0 ? [] : [{ kind: "stand-back", member, claims, ...why }];

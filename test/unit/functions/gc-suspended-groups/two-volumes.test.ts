@@ -53,6 +53,25 @@ test("of a StatefulSet's pod: both volumes go together, and what one of them lac
   }
 });
 
+test("of two volumes one is marked, and somebody wants the other: the mark is taken back, and the claim of the removal with it", () => {
+  const removing = { "suspend-state": "Removing", "removal-claim": "x" };
+  for (const [second, texts] of [
+    ["journal", { recover: "true" }],
+    ["journal", { suspend: undefined }],
+    ["archive", { hold: "true" }],
+  ] as const) {
+    const on = twoVolumes(second, texts);
+    on.say("a", 2, removing);
+    const verdict = decide({ ...on.around("gc-suspended-groups", "volume"), removes: true });
+    const targets = verdict.kind === "take" ? verdict.targets : [];
+    const back = targets.map((one) => (one.kind === "stand-back" ? one.claims.map(({ name }) => name) : one.kind));
+    assert.deepEqual(back, [["data-db-a-2"]], JSON.stringify(texts));
+  }
+  const on = twoVolumes("journal", {});
+  on.say("a", 2, removing);
+  assert.equal(outcome(decide({ ...on.around("gc-suspended-groups", "volume"), removes: true })), "remove");
+});
+
 test("of another owner's pod: both volumes go together, and what one of them lacks holds both", () => {
   for (const second of ["a-1-archive", "a-1-journal"]) {
     const decided = (texts: Texts) => {
