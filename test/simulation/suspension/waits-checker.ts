@@ -75,7 +75,10 @@ export class WaitsChecker implements Checker {
   onDeletionArrived({ role }: Caller, resource: Resource, key: ObjectKey, conditions: Preconditions): void {
     if (resource !== claimsResource || key.namespace !== this.#run.namespace || role.name !== "collector") return;
     const claim = this.#run.world.store.find(claimsResource, key);
-    if (claim?.metadata.uid === conditions.uid) this.#went(setNameOf(podOf(claim)));
+    if (claim?.metadata.uid !== conditions.uid) return;
+    // The API server refuses it where somebody has written on the volume claim since, and nothing goes.
+    const { resourceVersion } = claim.metadata;
+    if ((conditions.resourceVersion ?? resourceVersion) === resourceVersion) this.#went(setNameOf(podOf(claim)));
   }
 
   /** The groups of a zone, in the moment in which the process that acts now may have looked. */
