@@ -198,11 +198,15 @@ async function deleteClaim(
   }
 }
 
-/** Takes out of our claims those whose volumes are gone, and those that nothing rests on any more. Throws as a look does. */
-export async function endClaims(context: Context, observed: Observed): Promise<void> {
+/**
+ * Takes out of our claims those whose volumes are gone, and those that nothing rests on any more. Resolves to true where one of
+ * them stands on that is older than anything that may rest on it, and not known for long. Throws as a look does.
+ */
+export async function endClaims(context: Context, observed: Observed): Promise<boolean> {
   const { key } = observed;
   const { cluster } = context;
   let now: Observed | undefined = observed;
+  let isLeft = false;
   for (const { id } of claimsBy(observed, "volume", name)) {
     const claim = now && claimsBy(now, "volume", name).find((one) => one.id === id);
     if (now === undefined || claim === undefined) continue;
@@ -216,13 +220,18 @@ export async function endClaims(context: Context, observed: Observed): Promise<v
     const nowMs = cluster.serverTimeMs();
     // Nothing of a renewed one is known to be over: an attempt of before may still arrive.
     const isWithdrawn = claim.sinceMs === undefined && !where.isAnchored && withdrawnOf(context, key).has(id);
-    const isAbandoned = isLongKnown(context, key, claim) && row.isAbandoned(claim, where, nowMs);
-    if (!isWithdrawn && !row.isSettled(claim, where, nowMs) && !isAbandoned) continue;
+    const isKnown = isLongKnown(context, key, claim);
+    const isAbandoned = row.isAbandoned(claim, where, nowMs);
+    if (!isWithdrawn && !row.isSettled(claim, where, nowMs) && !(isAbandoned && isKnown)) {
+      isLeft ||= isAbandoned;
+      continue;
+    }
     const times = isWithdrawn && isUntouched(claim, items) ? {} : removalEnded(now.ledger, nowMs);
     await writeClaims(context, now, { out: [claim], into: [], ...times });
     withdrawnOf(context, key).delete(id);
     now = (await lookAtLedger(context, key))?.observed;
   }
+  return isLeft;
 }
 
 /** True while each volume of a claim stands: one may have been deleted before the deletion of the next was refused. */

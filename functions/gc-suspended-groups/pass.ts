@@ -4,6 +4,7 @@ import { notesOf, seenSinceMs } from "../shared/group/suspension/looks.ts";
 import { isRecovering, isRequested } from "../shared/group/suspension/members.ts";
 import { describeSpan, warningDue } from "../shared/group/suspension/time-left.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
+import { ledgerNewMs } from "../shared/ledger/reservation.ts";
 import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
 import { eventReasons } from "../shared/objects/vocabulary.ts";
 import { lookAtLedger } from "../shared/pass/claim-writing.ts";
@@ -21,8 +22,9 @@ const isOwn = (claim: Claim): boolean => claim.isKnown && claim.by === name;
 /** Throws ClusterError where trying again later can help. */
 export async function run(context: Context, key: GroupKey, wake: { readonly sweep: boolean }): Promise<Outcome> {
   if (!(await isGroupOfConcern(context, key, wake, isOwn))) return { recheckMs: undefined, acting: undefined };
+  let isClaimLeft = false;
   try {
-    await endOwn(context, key);
+    isClaimLeft = await endOwn(context, key);
   } catch (error) {
     forgetLedger(context.memoryOf(key));
     // What is the matter with a ledger that cannot be used is said by the pass itself.
@@ -37,15 +39,17 @@ export async function run(context: Context, key: GroupKey, wake: { readonly swee
     wake,
   );
   if (last !== undefined) await warn(context, key, last);
-  return outcome;
+  // A process that has just begun knows no claim for long, and may be the only one until the next sweep.
+  return isClaimLeft ? { ...outcome, recheckMs: Math.min(outcome.recheckMs ?? ledgerNewMs, ledgerNewMs) } : outcome;
 }
 
-async function endOwn(context: Context, key: GroupKey): Promise<void> {
-  if (context.mode === "shadow") return;
+/** Resolves to what `endClaims` does. */
+async function endOwn(context: Context, key: GroupKey): Promise<boolean> {
+  if (context.mode === "shadow") return false;
   const known = knownLedger(context, context.memoryOf(key));
-  if (known !== undefined && !known.claims.some(isOwn)) return;
+  if (known !== undefined && !known.claims.some(isOwn)) return false;
   const look = await lookAtLedger(context, key);
-  if (look !== undefined && look.young === undefined) await endClaims(context, look.observed);
+  return look !== undefined && look.young === undefined && (await endClaims(context, look.observed));
 }
 
 function gateOf(key: GroupKey, seen: (snapshot: RemovalSnapshot) => void): Gate<RemovalSnapshot, Target> {

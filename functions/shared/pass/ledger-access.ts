@@ -187,6 +187,9 @@ export function noteLedger(cluster: Cluster, uid: string, knownForMs = 0): numbe
   return sinceMs;
 }
 
+/** Clocks are set by minutes, and never by this long: what looks so old is old also to a process that has just begun. */
+const oldForSureMs = 900_000;
+
 /**
  * True where this process has known a claim as it stands for so long that no act rests on it any more (rule R9). The clocks of
  * API servers may be set, and each stamp looks old then. The first call for a claim begins that time.
@@ -196,7 +199,8 @@ export function isLongKnown(
   { namespace, group }: GroupKey,
   { id, stampMs }: Pick<KnownClaim, "id" | "stampMs">,
 ): boolean {
-  return noteLedger(cluster, `claim ${namespace} ${group} ${id} ${stampMs}`) + ledgerNewMs <= lastedMs(cluster);
+  const sinceMs = noteLedger(cluster, `claim ${namespace} ${group} ${id} ${stampMs}`);
+  return sinceMs + ledgerNewMs <= lastedMs(cluster) || cluster.serverTimeMs() - stampMs >= oldForSureMs;
 }
 
 /** What a ledger ages by: a wall clock that is set forward makes none of them old. */

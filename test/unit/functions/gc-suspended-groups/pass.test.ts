@@ -2,6 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { gcSuspendedGroups } from "../../../../functions/gc-suspended-groups/function.ts";
+import { formatClaims, makeClaim } from "../../../../functions/shared/ledger/claim.ts";
+import { ledgerName } from "../../../../functions/shared/ledger/name.ts";
 import { suspendGroup } from "../../../../functions/suspend-group/function.ts";
 import { key, namespace, Passes, played } from "../../shared/pass/passes.ts";
 
@@ -29,9 +31,10 @@ class Removals extends Passes {
     return on;
   }
 
-  async pass({ run }: typeof suspendGroup): Promise<void> {
+  async pass({ run }: typeof suspendGroup): Promise<number | undefined> {
     const outcome = await played(this.timeline, run(this.context, key, { sweep: true }));
     if (outcome.acting !== undefined) await played(this.timeline, outcome.acting);
+    return outcome.recheckMs;
   }
 
   /** One pass of the function that removes. `between`: what somebody does when both are marked, before they are looked at. */
@@ -104,6 +107,24 @@ test("one volume is deleted, and the deletion of the other is refused: the ledge
   const { claims: left, lastRemovalMs = 0 } = on.ledger;
   assert.deepEqual(left, []);
   assert.ok(lastRemovalMs >= removedMs - 1_000, `${lastRemovalMs}, and it was removed at ${removedMs}`);
+});
+
+test("a claim that a dead process left is ended by a new one that has known it for ten seconds, and that looks again by then", async () => {
+  const on = await Removals.suspended({ hold: "true" });
+  const stampMs = on.context.cluster.serverTimeMs() - 160_000;
+  const anchor = { resource: "persistentvolumeclaims", name: names[0] ?? "", annotation: "sluice.dev/removal-claim" };
+  const claim = { id: "left", kind: "volume", zone: "group-a", by: "gc-suspended-groups", anchor } as const;
+  const rest = { members: [{ first: 1, last: 1 }], phase: "removing", terms: "asked", stampMs } as const;
+  const lines = formatClaims([makeClaim({ ...claim, ...rest })]);
+  on.world.annotate({ namespace, name: ledgerName(key.group) }, { "sluice.dev/claims": lines }, "leases");
+  on.restart();
+  const recheckMs = (await on.pass(gcSuspendedGroups)) ?? Number.POSITIVE_INFINITY;
+  assert.ok(recheckMs <= 10_000, `${recheckMs} ms`);
+  assert.equal(on.ledger.claims.length, 1);
+  await on.goOn(recheckMs);
+  await on.goOn(10_000);
+  await on.pass(gcSuspendedGroups);
+  assert.deepEqual(on.ledger.claims, []);
 });
 
 test("retain-pv keeps the volume that is bound to its claim, and changes none that is bound to another one", async () => {

@@ -30,6 +30,12 @@ test("a claim stands for ten seconds from when a process first saw it, whatever 
   assert.equal(await end(), "abandoned");
 });
 
+test("a claim of a quarter of an hour ends by its age, also for a process that has just begun", async () => {
+  const { setClocks, end } = written();
+  setClocks(15 * 60_000);
+  assert.equal(await end(), "abandoned");
+});
+
 test("what a process has known for longer ends by its age, and one that is renewed is known anew", async () => {
   const { passes, claim, setClocks, end } = written();
   assert.equal(await end(), "stands");
