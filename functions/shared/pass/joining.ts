@@ -56,9 +56,12 @@ export function findJoining(
   };
 }
 
-/** A StatefulSet this young has been in no other group. A clock that is behind makes it seem younger by as much. */
+/**
+ * A StatefulSet this young has been in no other group. A clock that is behind makes it seem younger by as much. One of the far
+ * future may be old: the clocks of all API servers may have been set back by minutes.
+ */
 function isJustMade({ createdMs }: StatefulSet, nowMs: number): boolean {
-  return nowMs - createdMs < clockSkewMs;
+  return Math.abs(nowMs - createdMs) < clockSkewMs;
 }
 
 function identify({ name, uid }: StatefulSet): string {

@@ -130,10 +130,12 @@ test("a zone that has joined counts after ten seconds and from a consistent LIST
   assert.deepEqual([unlisted.needsList, unlisted.members], [true, ["a"]]);
 });
 
-test("a zone counts as just made for 30 s, and one that does not say when it was made does not", () => {
+test("a zone counts as just made for 30 s, and one of the far future, or that does not say when it was made, does not", () => {
   for (const [createdMs, awaited] of [
     [nowMs - 29_999, 0],
     [nowMs - 30_000, 1],
+    [nowMs + 29_999, 0],
+    [nowMs + 30_000, 1],
     [Number.NaN, 1],
   ] as const) {
     const made = { statefulSets: [statefulSet("b", { createdMs })], consistentAt: { pods: 1, statefulSets: 1 } };
