@@ -5,7 +5,8 @@
  */
 import type { Cluster } from "../kubernetes/cluster.ts";
 import { clockSkewMs, type Ledger, ledgerNewMs } from "../ledger/reservation.ts";
-import type { StatefulSet } from "../objects/statefulsets.ts";
+import { BoundedMap } from "../objects/bounded-map.ts";
+import { groupPathOf, type StatefulSet } from "../objects/statefulsets.ts";
 import type { GroupView } from "../views/view.ts";
 import { type Wait, wait } from "./verdict.ts";
 
@@ -26,16 +27,19 @@ export function findJoining(
     cluster,
     since,
   }: { readonly cluster: Pick<Cluster, "monotonicMs" | "serverTimeMs">; readonly since: Map<string, number> },
-  { members: counted }: Ledger,
+  { key, members: counted }: Pick<Ledger, "key" | "members">,
   { statefulSets, consistentAt }: GroupView,
 ): Joining {
+  const nowMs = cluster.monotonicMs();
+  const seenIn = groupsOver(cluster);
+  const here = groupPathOf(key);
   const names = statefulSets.map(({ name }) => name).sort();
   const joined = counted === undefined ? [] : statefulSets.filter(({ name }) => !counted.includes(name));
+  for (const { name, uid } of statefulSets) if (counted?.includes(name) !== false) seenIn.set(uid, here);
   if (joined.length === 0) {
     since.clear();
     return { awaited: noneAwaited, needsList: false, members: names };
   }
-  const nowMs = cluster.monotonicMs();
   const identities = new Set(joined.map(identify));
   for (const identity of [...since.keys()]) if (!identities.has(identity)) since.delete(identity);
   const awaited = new Map<string, number>();
@@ -44,7 +48,10 @@ export function findJoining(
     const sinceMs = since.get(identity) ?? nowMs;
     since.set(identity, sinceMs);
     const remainingMs = sinceMs + ledgerNewMs - nowMs;
-    if (remainingMs > 0 && !isJustMade(statefulSet, cluster.serverTimeMs())) awaited.set(statefulSet.name, remainingMs);
+    const isMoved = (seenIn.get(statefulSet.uid) ?? here) !== here;
+    const isNew = !isMoved && isJustMade(statefulSet, cluster.serverTimeMs());
+    if (remainingMs > 0 && !isNew) awaited.set(statefulSet.name, remainingMs);
+    else seenIn.set(statefulSet.uid, here);
   }
   const isListed = consistentAt !== undefined;
   const isOut = ({ name }: StatefulSet) => awaited.has(name) || !isListed;
@@ -56,9 +63,20 @@ export function findJoining(
   };
 }
 
+/** In which group each StatefulSet was last seen and counted over a connection, by its uid. */
+const groups = new WeakMap<object, BoundedMap<string, string>>();
+const rememberedStatefulSets = 10_000;
+
+function groupsOver(cluster: object): BoundedMap<string, string> {
+  const known = groups.get(cluster) ?? new BoundedMap<string, string>(rememberedStatefulSets);
+  groups.set(cluster, known);
+  return known;
+}
+
 /**
  * A StatefulSet this young has been in no other group. A clock that is behind makes it seem younger by as much. One of the far
- * future may be old: the clocks of all API servers may have been set back by minutes.
+ * future may be old: the clocks of all API servers may have been set back by minutes. Set back by as much as its age they make
+ * it seem young, which a process notices that has seen it in another group.
  */
 function isJustMade({ createdMs }: StatefulSet, nowMs: number): boolean {
   return Math.abs(nowMs - createdMs) < clockSkewMs;

@@ -99,7 +99,7 @@ const view = (...names: string[]): Pick<GroupView, "statefulSets" | "consistentA
   consistentAt: { pods: 1, statefulSets: 1 },
 });
 const find = (members: readonly string[] | undefined, seen: object, since = new Map<string, number>()) =>
-  findJoining({ cluster, since }, { members } as unknown as Ledger, seen as GroupView);
+  findJoining({ cluster, since }, { key, members } as unknown as Ledger, seen as GroupView);
 
 test("where nobody has said who was counted, all are; a zone that has left is counted no more", () => {
   assert.deepEqual(find(undefined, view("b", "a")).members, ["a", "b"]);
@@ -128,6 +128,24 @@ test("a zone that has joined counts after ten seconds and from a consistent LIST
   assert.equal(refuseJoining(joining)?.recheckMs, 1);
   const unlisted = find(["a"], { ...view("a", "b"), consistentAt: undefined }, since);
   assert.deepEqual([unlisted.needsList, unlisted.members], [true, ["a"]]);
+});
+
+test("a zone that a process has seen in another group is not just made, whatever the API servers' clocks say", () => {
+  let passedMs = 0;
+  const cluster = { monotonicMs: () => passedMs, serverTimeMs: () => nowMs };
+  const made = { statefulSets: [statefulSet("b", { createdMs: nowMs - 1_000 })] } as unknown as GroupView;
+  const since = new Map<string, number>();
+  const look = (group: string, members: readonly string[]) => [
+    ...findJoining({ cluster, since }, { key: { namespace, group }, members }, made).awaited.values(),
+  ];
+  assert.deepEqual(look("first", []), [], "it is new to everybody");
+  assert.deepEqual(look("first", ["b"]), []);
+  assert.deepEqual(look("second", []), [10_000]);
+  passedMs = 9_999;
+  assert.deepEqual(look("second", []), [1]);
+  passedMs = 10_000;
+  assert.deepEqual(look("second", []), []);
+  assert.deepEqual(look("second", ["b"]), []);
 });
 
 test("a zone counts as just made for 30 s, and one of the far future, or that does not say when it was made, does not", () => {
