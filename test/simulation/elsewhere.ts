@@ -6,6 +6,7 @@ import { groupOf } from "../stage/checkers/budgets.ts";
 import { unrolledOf, unsettledOf } from "../stage/checkers/liveness.ts";
 import type { Actor } from "./actor.ts";
 import type { Caller, Checker, LedgerWrite } from "./checker.ts";
+import { readClaims } from "./claims/checker.ts";
 import { TakenPods } from "./promises.ts";
 import type { SeedRun } from "./seed.ts";
 
@@ -89,11 +90,17 @@ class Apart implements Checker {
   }
 
   onVerdict({ process }: Caller, key: GroupKey, zone: string): void {
-    if (zone !== "" && !this.#isOf(key, zone))
+    if (zone !== "" && !this.#isOf(key, zone) && !this.#isClaimed(key, zone))
       this.#run.violate(
         "N1",
         `${process.name} names ${zone} over ${key.namespace}/${key.group}, which it is no zone of`,
       );
+  }
+
+  /** True where the group's ledger has a claim on it: one may stand for longer than a StatefulSet's past is remembered. */
+  #isClaimed({ namespace, group }: GroupKey, zone: string): boolean {
+    const ledger = this.#run.world.store.find("leases", { namespace, name: ledgerName(group) });
+    return ledger !== undefined && readClaims(ledger as never).some((claim) => claim.zone === zone);
   }
 
   /** True for a StatefulSet that has ever been of the group: what was reserved of one that is gone may stand for long. */
