@@ -73,7 +73,7 @@ function denied(answer: Denied): Verdict {
 }
 
 /**
- * The refusal of a review that is not about what is stored, whose pods nobody would know: another StatefulSet of that name, or
+ * The refusal of a review that is not about what is stored, whose pods it may not name: another StatefulSet of that name, or
  * another size. The API server asks again by itself where it had an older state. `said`: what the review brings of it. The
  * sentence tells no uid, which is a condition of deletions.
  */

@@ -71,7 +71,7 @@ export function attacksOf({ name, namespace, statefulSets }: FixtureGroup): read
   const claims = statefulSets.map((set) => `/api/v1/namespaces/${namespace}/persistentvolumeclaims/data-${set}-1`);
   const words: Readonly<Record<string, Readonly<Record<string, string | null>>>> = {
     "a suspension of no time": { ...drained, "sluice.dev/suspend-duration": "0" },
-    "a pod of another owner": { ...drained, "sluice.dev/owner": "Nobody/x", "sluice.dev/zone": "a" },
+    "a pod of another owner": { ...drained, "sluice.dev/owner": "Stranger/x", "sluice.dev/zone": "a" },
     "a removal that seems begun": { "sluice.dev/suspend-state": "Removing", "sluice.dev/removal-claim": "x" },
   };
   const rabbit = `/apis/rabbitmq.com/v1beta1/namespaces/${namespace}/rabbitmqclusters/${broker}`;
@@ -84,7 +84,7 @@ export function attacksOf({ name, namespace, statefulSets }: FixtureGroup): read
   const claim = JSON.stringify({ id: "x", kind: "later", zone: statefulSets[0], by: "x", stampMs: Date.now() });
   const forged: typeof words = {
     "a claim of an unknown kind": { "sluice.dev/claims": claim },
-    "reservations that nobody can read": { "sluice.dev/reservations": "[" },
+    "reservations that are no JSON": { "sluice.dev/reservations": "[" },
   };
   const patches = (user: string, path: string, all: typeof words): Attack[] =>
     Object.entries(all).map(([what, annotations]) => ({

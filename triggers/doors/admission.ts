@@ -319,7 +319,7 @@ function usernameOf(userInfo: unknown): string {
   return name.length > longestUser ? `${name.slice(0, longestUser)}…` : name;
 }
 
-/** Anybody may be called anything: what reads the log gets the escapes, too. */
+/** A user may have any name: what reads the log gets the escapes, too. */
 function shownUser(user: string): string {
   return escapeControls(user.slice(0, shownCharacters));
 }

@@ -39,7 +39,7 @@ const ownPaths = [...eventPaths, ...readyPaths, "/healthz", "/metrics"];
 const mostBytes = 16 * 2 ** 20;
 /** As rollout-operator has it: longer than a source or a probe waits between two requests on one connection. */
 const idleMs = 180_000;
-/** Kubelets, a Prometheus or two and a user on the plain port. Over TLS nobody has to GET anything. */
+/** Kubelets, a Prometheus or two and a user on the plain port. Over TLS no client has to GET anything. */
 const placesForGets = 20;
 /** How often a port that closes looks for connections that are not used, in milliseconds. */
 const endUnusedEveryMs = 100;

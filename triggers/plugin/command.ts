@@ -270,7 +270,7 @@ async function findGroups({ cluster, views }: Context, namespace: string): Promi
   return { keys: [...new Set(groups)].sort().map((group) => ({ namespace, group })), strays: strays.sort() };
 }
 
-/** Rule R1: the name of a ledger is made of its group. Anybody may give a Lease the label of a ledger. */
+/** Rule R1: the name of a ledger is made of its group. An account may give any Lease the label of a ledger. */
 function isLedger({ metadata }: LeaseObject): boolean {
   const group = read(ledgerGroup, metadata);
   return group !== undefined && group.length <= longestGroup && ledgerName(group) === metadata.name;

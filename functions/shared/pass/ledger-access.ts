@@ -171,20 +171,28 @@ async function createLedger({ protocol, cluster }: Context, key: GroupKey): Prom
   }
 }
 
-/** When each ledger was first seen over a connection, by its uid: what one function has seen has aged for all of them. */
-const known = new WeakMap<Cluster, BoundedMap<string, number>>();
-const rememberedLedgers = 10_000;
+/** When each was first seen over a connection, by an identity: what one function has seen has aged for all of them. */
+type FirstSeen = WeakMap<Cluster, BoundedMap<string, number>>;
+/** Ledgers by their uid. Claims come and go far more often, and must not have them forgotten. */
+const known: FirstSeen = new WeakMap();
+const knownClaims: FirstSeen = new WeakMap();
+const rememberedOfEach = 10_000;
+
+/** Since when it has been seen, by what ledgers age by; `knownForMs` ago where this is the first time. */
+function noteIn(first: FirstSeen, cluster: Cluster, identity: string, knownForMs = 0): number {
+  const seen = first.get(cluster) ?? new BoundedMap<string, number>(rememberedOfEach);
+  first.set(cluster, seen);
+  const sinceMs = seen.get(identity) ?? lastedMs(cluster) - knownForMs;
+  seen.set(identity, sinceMs);
+  return sinceMs;
+}
 
 /**
  * Notes that a ledger is there, and has been for so long: from then on it ages in this process (rule R4). Returns since when,
  * by what ledgers age by.
  */
 export function noteLedger(cluster: Cluster, uid: string, knownForMs = 0): number {
-  const seen = known.get(cluster) ?? new BoundedMap<string, number>(rememberedLedgers);
-  known.set(cluster, seen);
-  const sinceMs = seen.get(uid) ?? lastedMs(cluster) - knownForMs;
-  seen.set(uid, sinceMs);
-  return sinceMs;
+  return noteIn(known, cluster, uid, knownForMs);
 }
 
 /** Clocks are set by minutes, and never by this long: what looks so old is old also to a process that has just begun. */
@@ -199,7 +207,7 @@ export function isLongKnown(
   { namespace, group }: GroupKey,
   { id, stampMs }: Pick<KnownClaim, "id" | "stampMs">,
 ): boolean {
-  const sinceMs = noteLedger(cluster, `claim ${namespace} ${group} ${id} ${stampMs}`);
+  const sinceMs = noteIn(knownClaims, cluster, `${namespace} ${group} ${id} ${stampMs}`);
   return sinceMs + ledgerNewMs <= lastedMs(cluster) || cluster.serverTimeMs() - stampMs >= oldForSureMs;
 }
 

@@ -38,7 +38,7 @@ export function escapeTexts<T>(value: T): T {
 /** Stands in a sentence in the place of a value that may hold a password. */
 export const unshown = "a text that is not shown, because it may hold a password";
 
-/** A value that somebody wrote, in a sentence: cut, and not shown at all where it looks like a URL, an account or a key. */
+/** A value that a user wrote, in a sentence: cut, and not shown at all where it looks like a URL, an account or a key. */
 export function showValue(text: string): string {
   if (/:\/\/|[@?]|-----BEGIN/.test(text)) return unshown;
   return JSON.stringify(text.length > shownCharacters ? `${text.slice(0, shownCharacters)}…` : text);

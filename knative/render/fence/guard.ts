@@ -44,7 +44,7 @@ function writtenByUs(on: Entry<unknown>["on"], kind: Entry<unknown>["kind"]): re
 
 /**
  * The annotations of ours that a volume claim may have: those of its StatefulSet, too. A loop over the annotations of the object
- * would take the API server 20 s where somebody has written 50,000 of them: the policy asks for each of these by its key.
+ * would take the API server 20 s where an account has written 50,000 of them: the policy asks for each of these by its key.
  */
 function claimWords(): readonly string[] {
   const isOnClaims = ({ on }: Entry<unknown>) => on === "PersistentVolumeClaim" || on === "StatefulSet";

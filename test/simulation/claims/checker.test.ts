@@ -38,7 +38,7 @@ function violatedAfter(movedMs: number | undefined): readonly string[] {
   return violations;
 }
 
-test("a claimed pod is taken by nobody else (K3), until its StatefulSet has been in another group for 20 s", () => {
+test("no other function takes a claimed pod (K3), until its StatefulSet has been in another group for 20 s", () => {
   assert.deepEqual(violatedAfter(undefined), ["K3"]);
   assert.deepEqual(violatedAfter(19_000), ["K3"]);
   assert.deepEqual(violatedAfter(21_000), []);

@@ -76,7 +76,7 @@ export class WaitsChecker implements Checker {
     if (resource !== claimsResource || key.namespace !== this.#run.namespace || role.name !== "collector") return;
     const claim = this.#run.world.store.find(claimsResource, key);
     if (claim?.metadata.uid !== conditions.uid) return;
-    // The API server refuses it where somebody has written on the volume claim since, and nothing goes.
+    // The API server refuses it where another client has written on the volume claim since, and nothing goes.
     const { resourceVersion } = claim.metadata;
     if ((conditions.resourceVersion ?? resourceVersion) === resourceVersion) this.#went(setNameOf(podOf(claim)));
   }

@@ -1,6 +1,6 @@
 /**
- * What the clients of one port may hold: so many connections, so many requests on each, and an answer that nobody reads only for
- * a while. Whoever reaches a port may open connections; memory must not be theirs to fill.
+ * What the clients of one port may hold: so many connections, so many requests on each, and only for a while an answer that its
+ * client does not read. A client that reaches a port may open connections, and must not fill the memory by them.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";

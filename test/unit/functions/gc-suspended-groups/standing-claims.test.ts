@@ -54,7 +54,7 @@ test("a removal that was claimed goes on, though a wait would hold it back now",
   );
 });
 
-test("a removal that was claimed and not marked waits while the mode is None, or nobody can read the wait", () => {
+test("a removal that was claimed and not marked waits while the mode is None, or the wait is malformed", () => {
   for (const [words, guard] of [
     [{ "removal-mode": "None" }, "mode-none"],
     [{ "wait-between-removals": "soon" }, "wait-malformed"],

@@ -53,7 +53,7 @@ test("of a StatefulSet's pod: both volumes go together, and what one of them lac
   }
 });
 
-test("of two volumes one is marked, and somebody wants the other: the mark is taken back, and the claim of the removal with it", () => {
+test("of two volumes one is marked, and the user wants the other: the mark is taken back, and the claim of the removal with it", () => {
   const removing = { "suspend-state": "Removing", "removal-claim": "x" };
   for (const [second, texts] of [
     ["journal", { recover: "true" }],

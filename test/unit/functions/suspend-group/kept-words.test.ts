@@ -55,26 +55,26 @@ async function writesOf(on: Volumes, turn: (isOdd: boolean) => void, look: () =>
   return writes;
 }
 
+/** What the function writes while something turns, and what the volume claim says when it has come to rest. */
+async function atRest(on: Volumes, turn: (isOdd: boolean) => void, look: () => Promise<void>): Promise<string> {
+  const writes = await writesOf(on, turn, look);
+  assert.ok(writes > 2 && writes <= 7, `${writes} writes`);
+  turn(false);
+  await on.goOn(keptWordMs);
+  await look();
+  return on.said(top, "suspend-message") ?? "";
+}
+
 test("suspend-group: two reasons in turn are at most six writes a minute, and the one that stays is said", async () => {
   const on = new Volumes();
   on.say(top, { suspend: "true" });
   const turn = (isOdd: boolean) => on.policy("group-a", { "suspend-duration": isOdd ? "600s" : "soon" });
-  const writes = await writesOf(on, turn, () => on.suspend());
-  assert.ok(writes > 2 && writes <= 7, `${writes} writes`);
-  turn(false);
-  await on.goOn(keptWordMs);
-  await on.suspend();
-  assert.match(on.said(top, "suspend-message") ?? "", /^duration-malformed: /);
+  assert.match(await atRest(on, turn, () => on.suspend()), /^duration-malformed: /);
 });
 
 test("gc-suspended-groups: two reasons in turn are at most six writes a minute, and the one that stays is said", async () => {
   const on = new Volumes();
   await on.suspended();
   const turn = (isOdd: boolean) => on.say(top, { hold: isOdd ? null : "true" });
-  const writes = await writesOf(on, turn, () => on.collect());
-  assert.ok(writes > 2 && writes <= 7, `${writes} writes`);
-  turn(false);
-  await on.goOn(keptWordMs);
-  await on.collect();
-  assert.match(on.said(top, "suspend-message") ?? "", /^on-hold: /);
+  assert.match(await atRest(on, turn, () => on.collect()), /^on-hold: /);
 });

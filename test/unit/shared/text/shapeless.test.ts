@@ -23,7 +23,7 @@ const shapeless = Array.from({ length: 0x110000 }, (_, point) => point)
 const raw = /(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u{e0000}-\u{e007f}]/u;
 
 const some = fc.oneof(fc.constantFrom(...shapeless), fc.string({ unit: "binary", maxLength: 8 }));
-/** Text as anybody may store it. The API server takes no half of a pair. */
+/** Text as an account may store it. The API server takes no half of a pair. */
 const text = fc
   .array(some, { minLength: 1, maxLength: 12 })
   .map((parts) => `t${parts.join("")}`)

@@ -129,7 +129,7 @@ test("a request that was answered before it had come whole proves nothing", asyn
   assert.deepEqual(cuts, ["slow"]);
 });
 
-test("one address with slow bodies takes no place of another: that one's requests go on, and new ones are answered", async (context) => {
+test("one address with slow bodies takes no place of another one, whose requests go on, and new ones are answered", async (context) => {
   const { cuts, open } = await serve(context, { bounds: { mostConnections: 40, placesForGets: 0 } });
   // Connections that have ended count no more.
   for (const socket of await Promise.all(Array.from({ length: 36 }, () => open(honest)))) socket.destroy();

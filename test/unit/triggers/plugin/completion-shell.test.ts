@@ -1,4 +1,4 @@
-/** What the Tab key does with names that anybody may choose: a real bash, with the completion scripts that kubectl brings. */
+/** What the Tab key does with names that an account may choose: a real bash, with the completion scripts that kubectl brings. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";

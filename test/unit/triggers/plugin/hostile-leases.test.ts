@@ -1,4 +1,4 @@
-/** Leases that have the label of a ledger, and whatever else somebody wrote: every command goes on with the other groups. */
+/** Leases that have the label of a ledger, and any other words of an account: every command goes on with the other groups. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ledgerName } from "../../../../functions/shared/ledger/name.ts";
@@ -49,7 +49,7 @@ test("of many such Leases one line tells: how many there are, and the name of th
   ]);
 });
 
-/** What somebody may have written into a ledger whose name is right. */
+/** What an account may have written into a ledger whose name is right. */
 const contents: readonly Readonly<Record<string, string>>[] = [
   { "sluice.dev/reservations": "no JSON" },
   { "sluice.dev/reservations": "[]", "sluice.dev/claims": "{" },

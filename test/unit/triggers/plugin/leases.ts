@@ -1,4 +1,4 @@
-/** Leases that anybody has put into the namespace of a group, with the label of a ledger. */
+/** Leases that another account has put into the namespace of a group, with the label of a ledger. */
 import { ledgerName } from "../../../../functions/shared/ledger/name.ts";
 import { namespace, type Passes } from "../../shared/pass/passes.ts";
 
