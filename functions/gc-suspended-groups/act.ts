@@ -215,7 +215,9 @@ export async function endClaims(context: Context, observed: Observed): Promise<b
     // Of what is deleted and has no finalizer of ours nothing can be saved any more, whoever else holds it.
     const left = items.filter(({ metadata }) => !isLost(metadata));
     const volumes = new Map(left.map(({ metadata }) => [metadata.name, metadata.uid]));
-    const where = await findClaimed(cluster, key.namespace, claim, volumes);
+    const found = await findClaimed(cluster, key.namespace, claim, volumes);
+    // So a mark on it keeps nothing: the pod may run on it again, and its volume claim stands as long as that pod.
+    const where = { ...found, isAnchored: found.isAnchored && volumes.has(claim.anchor?.name ?? "") };
     const row = kinds[claim.kind];
     const nowMs = cluster.serverTimeMs();
     // Nothing of a renewed one is known to be over: an attempt of before may still arrive.

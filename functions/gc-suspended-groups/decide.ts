@@ -162,8 +162,8 @@ function releaseRemoving(member: Member): Target[] {
  * only some volume claims are marked, because the mark of the first one keeps the claim alive.
  */
 function standBack(member: Member, now: Now): Target[] {
-  const isMarked = member.claims.some(({ state, isTerminating }) => meant(state) === "Removing" && !isTerminating);
-  const why = isMarked || isRemoving(member) ? whyTakenBack(member, now) : undefined;
+  const isMarked = member.claims.some(({ state }) => meant(state) === "Removing");
+  const why = isMarked ? whyTakenBack(member, now) : undefined;
   if (why === undefined) return [];
   const claims = member.claims.filter(({ removalClaim }) => removalClaim !== undefined);
   return claims.length === 0 ? [] : [{ kind: "stand-back", member, claims, ...why }];

@@ -99,13 +99,15 @@ export function whyKept(member: Member): Held | undefined {
 }
 
 /**
- * Why a removal that was begun does not go on. As long as nothing is deleted, what anybody says counts; after that what keeps
- * our finalizer there does: a hold, the mode None, or a pod that somebody has brought back.
+ * Why a removal that was begun does not go on. As long as one volume claim is not deleted, what its user says counts; after that
+ * what keeps our finalizer there does: a hold, the mode None, or a pod that came back.
  */
 export function whyTakenBack(member: Member, now: Now): Held | undefined {
   const { name, pod, claims } = member;
   const isDeleted = claims.every(({ isTerminating }) => isTerminating);
-  if (isDeleted && pod !== undefined && isWantedMember(member)) {
+  // A second volume claim may have lost its mark when the pod was seen.
+  const isMarkedDeleted = claims.every(({ state, isTerminating }) => isTerminating || meant(state) !== "Removing");
+  if (isMarkedDeleted && pod !== undefined && isWantedMember(member)) {
     const sentence = `${name} came back after the removal of its volume had begun: its volume is kept for its time when that pod goes`;
     return { guard: "in-use", sentence };
   }
@@ -113,7 +115,8 @@ export function whyTakenBack(member: Member, now: Now): Held | undefined {
   if (isDeleted) return isOnHold(member) ? whyKept(member) : frozen;
   const held = whyKept(member) ?? frozen ?? whyTimeUnsure(member, now) ?? whyUnsure(member, now);
   if (held !== undefined) return held;
-  const unwanted = `${name} was marked for its removal, of which nothing is deleted yet: it is not removed, for`;
+  const isUntouched = !claims.some(({ isTerminating }) => isTerminating);
+  const unwanted = `${name} was marked for its removal${isUntouched ? ", of which nothing is deleted yet" : ""}: it is not removed, for`;
   if (isRecovering(member)) return { guard: "recovering", sentence: `${unwanted} somebody wants it back` };
   const isAsked = claims.every(({ request }) => meant(request) === true);
   return isAsked ? undefined : { guard: "withdrawn", sentence: `${unwanted} nobody asks for that any more` };

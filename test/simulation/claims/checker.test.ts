@@ -43,3 +43,48 @@ test("no other function takes a claimed pod (K3), until its StatefulSet has been
   assert.deepEqual(violatedAfter(19_000), ["K3"]);
   assert.deepEqual(violatedAfter(21_000), []);
 });
+
+const volumeClaim = "data-group-a-1";
+
+/** What is violated when the claim of a removal is dropped, whose marked volume claim is being deleted with these finalizers. */
+function violatedUnder(finalizers: readonly string[]): readonly string[] {
+  const timeline = new VirtualTimeline();
+  const world = createWorld({ timeline });
+  const violations: string[] = [];
+  const violate = (invariant: string) => violations.push(invariant);
+  const apps = new Apps(world);
+  const past = new Past(world, namespace);
+  const checker = new ClaimsChecker({ world, apps, namespace, ledger, group, past, functions: new Map(), violate });
+  world.addGroup({ namespace, group, zones: ["a", "b"], replicas: 2, maxUnavailable: 1, volumes: ["data"] });
+  world.settle();
+  const key = { namespace, name: volumeClaim };
+  const { uid } = world.store.get("persistentvolumeclaims", key).metadata;
+  const anchor = { resource: "persistentvolumeclaims", name: volumeClaim, annotation: "sluice.dev/removal-claim" };
+  const removal = {
+    ...claim,
+    kind: "volume",
+    by: "gc-suspended-groups",
+    members: "1",
+    anchor,
+    uids: { [volumeClaim]: uid },
+  };
+  const removing = { metadata: { finalizers: [...finalizers], annotations: { [anchor.annotation]: claim.id } } };
+  world.store.patch("persistentvolumeclaims", key, removing);
+  const metadata = { name: ledger, namespace, annotations: { "sluice.dev/claims": JSON.stringify(removal) } };
+  const lease = world.store.create("leases", namespace, { metadata } as never) as never;
+  checker.onLedgerEdited(lease);
+  world.store.delete("persistentvolumeclaims", key);
+  timeline.runUntil(timeline.nowMs() + 60_000);
+  const caller = { process: { name: "collector-1" }, role: { name: "collector" } };
+  const { metadata: stored } = world.store.get("leases", { namespace, name: ledger });
+  const emptied = { metadata: { ...stored, annotations: {} } };
+  checker.onLedgerWritten({ caller, lease: emptied, all: [], made: [], seen: undefined } as never);
+  return violations;
+}
+
+test("the claim of a removal is not over while our finalizer keeps its marked volume (K1), and is when nothing of ours does", () => {
+  const protection = "kubernetes.io/pvc-protection";
+  assert.deepEqual(violatedUnder([protection, "sluice.dev/volume-hold"]), ["K1"]);
+  assert.deepEqual(violatedUnder([protection, "sluice.dev/volume-protection"]), ["K1"]);
+  assert.deepEqual(violatedUnder([protection]), []);
+});

@@ -151,7 +151,8 @@ export class ClaimsChecker implements Checker {
   #checkKept(by: string, claims: readonly Raw[]): void {
     const nowMs = this.#options.world.timeline.nowMs();
     const now = new Map(claims.map((claim) => [claim.id, claim]));
-    for (const [id, { claim, overMs }] of this.#known) {
+    for (const [id, known] of this.#known) {
+      const { claim, overMs } = known;
       const line = now.get(id)?.line;
       if (line === claim.line) continue;
       const what = line === undefined ? "dropped" : "changed";
@@ -159,7 +160,8 @@ export class ClaimsChecker implements Checker {
         this.#options.violate("K2", `${by} has ${what} the claim ${claim.line}`);
       if (line !== undefined) continue;
       this.#known.delete(id);
-      if (nowMs - overMs > lookedWithinMs) this.#options.violate("K1", `${claim.line} is dropped, and is not over`);
+      const wasOver = nowMs - overMs <= lookedWithinMs || this.#isOver(known);
+      if (!wasOver) this.#options.violate("K1", `${claim.line} is dropped, and is not over`);
     }
   }
 
@@ -317,7 +319,8 @@ export class ClaimsChecker implements Checker {
     else if (known.wasAnchored || world.timeline.nowMs() - firstMs > anchoredWithinMs) return true;
     if (claim.kind === "volume") {
       return Object.entries(uids).every(([name, uid]) => {
-        return world.store.find(claim.anchor?.resource ?? "leases", { namespace, name })?.metadata.uid !== uid;
+        const volume = world.store.find(claim.anchor?.resource ?? "leases", { namespace, name });
+        return volume?.metadata.uid !== uid || isLost(volume);
       });
     }
     const back = pods.filter((pod) => {
@@ -331,12 +334,15 @@ export class ClaimsChecker implements Checker {
   #isAnchored({ anchor, id }: Raw): boolean {
     const { world, namespace } = this.#options;
     if (anchor === undefined) return false;
-    return (
-      world.store.find(anchor.resource, { namespace, name: anchor.name })?.metadata.annotations?.[
-        anchor.annotation ?? why
-      ] === id
-    );
+    const object = world.store.find(anchor.resource, { namespace, name: anchor.name });
+    if (object === undefined || (anchor.resource === "persistentvolumeclaims" && isLost(object))) return false;
+    return object.metadata.annotations?.[anchor.annotation ?? why] === id;
   }
+}
+
+/** True where it goes, and no finalizer of ours keeps it: its pod may run on it, and its claim has nothing left to save. */
+function isLost({ metadata: { deletionTimestamp, finalizers = [] } }: Pick<LeaseObject, "metadata">): boolean {
+  return deletionTimestamp !== undefined && !finalizers.some((one) => one.startsWith("sluice.dev/volume-"));
 }
 
 /** True where only its stamp is another one, and since when it has stood. */

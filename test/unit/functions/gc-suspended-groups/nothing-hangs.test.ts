@@ -110,6 +110,41 @@ test("a foreign finalizer on what is deleted holds up its volume claim alone: th
   await rollsOn(on);
 });
 
+/** Of a pod with two volumes: they are marked, their user asks for them no more, and deletes the first of them. */
+async function markedAndDeleted(on: Volumes, second: string, pods: 2 | 3): Promise<void> {
+  on.ask(second);
+  await on.suspended();
+  await on.goOn(61_000);
+  await on.marked();
+  on.policy("group-a", { "suspend-duration": "1h" });
+  // The process has died between the two marks.
+  if (pods === 2) on.say(second, { "suspend-state": "Suspended", "removal-claim": null });
+  for (const name of [top, second]) on.say(name, { suspend: "false" });
+  on.scale("group-a", pods);
+  await on.goOn(5_000);
+  assert.equal(on.pod("group-a-2") !== undefined, pods === 3);
+  on.world.store.delete(volumes, { namespace, name: top });
+  await on.collect();
+  await on.suspend();
+}
+
+const cases: readonly (readonly [what: string, pods: 2 | 3, finalizers: readonly string[] | undefined])[] = [
+  ["its pod runs again", 3, undefined],
+  ["its pod runs again, and our finalizer is taken away", 3, ["kubernetes.io/pvc-protection"]],
+  ["its pod is away", 2, undefined],
+];
+
+for (const [what, pods, finalizers] of cases)
+  test(`one of two volumes is marked and deleted by its user, ${what}: no claim stays in the ledger, and the other volume does`, async () => {
+    const on = new Volumes("60s", {}, { volumes: ["data", "journal"] });
+    await markedAndDeleted(on, "journal-group-a-2", pods);
+    if (finalizers !== undefined) on.world.store.patch(volumes, { namespace, name: top }, { metadata: { finalizers } });
+    await pass(on, 400);
+    assert.deepEqual(on.ledger.claims, []);
+    assert.ok(on.claim(top) !== undefined, "its pod or its time keeps it");
+    assert.ok(on.isKept("journal-group-a-2"));
+  });
+
 test("a hold that is said after the deletion was sent ends the claim, too, and keeps the volume", async () => {
   const on = await marked();
   on.world.store.delete(volumes, { namespace, name: top });
