@@ -251,6 +251,16 @@ export const webhookNamespace: Entry<string> = {
   parse: asText,
 };
 
+export const reviewKey: Entry<boolean> = {
+  key: "sluice.dev/review-key",
+  kind: "label",
+  on: "WebhookConfiguration",
+  grammar: "true",
+  fallback: "the paths of its webhooks are left alone",
+  says: "the paths of its webhooks begin with a key that only API servers know",
+  parse: (text) => (text === "true" ? true : undefined),
+};
+
 /** What `kubectl apply` writes: whether the manifest said how many replicas there are to be. */
 export const lastApplied: Entry<boolean> = {
   key: "kubectl.kubernetes.io/last-applied-configuration",
@@ -288,6 +298,7 @@ export const vocabulary = [
   ...suspensionTimes,
   injectCertificateAuthority,
   webhookNamespace,
+  reviewKey,
   lastApplied,
   ...scaling.scalingEntries,
   ...questionEntries,

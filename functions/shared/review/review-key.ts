@@ -1,0 +1,65 @@
+/**
+ * The key by which an API server shows that it has read our webhook configurations: the first segment of the path under which it
+ * posts reviews. A client that may not read those configurations, or the Secret, does not know it. Pure.
+ */
+import { timingSafeEqual } from "node:crypto";
+import type { SecretObject } from "../kubernetes/cluster.ts";
+
+/** How many random bytes a key has. */
+export const reviewKeyBytes = 32;
+
+/** Its data keys in the Secret of the certificate: each holds the bytes themselves. */
+export const reviewKeyNames = {
+  current: "review-key",
+  next: "next-review-key",
+  previous: "previous-review-key",
+} as const;
+
+/** What the Secret holds, each in hexadecimal; undefined where there is none, or one that has another length. */
+export interface ReviewKeys {
+  /** Webhook configurations are to have this one in their paths. */
+  readonly current: string | undefined;
+  /** It takes the place of `current` with the next certificate. */
+  readonly next: string | undefined;
+  /** It was `current` before: API servers may still use it. */
+  readonly previous: string | undefined;
+}
+
+/** Reads the keys of the Secret. Never throws: a key that is malformed counts as none, and is made again. */
+export function parseReviewKeys({ data = {} }: Pick<SecretObject, "data">): ReviewKeys {
+  const { current, next, previous } = reviewKeyNames;
+  return { current: parse(data[current]), next: parse(data[next]), previous: parse(data[previous]) };
+}
+
+function parse(base64 = ""): string | undefined {
+  // Base64 of 32 bytes has 44 characters: what is longer is not decoded.
+  if (base64.length > 2 * reviewKeyBytes) return undefined;
+  const bytes = Buffer.from(base64, "base64");
+  return bytes.length === reviewKeyBytes ? bytes.toString("hex") : undefined;
+}
+
+/** The bytes of a key, as the data of the Secret have them. */
+export function encodeReviewKey(key: string): string {
+  return Buffer.from(key, "hex").toString("base64");
+}
+
+/** API servers take a path of which each segment is a DNS name: lower case alone. */
+const keyed = /^\/([0-9a-f]{64})(?=\/[^/])/;
+
+/** The key that a path begins with, and the path without it; no key where the path begins with something else. */
+export function splitPath(path: string): { readonly key: string | undefined; readonly path: string } {
+  const key = keyed.exec(path)?.[1];
+  return key === undefined ? { key, path } : { key, path: path.slice(1 + key.length) };
+}
+
+/** A path under a key, in the place of the key that it may begin with. */
+export function withKey(path: string, key: string): string {
+  return `/${key}${splitPath(path).path}`;
+}
+
+/** True for one of the keys. The time that it takes tells nothing of them. */
+export function isReviewKey(key: string, keys: ReviewKeys): boolean {
+  const shown = Buffer.from(key);
+  const known = [keys.current, keys.next, keys.previous].filter((one) => one !== undefined);
+  return known.map((one) => shown.length === one.length && timingSafeEqual(shown, Buffer.from(one))).includes(true);
+}

@@ -1,0 +1,57 @@
+/** The key of API servers is read from the Secret, and found in a path; whatever is not exactly a key is none. */
+import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
+import { test } from "node:test";
+import {
+  encodeReviewKey,
+  isReviewKey,
+  parseReviewKeys,
+  splitPath,
+  withKey,
+} from "../../../../functions/shared/review/review-key.ts";
+
+const newKey = () => randomBytes(32).toString("hex");
+const path = "/admission/pod-eviction";
+
+test("the Secret gives back each key that was written into it", () => {
+  const keys = { current: newKey(), next: newKey(), previous: newKey() };
+  const data = {
+    "review-key": encodeReviewKey(keys.current),
+    "next-review-key": encodeReviewKey(keys.next),
+    "previous-review-key": encodeReviewKey(keys.previous),
+  };
+  assert.deepEqual(parseReviewKeys({ data }), keys);
+  for (const key of Object.values(keys)) assert.ok(isReviewKey(key, parseReviewKeys({ data })));
+});
+
+test("a key that is missing, has 10 bytes or 1 MiB, or is no base64 counts as none", () => {
+  const none = { current: undefined, next: undefined, previous: undefined };
+  assert.deepEqual(parseReviewKeys({}), none);
+  for (const text of ["", "====", randomBytes(10).toString("base64"), randomBytes(2 ** 20).toString("base64")])
+    assert.deepEqual(parseReviewKeys({ data: { "review-key": text } }), none);
+  assert.ok(!isReviewKey("", none) && !isReviewKey(newKey(), none));
+});
+
+test("a path is split after its key, and put together again under another one", () => {
+  const key = newKey();
+  assert.deepEqual(splitPath(`/${key}${path}`), { key, path });
+  assert.equal(withKey(path, key), `/${key}${path}`);
+  assert.equal(withKey(withKey(path, newKey()), key), `/${key}${path}`);
+});
+
+test("a key in upper case, escaped, cut, doubled, alone or in the query is none of a path", () => {
+  const key = newKey();
+  const others = [
+    path,
+    `/${key.toUpperCase().replace(/^[0-9]/, "A")}${path}`,
+    `/${key.slice(1)}${path}`,
+    `/%2e${key.slice(3)}${path}`,
+    `/${key}`,
+    `/${key}/`,
+    `/${key}//admission`,
+    `/admission/${key}`,
+    `${path}?key=${key}`,
+  ];
+  for (const one of others) assert.deepEqual(splitPath(one), { key: undefined, path: one });
+  assert.deepEqual(splitPath(`/${key}/${key}${path}`), { key, path: `/${key}${path}` }, "no path of ours is left");
+});
