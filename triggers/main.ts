@@ -9,13 +9,14 @@ import { processClock } from "../functions/shared/kubernetes/clock/process-clock
 import type { Cluster } from "../functions/shared/kubernetes/cluster.ts";
 import { messageOf } from "../functions/shared/kubernetes/errors.ts";
 import type { CertificateSettings } from "../functions/shared/objects/certificates.ts";
-import type { CronDefinition } from "../functions/shared/pass/definition.ts";
+import type { AdmissionDefinition, CronDefinition } from "../functions/shared/pass/definition.ts";
 import { escapeControls } from "../functions/shared/text/plain-text.ts";
 import manifest from "../package.json" with { type: "json" };
 import { type CertificateSource, certificateInFiles, certificateInSecret } from "./doors/certificate-source.ts";
 import { readClientAuthorities, withClientAuthorities } from "./doors/client-authorities.ts";
 import type { Cut } from "./doors/connections/bounds.ts";
 import { createHealth, type Health } from "./doors/health.ts";
+import { ReviewKeyDoor } from "./doors/review-keys.ts";
 import { openSecureDoor, type SecureDoor } from "./doors/secure-door.ts";
 import { createAdmissionApp, createApp, type Listening, type ListenOptions, listen } from "./doors/server.ts";
 import { endWork, type Running } from "./ending.ts";
@@ -170,6 +171,7 @@ async function serve(parts: Process, onStart: (standalone: Standalone) => void):
     bodyLimitBytes: settings.bodyLimitBytes,
     reviewsOnPort: settings.reviewsOnPort,
     asksForCertificates: settings.tlsClientCaFile !== "",
+    reviewKeys: reviewKeysOf(parts, certificate, admissions),
     monotonicMs: () => cluster.monotonicMs(),
     notReady: () => away() ?? standalone.notReady() ?? door?.notReady(),
   };
@@ -177,7 +179,10 @@ async function serve(parts: Process, onStart: (standalone: Standalone) => void):
   const onCut = (reason: Cut) => reporting.metrics.connectionsEnded.inc({ door: "plain", reason });
   const plain = await listenOrExit(createApp(options), { port: settings.port, requestTimeoutMs, onCut });
   if (door !== undefined) {
-    const followed = { cluster, reporting, namespace: certificate.secret.namespace, onChange: () => void cron.wake() };
+    const { namespace } = certificate.secret;
+    const { reviewKeys } = options;
+    const onSeen = reviewKeys?.see.bind(reviewKeys);
+    const followed = { cluster, reporting, namespace, onSeen, onChange: () => void cron.wake() };
     void followWebhookConfigurations(followed, stopping.signal);
   }
   sayListening(parts, plain.port, namespaces, admissions.length > 0);
@@ -244,6 +249,19 @@ async function sourceOf(
   }
 }
 
+/** A certificate of the client is a better proof than a key, and with files in the place of the Secret there is no key. */
+function reviewKeysOf(
+  { settings, reporting }: Process,
+  certificate: CertificateSettings,
+  admissions: readonly AdmissionDefinition[],
+): ReviewKeyDoor | undefined {
+  const { tlsPort, tlsCertFile, tlsClientCaFile } = settings;
+  if (tlsPort === "off" || tlsCertFile !== "" || tlsClientCaFile !== "") return undefined;
+  const reviewKeys = new ReviewKeyDoor({ certificate, paths: admissions.flatMap(({ paths }) => paths) });
+  reporting.metrics.showReviewKeyAsked(() => reviewKeys.asked());
+  return reviewKeys;
+}
+
 function openDoor(
   { settings, cluster, reporting }: Process,
   options: Parameters<typeof createAdmissionApp>[0],
@@ -253,7 +271,8 @@ function openDoor(
   const { tlsPort: port, requestTimeoutMs } = settings;
   if (source === undefined || port === "off") return undefined;
   const app = createAdmissionApp(options);
-  const door = openSecureDoor({ app, port, requestTimeoutMs, source, clock: cluster, reporting }, stopped);
+  const { reviewKeys } = options;
+  const door = openSecureDoor({ app, port, requestTimeoutMs, source, clock: cluster, reporting, reviewKeys }, stopped);
   door.opened.catch((error: Error) => exitWith(1, [error.message]));
   return door;
 }

@@ -103,6 +103,18 @@ const alerts: readonly Alert[] = [
     runbook: "functions/gc-suspended-groups/README.md#the-guards",
   },
   {
+    name: "SluiceReviewKeyNotAsked",
+    expression: "min by (namespace, path) (sluice_review_key_asked) == 0",
+    severity: "warning",
+    // A tool may write the plain path back, and the key is there again within a minute.
+    holdsFor: "15m",
+    summary:
+      "Any client that reaches the port of the webhooks can post reviews under {{ $labels.path }}: no key is asked for there.",
+    description:
+      "A webhook configuration that leads to Sluice lacks the key in its path, or cannot be seen. kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -L sluice.dev/review-key shows which ones are to have it.",
+    runbook: "triggers/README.md#tls",
+  },
+  {
     name: "SluiceCertificateExpiresSoon",
     expression: "min by (namespace) (sluice_certificate_not_after_timestamp_seconds - time()) < 7 * 86400",
     severity: "warning",

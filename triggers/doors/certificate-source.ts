@@ -6,9 +6,11 @@
 import { X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { createSecureContext } from "node:tls";
+import { isDeepStrictEqual } from "node:util";
 import { type Cluster, hasCode, type ObjectKey, type SecretObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
 import { type Generation, howToEmpty, parseCertificates } from "../../functions/shared/objects/certificates.ts";
+import { parseReviewKeys, type ReviewKeys } from "../../functions/shared/review/review-key.ts";
 import { showValue, unshown } from "../../functions/shared/text/plain-text.ts";
 
 /** A certificate, with those that signed it, and its key, both in PEM. They are known to belong together. */
@@ -20,6 +22,8 @@ export interface KeyPair {
   readonly notAfter: string;
   /** Those whose clients may post reviews, in PEM; absent: nobody is asked for a certificate. */
   readonly clientAuthorities?: string;
+  /** What API servers show; absent where the pair comes from files. */
+  readonly reviewKeys?: ReviewKeys;
 }
 
 /** Where a pair comes from. */
@@ -112,7 +116,8 @@ async function readSecret(cluster: Cluster, key: ObjectKey): Promise<KeyPair> {
   if (notAfterMs <= cluster.serverTimeMs()) {
     throw new Error(`the certificate in Secret ${path} expired at ${notAfter}: rotate-certificate renews it`);
   }
-  return { cert, key: presented.key, subject: dnsNames.map((name) => `DNS:${name}`).join(", "), notAfter };
+  const subject = dnsNames.map((name) => `DNS:${name}`).join(", ");
+  return { cert, key: presented.key, subject, notAfter, reviewKeys: parseReviewKeys(secret) };
 }
 
 /**
@@ -171,8 +176,13 @@ export async function watchCertificate(
   }
 }
 
-function isSame(one: KeyPair, other: KeyPair): boolean {
+/** True where the same is presented to clients, and asked of them by TLS. */
+export function isSamePair(one: KeyPair, other: KeyPair): boolean {
   return one.cert === other.cert && one.key === other.key && one.clientAuthorities === other.clientAuthorities;
+}
+
+function isSame(one: KeyPair, other: KeyPair): boolean {
+  return isSamePair(one, other) && isDeepStrictEqual(one.reviewKeys, other.reviewKeys);
 }
 
 async function readText(setting: string, path: string): Promise<string> {

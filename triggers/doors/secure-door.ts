@@ -5,11 +5,14 @@ import type { Clock } from "../wake/queue.ts";
 import {
   awaitCertificate,
   type CertificateSource,
+  isSamePair,
   type KeyPair,
   type Patience,
   watchCertificate,
 } from "./certificate-source.ts";
 import type { Cut } from "./connections/bounds.ts";
+import type { Proof } from "./connections/proof.ts";
+import type { ReviewKeyDoor } from "./review-keys.ts";
 import { type Listening, listen } from "./server.ts";
 
 export interface SecureDoorOptions {
@@ -19,6 +22,8 @@ export interface SecureDoorOptions {
   readonly source: CertificateSource;
   readonly clock: Clock;
   readonly reporting: Pick<Reporting, "log" | "metrics">;
+  /** Learns the keys of API servers; absent where no client is asked for one. */
+  readonly reviewKeys?: ReviewKeyDoor | undefined;
 }
 
 export interface SecureDoor extends Pick<Listening, "close" | "turnAway"> {
@@ -35,9 +40,10 @@ export function openSecureDoor(options: SecureDoorOptions, stopped: AbortSignal)
     const { app, port, requestTimeoutMs, source } = options;
     const first = await awaitCertificate(source, waitingOf(options), stopped);
     if (first === undefined) return;
+    learnKeys(options, first);
     try {
       const onCut = (reason: Cut) => options.reporting.metrics.connectionsEnded.inc({ door: "tls", reason });
-      listening = await listen(app, { port, requestTimeoutMs, pair: first, onCut });
+      listening = await listen(app, { port, requestTimeoutMs, pair: first, onCut, proof: proofOf(options) });
     } catch (error) {
       throw new Error(`port ${port} cannot be listened on: ${(error as Error).message}`);
     }
@@ -68,15 +74,27 @@ async function keep(
     reporting.log("info", `${what} the certificate of ${subject}`, { tlsPort: listening.port, subject, notAfter });
   };
   say(`reviews are answered on TLS port ${listening.port} with`, first);
+  let presented = first;
   const watch = {
     ...waitingOf(options),
     first,
     onPair(pair: KeyPair) {
+      learnKeys(options, pair);
+      if (isSamePair(pair, presented)) return;
+      presented = pair;
       listening.present(pair);
       say(`the ${source.kind === "files" ? "files have" : "Secret has"} changed: new connections are shown`, pair);
     },
   };
   await watchCertificate(source, watch, stopped);
+}
+
+function learnKeys({ reviewKeys }: SecureDoorOptions, { reviewKeys: read }: KeyPair): void {
+  if (read !== undefined) reviewKeys?.know(read);
+}
+
+function proofOf({ reviewKeys }: SecureDoorOptions): Proof | undefined {
+  return reviewKeys && { isShown: ({ url }) => reviewKeys.isShown(url), isAsked: () => reviewKeys.asksEverywhere() };
 }
 
 function waitingOf({ clock, reporting }: SecureDoorOptions): Patience {

@@ -8,7 +8,9 @@ import type { TLSSocket } from "node:tls";
 import { getRequestListener } from "@hono/node-server";
 import { type Context, Hono, type MiddlewareHandler } from "hono";
 import { HTTPException } from "hono/http-exception";
+import { getPath } from "hono/utils/url";
 import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
+import { splitPath } from "../../functions/shared/review/review-key.ts";
 import { escapeControls } from "../../functions/shared/text/plain-text.ts";
 import type { EventResult, Reporting } from "../telemetry/logs-and-metrics.ts";
 import { createMetricsPage } from "../telemetry/metrics-page.ts";
@@ -17,7 +19,9 @@ import { Bodies, BodyAborted } from "./bodies.ts";
 import type { KeyPair } from "./certificate-source.ts";
 import { type ConnectionBounds, type Cut, usualBounds } from "./connections/bounds.ts";
 import { Connections } from "./connections/connections.ts";
+import type { Proof } from "./connections/proof.ts";
 import { createEventDoor, type EventDoorOptions } from "./event.ts";
+import type { ReviewKeyDoor } from "./review-keys.ts";
 
 export interface AppOptions
   extends Omit<EventDoorOptions, "count" | "bodies">,
@@ -27,6 +31,8 @@ export interface AppOptions
   readonly reviewsOnPort: boolean;
   /** Clients of the TLS port have to show a certificate of these authorities; nobody has to where it is false. */
   readonly asksForCertificates: boolean;
+  /** Clients of the TLS port have to show the key of API servers when this says so. Absent: no client has to. */
+  readonly reviewKeys?: ReviewKeyDoor | undefined;
   /** Milliseconds of a clock that never jumps. */
   monotonicMs(): number;
 }
@@ -71,6 +77,7 @@ export function createApp(options: AppOptions): Hono {
 /** What the API server alone has to reach: the reviews, and nothing else. */
 export function createAdmissionApp(options: AppOptions): Hono {
   const app = createBareApp(options, "There is nothing here: AdmissionReviews are posted to /admission/….");
+  if (options.reviewKeys !== undefined) app.use(options.reviewKeys.refuseStrangers());
   if (options.asksForCertificates) for (const path of reviewPaths(options)) app.use(path, requireCertificate);
   serveReviews(app, options);
   return app;
@@ -100,7 +107,8 @@ const requireCertificate: MiddlewareHandler = async (c, next) => {
 };
 
 function createBareApp(options: AppOptions, nothingHere: string): Hono {
-  const app = new Hono();
+  // A webhook configuration may have a key before the path, also where no key is asked for.
+  const app = new Hono({ getPath: (request) => splitPath(getPath(request)).path });
   app.use(measure(options));
   app.notFound((c) => c.text(nothingHere, 404));
   app.onError((error, c) => {
@@ -179,15 +187,17 @@ export interface ListenOptions {
   readonly onCut?: (how: Cut) => void;
   /** Others than the usual. */
   readonly bounds?: Partial<ConnectionBounds>;
+  /** What besides a certificate shows that a client is no stranger. */
+  readonly proof?: Proof | undefined;
 }
 
 /** Listens on all interfaces. Rejects when the port cannot be had. */
 export async function listen(app: Hono, options: ListenOptions): Promise<Listening> {
-  const { port, requestTimeoutMs, pair, onCut = () => {} } = options;
+  const { port, requestTimeoutMs, pair, onCut = () => {}, proof } = options;
   const places = { placesForGets: pair === undefined ? placesForGets : 0 };
   const bounds = { ...usualBounds, ...places, unreadMs: requestTimeoutMs, ...options.bounds };
   const lateWords = answerTo({ code: "ERR_HTTP_REQUEST_TIMEOUT" });
-  const connections = new Connections(bounds, onCut, lateWords);
+  const connections = new Connections(bounds, onCut, lateWords, proof);
   // Node lets go of what is not read of a body, for as long as a request may take; hono would cut it off, and what follows.
   const answer = getRequestListener(app.fetch, { errorHandler: answerTrouble, autoCleanupIncoming: false });
   const handle = (request: IncomingMessage, response: ServerResponse) => connections.handle(request, response, answer);

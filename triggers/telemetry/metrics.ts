@@ -47,6 +47,7 @@ export function createMetrics(version: string, keys: () => number) {
     ...webhookMetrics(registers),
     ...sluiceMetrics(registers),
     showWatches: createWatches(registers),
+    showReviewKeyAsked: createReviewKeyAsked(registers),
   };
 }
 
@@ -63,6 +64,24 @@ function createWatches(registers: Registry[]): (count: () => number) => void {
   });
   return (count) => {
     counted = count;
+  };
+}
+
+/** Answers what says where it is known under which paths a key is asked for; before that there are no series. */
+function createReviewKeyAsked(registers: Registry[]) {
+  type Asked = () => readonly (readonly [path: string, isAsked: boolean])[];
+  let asked: Asked = () => [];
+  new Gauge({
+    name: "sluice_review_key_asked",
+    help: "1 while reviews under this path need the key of API servers, 0 while any client may post them.",
+    labelNames: ["path"] as const,
+    registers,
+    collect() {
+      for (const [path, isAsked] of asked()) this.set({ path }, isAsked ? 1 : 0);
+    },
+  });
+  return (now: Asked): void => {
+    asked = now;
   };
 }
 

@@ -1,4 +1,7 @@
-/** Follows the webhook configurations of our namespace: their failure policies are a metric, and their changes wake somebody. */
+/**
+ * Follows webhook configurations. Of those of our namespace the failure policies are a metric, and their changes wake a function.
+ * All of them say whether a key may be asked for: one without our labels may lead here, too.
+ */
 import type { Cluster, Resource, WebhookConfigurationObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { webhookNamespace } from "../../functions/shared/objects/vocabulary.ts";
 import { follow } from "../../functions/shared/views/following.ts";
@@ -8,11 +11,13 @@ import type { Reporting } from "./logs-and-metrics.ts";
 
 export interface WebhookConfigurationsOptions {
   readonly cluster: Cluster;
-  /** Those that name it in their label are followed. */
+  /** Those that name it in their label are of our namespace. */
   readonly namespace: string;
   readonly reporting: Pick<Reporting, "log" | "metrics">;
-  /** One of them has come, has changed or has gone. */
+  /** One of our namespace has come, has changed or has gone. */
   onChange(): void;
+  /** All that there are; undefined from when a watch breaks until it tells something again. */
+  readonly onSeen?: ((configurations: readonly WebhookConfigurationObject[] | undefined) => void) | undefined;
 }
 
 const followed = {
@@ -20,6 +25,7 @@ const followed = {
   validatingwebhookconfigurations: "ValidatingWebhook",
 } as const;
 type Followed = keyof typeof followed;
+const types = Object.keys(followed) as readonly Followed[];
 
 /** The configurations that there are, by uid. */
 type Known = Map<string, { readonly resource: Followed; readonly object: WebhookConfigurationObject }>;
@@ -31,50 +37,92 @@ export async function followWebhookConfigurations(
   options: WebhookConfigurationsOptions,
   stopped: AbortSignal,
 ): Promise<void> {
-  const known: Known = new Map();
-  const change = () => {
-    showPolicies(options.reporting, known.values());
-    options.onChange();
-  };
-  await Promise.all(
-    (Object.keys(followed) as Followed[]).map((resource) => followOne(options, resource, known, change, stopped)),
-  );
+  const seen = new Seen(options);
+  await Promise.all(types.map((resource) => followOne(options, resource, seen, stopped)));
+}
+
+/** What the watches have told. */
+class Seen {
+  readonly #options: WebhookConfigurationsOptions;
+  readonly #known: Known = new Map();
+  /** The types whose watch tells what is there now. */
+  readonly #sure = new Set<Followed>();
+
+  constructor(options: WebhookConfigurationsOptions) {
+    this.#options = options;
+  }
+
+  replace(resource: Followed, objects: readonly WebhookConfigurationObject[]): void {
+    const gone = [...this.#known].filter(([, one]) => one.resource === resource);
+    for (const [uid] of gone) this.#known.delete(uid);
+    for (const object of objects) this.#known.set(object.metadata.uid, { resource, object });
+    this.#sure.add(resource);
+    this.#tell([...gone.map(([, { object }]) => object), ...objects]);
+  }
+
+  apply(resource: Followed, type: "ADDED" | "MODIFIED" | "DELETED", object: WebhookConfigurationObject): void {
+    const { uid } = object.metadata;
+    const before = this.#known.get(uid);
+    if (type === "DELETED") this.#known.delete(uid);
+    else this.#known.set(uid, { resource, object });
+    this.#sure.add(resource);
+    this.#tell(before === undefined ? [object] : [before.object, object]);
+  }
+
+  /** The watch of a type goes on. */
+  isHeardOf(resource: Followed): void {
+    if (this.#sure.has(resource)) return;
+    this.#sure.add(resource);
+    this.#tell([]);
+  }
+
+  breaks(resource: Followed): void {
+    this.#sure.delete(resource);
+    this.#options.onSeen?.(undefined);
+  }
+
+  #tell(changed: readonly WebhookConfigurationObject[]): void {
+    const { namespace, reporting, onChange, onSeen } = this.#options;
+    const all = [...this.#known.values()];
+    const isOurs = ({ metadata }: WebhookConfigurationObject) => metadata.labels?.[webhookNamespace.key] === namespace;
+    onSeen?.(this.#sure.size === types.length ? all.map(({ object }) => object) : undefined);
+    if (!changed.some(isOurs)) return;
+    const ours = all.filter(({ object }) => isOurs(object));
+    showPolicies(reporting, ours);
+    onChange();
+  }
 }
 
 async function followOne(
-  { cluster, namespace, reporting }: WebhookConfigurationsOptions,
+  { cluster, reporting }: WebhookConfigurationsOptions,
   resource: Followed,
-  known: Known,
-  change: () => void,
+  seen: Seen,
   stopped: AbortSignal,
 ): Promise<void> {
   let said = "";
   const store: Store<WebhookConfigurationObject> = {
-    replace(objects) {
-      for (const [uid, one] of known) if (one.resource === resource) known.delete(uid);
-      for (const object of objects) known.set(object.metadata.uid, { resource, object });
-      change();
-    },
+    replace: (objects) => seen.replace(resource, objects),
     apply(event) {
       said = "";
-      if (event.type === "BOOKMARK") return;
-      const { object } = event;
-      if (event.type === "DELETED") known.delete(object.metadata.uid);
-      else known.set(object.metadata.uid, { resource, object });
-      change();
+      if (event.type === "BOOKMARK") seen.isHeardOf(resource);
+      else seen.apply(resource, event.type, event.object);
     },
   };
   const onTrouble = (_: Resource, error: unknown) => {
+    seen.breaks(resource);
     const trouble = `the watch of ${resource} broke and starts again: ${causeOf(error)}`;
     if (trouble !== said) reporting.log("warn", trouble, { resource, reason: "watch-broke", err: error });
     said = trouble;
   };
-  const query = { labelSelector: `${webhookNamespace.key}=${namespace}` };
-  await follow({ cluster, onTrouble, leastBackoffMs }, { resource, query, store, optional: false }, stopped, () => {});
+  const following = { resource, query: {}, store, optional: false };
+  await follow({ cluster, onTrouble, leastBackoffMs }, following, stopped, () => {});
 }
 
 /** As rollout-operator has it, but that what is gone is gone: 1 for the policy that an entry has, 0 for the other. */
-function showPolicies({ metrics }: Pick<Reporting, "metrics">, known: ReturnType<Known["values"]>): void {
+function showPolicies(
+  { metrics }: Pick<Reporting, "metrics">,
+  known: readonly { readonly resource: Followed; readonly object: WebhookConfigurationObject }[],
+): void {
   metrics.webhookFailurePolicy.reset();
   for (const { resource, object } of known) {
     for (const { name, failurePolicy = "Fail" } of object.webhooks ?? []) {

@@ -10,6 +10,8 @@ export type Cut = (typeof cuts)[number];
 
 export interface ConnectionBounds {
   readonly mostConnections: number;
+  /** Of these so many may be of strangers while every welcome client shows proof. */
+  readonly mostStrangers: number;
   /** Of these so many are kept from requests with a body: a GET, such as a probe, finds one. */
   readonly placesForGets: number;
   /** Requests on one connection that are not answered yet: others are not read before. */
@@ -33,6 +35,6 @@ export interface ConnectionBounds {
  * two that are lost one after the other are sent again within 3 s.
  */
 export const usualBounds = {
-  ...{ mostConnections: 1_000, placesForGets: 0, mostInFlight: 8, crowdedIdleMs: 5_000 },
+  ...{ mostConnections: 1_000, mostStrangers: 100, placesForGets: 0, mostInFlight: 8, crowdedIdleMs: 5_000 },
   ...{ firstHeadMs: 2_000, slowBodyMs: 5_000 },
 } as const;

@@ -8,6 +8,7 @@ import { waitingTime } from "../../../functions/shared/kubernetes/clock/process-
 import { Deadlines, type HasDeadline } from "../../../functions/shared/review/deadlines.ts";
 import type { ConnectionBounds, Cut } from "./bounds.ts";
 import { addressOf, type Crowd, chooseToGo, type Placed, type Standing } from "./crowd.ts";
+import { hasCertificate, noProof, type Proof } from "./proof.ts";
 import { RequestFeed } from "./request-feed.ts";
 
 /** Bytes in a millisecond: 128 kbit/s. An API server waits 30 s at most, so that a review of 1 MiB has to come faster. */
@@ -61,6 +62,8 @@ export class Connections {
   readonly #bounds: ConnectionBounds;
   readonly #onCut: (how: Cut) => void;
   readonly #lateWords: string;
+  readonly #proof: Proof;
+  #strangers = 0;
   /** Those without a request, the longest idle first: since when, in milliseconds. */
   readonly #idle = new Map<Connection, number>();
   /** By where they come from: after a TLS handshake nothing else tells that two sockets are one connection. */
@@ -77,10 +80,11 @@ export class Connections {
   #isTurningAway = false;
 
   /** `onCut` hears of each connection that is ended here. `lateWords`: the answer to a request that takes too long to come. */
-  constructor(bounds: ConnectionBounds, onCut: (how: Cut) => void, lateWords: string) {
+  constructor(bounds: ConnectionBounds, onCut: (how: Cut) => void, lateWords: string, proof = noProof) {
     this.#bounds = bounds;
     this.#onCut = onCut;
     this.#lateWords = lateWords;
+    this.#proof = proof;
   }
 
   /** A connection has come; over TLS it is known by another socket after the handshake. It is idle until a request comes. */
@@ -104,6 +108,7 @@ export class Connections {
     const crowd = this.#crowds.get(address) ?? { strangers: 0 };
     this.#crowds.set(address, crowd);
     crowd.strangers++;
+    this.#strangers++;
     const known = { socket, address, crowd, exchange: undefined, partSeenMs: undefined, hasLeft: false };
     const placed = {
       standing: "fresh",
@@ -133,7 +138,7 @@ export class Connections {
     const exchange: Exchange = { due, feed, last: undefined, lastWords: undefined, deadlineMs: never, late };
     connection.socket = socket;
     connection.exchange = exchange;
-    if (hasShownProof(socket)) this.#prove(connection);
+    if (hasCertificate(socket)) this.#prove(connection);
     this.#known.set(socket, connection);
     socket.once("close", () => this.#leave(connection));
     this.#rest(connection);
@@ -149,6 +154,7 @@ export class Connections {
     }
     const { due, feed } = exchange;
     this.#idle.delete(connection);
+    if (!connection.isProved && this.#proof.isShown(request)) this.#prove(connection);
     due.push(response);
     exchange.last = request;
     this.#begin(connection, request);
@@ -201,6 +207,7 @@ export class Connections {
   #prove(connection: Connection): void {
     connection.isProved = true;
     connection.crowd.strangers--;
+    this.#strangers--;
     this.#coming.delete(connection);
   }
 
@@ -284,7 +291,11 @@ export class Connections {
 
   /** Those that have been idle for a while make room. Where that is not enough, one of the most crowded address does. */
   #makeRoom(newcomer: Connection): void {
-    const { mostConnections, crowdedIdleMs } = this.#bounds;
+    const { mostConnections, mostStrangers, crowdedIdleMs } = this.#bounds;
+    // Many may be here when proof is first asked for: each newcomer ends some of them, so that none waits for all.
+    for (let ended = 0; ended < 8 && this.#strangers > mostStrangers && this.#proof.isAsked(); ended++)
+      this.#endFor(newcomer, this.#opened.values(), mostStrangers);
+    if (newcomer.socket.destroyed) return;
     if (this.#opened.size <= 0.9 * mostConnections) return;
     const before = performance.now() - crowdedIdleMs;
     for (const [connection, sinceMs] of this.#idle) {
@@ -355,7 +366,10 @@ export class Connections {
     if (connection.hasLeft) return;
     connection.hasLeft = true;
     const { crowd, address, isProved } = connection;
-    if (!isProved) crowd.strangers--;
+    if (!isProved) {
+      crowd.strangers--;
+      this.#strangers--;
+    }
     if (crowd.strangers === 0 && this.#crowds.get(address) === crowd) this.#crowds.delete(address);
   }
 }
@@ -373,11 +387,6 @@ function standingOf({ exchange, isAnswered, isStalled }: Connection): Standing {
 function isBare({ method, headers }: IncomingMessage): boolean {
   const isWithout = headers["content-length"] === undefined && headers["transfer-encoding"] === undefined;
   return isWithout && (method === "GET" || method === "HEAD");
-}
-
-/** Whether a client has shown who it is. Today only a certificate of an authority in `TLS_CLIENT_CA_FILE` shows that. */
-function hasShownProof(socket: Socket): boolean {
-  return "authorized" in socket && socket.authorized === true;
 }
 
 function placeOf({ remoteAddress, remotePort }: Socket): string {

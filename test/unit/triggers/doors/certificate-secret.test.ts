@@ -45,6 +45,7 @@ test("what the Secret says is presented is the pair; what is wrong with it is a 
     key: generation.key,
     subject: "DNS:rollout-operator.mimir.svc",
     notAfter: "2026-11-21T12:01:00.000Z",
+    reviewKeys: { current: undefined, next: undefined, previous: undefined },
   });
   world.passSeconds(60);
   await assert.rejects(source.read(), /certificate in Secret mimir\/certificate expired at 2026-11-21T12:01:00\.000Z/);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
+import { ClusterError, type WebhookConfigurationObject } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { wrapCluster } from "../../../../functions/shared/kubernetes/wrap-cluster.ts";
 import { followWebhookConfigurations } from "../../../../triggers/telemetry/webhook-configurations.ts";
 import { VirtualTimeline } from "../../../world/timeline.ts";
@@ -10,7 +10,7 @@ import { createTestApp } from "../doors/app.ts";
 
 type Resource = "mutatingwebhookconfigurations" | "validatingwebhookconfigurations";
 
-function follow(options: { beforeList?: () => void } = {}) {
+function follow(options: { beforeList?: () => void; beforeWatch?: (resource: string) => void } = {}) {
   const timeline = new VirtualTimeline();
   const world = createWorld({ timeline });
   const { reporting, lines } = createTestApp();
@@ -20,11 +20,19 @@ function follow(options: { beforeList?: () => void } = {}) {
       options.beforeList?.();
       return inner.list(...given);
     },
+    watch: (...given) => {
+      options.beforeWatch?.(given[0]);
+      return inner.watch(...given);
+    },
   });
-  const seen = { changes: 0 };
+  const seen: { changes: number; names: readonly string[] | undefined } = { changes: 0, names: undefined };
   const onChange = () => void seen.changes++;
+  const onSeen = (all: readonly WebhookConfigurationObject[] | undefined) => {
+    seen.names = all?.map(({ metadata }) => metadata.name).sort();
+  };
   const stopping = new AbortController();
-  const following = followWebhookConfigurations({ cluster, namespace: "mimir", reporting, onChange }, stopping.signal);
+  const followed = { cluster, namespace: "mimir", reporting, onChange, onSeen };
+  const following = followWebhookConfigurations(followed, stopping.signal);
   const startMs = timeline.nowMs();
   const goTo = async (seconds: number): Promise<void> => {
     let arrived = false;
@@ -97,5 +105,40 @@ test("a right that is missing is told of once, and asked for again and again", a
   assert.equal(lists, 6, "every thirty seconds, for two kinds");
   const told = lines.map(({ msg }) => String(msg)).filter((msg) => msg.includes("Sluice lacks the right to list"));
   assert.equal(told.length, 2);
+  await stop();
+});
+
+test("all configurations are told of, those of others too, and others wake no function", async () => {
+  const { world, seen, goTo, add, stop } = follow();
+  add("validatingwebhookconfigurations", "zpdb", "Fail");
+  await goTo(1);
+  const listed = seen.changes;
+  add("mutatingwebhookconfigurations", "elsewhere", "Fail", "loki");
+  await goTo(2);
+  assert.deepEqual([seen.names, seen.changes], [["elsewhere", "zpdb"], listed]);
+  world.store.patch("validatingwebhookconfigurations", { namespace: "", name: "zpdb" }, { metadata: { labels: null } });
+  await goTo(3);
+  assert.deepEqual([seen.names, seen.changes], [["elsewhere", "zpdb"], listed + 1], "it was ours until now");
+  world.store.delete("validatingwebhookconfigurations", { namespace: "", name: "zpdb" });
+  await goTo(4);
+  assert.deepEqual([seen.names, seen.changes], [["elsewhere"], listed + 1]);
+  await stop();
+});
+
+test("from when a watch breaks nothing is known, until it begins again", async () => {
+  let isBroken = false;
+  const { seen, goTo, add, stop } = follow({
+    beforeWatch(resource) {
+      if (isBroken && resource === "mutatingwebhookconfigurations") throw new Error("broken");
+    },
+  });
+  isBroken = true;
+  add("validatingwebhookconfigurations", "zpdb", "Fail");
+  await goTo(1);
+  assert.equal(seen.names, undefined);
+  isBroken = false;
+  add("mutatingwebhookconfigurations", "eviction", "Fail");
+  await goTo(30);
+  assert.deepEqual(seen.names, ["eviction", "zpdb"]);
   await stop();
 });

@@ -1,0 +1,157 @@
+/**
+ * Whether the TLS port asks its clients for the key of API servers. It does exactly while each stored webhook configuration that
+ * leads here has had a key in its path for ten seconds: then every API server shows one, and a client without it is a stranger.
+ */
+import type { MiddlewareHandler } from "hono";
+import { getPath } from "hono/utils/url";
+import { waitingTime } from "../../functions/shared/kubernetes/clock/process-clock.ts";
+import type { Cluster, WebhookConfigurationObject } from "../../functions/shared/kubernetes/cluster.ts";
+import type { CertificateSettings } from "../../functions/shared/objects/certificates.ts";
+import { Deadlines, type HasDeadline } from "../../functions/shared/review/deadlines.ts";
+import { isReviewKey, type ReviewKeys, splitPath } from "../../functions/shared/review/review-key.ts";
+
+/** Every API server has heard of a configuration by then, in milliseconds. */
+const heardAfterMs = 10_000;
+/**
+ * So long a request without a key is kept before it is refused, in milliseconds. An API server may post under the plain path that
+ * a GitOps tool has just written back, before our watch has told of it.
+ */
+const heldMs = 1_000;
+/** With more requests than this the next ones are refused at once. */
+const mostHeld = 1_000;
+
+/** The same for every path and every client. */
+const refusal = "Show the key of API servers: it is in the path of the webhook configuration.";
+
+export interface ReviewKeyOptions {
+  /** What webhook configurations call us. */
+  readonly certificate: Pick<CertificateSettings, "dnsName" | "secret">;
+  /** The paths at which reviews are answered, without a key. */
+  readonly paths: readonly string[];
+  readonly clock?: Pick<Cluster, "monotonicMs" | "sleep">;
+}
+
+interface Held extends HasDeadline {
+  readonly path: string;
+  end(isRefused: boolean): void;
+}
+
+export class ReviewKeyDoor {
+  readonly #options: ReviewKeyOptions;
+  readonly #clock: Pick<Cluster, "monotonicMs" | "sleep">;
+  #keys: ReviewKeys = { current: undefined, next: undefined, previous: undefined };
+  /** The keys in the paths of configurations, by our path; undefined while the configurations are not known. */
+  #shown: ReadonlyMap<string, readonly (string | undefined)[]> | undefined;
+  /** Since when every configuration of a path has had a key, by the monotonic clock. */
+  readonly #sinceMs = new Map<string, number>();
+  readonly #held = new Set<Held>();
+  readonly #deadlines: Deadlines;
+
+  constructor(options: ReviewKeyOptions) {
+    this.#options = options;
+    this.#clock = options.clock ?? waitingTime;
+    this.#deadlines = new Deadlines(this.#clock);
+  }
+
+  /** The Secret was read. */
+  know(keys: ReviewKeys): void {
+    this.#keys = keys;
+    this.#look();
+  }
+
+  /** All configurations that there are; undefined while a watch of them is broken. Those of others are passed over. */
+  see(configurations: Iterable<WebhookConfigurationObject> | undefined): void {
+    this.#shown = configurations === undefined ? undefined : keysByPath(configurations, this.#options);
+    this.#look();
+  }
+
+  /** True where a request for the path has to show a key. A path that no configuration has is closed once any other one is. */
+  asks(path: string): boolean {
+    const sinceMs = this.#shown?.has(path) ? this.#sinceMs.get(path) : Math.min(...this.#sinceMs.values());
+    return sinceMs !== undefined && sinceMs + heardAfterMs <= this.#clock.monotonicMs();
+  }
+
+  /** True while a key is asked for under each path that a configuration has. */
+  asksEverywhere(): boolean {
+    const paths = [...(this.#shown?.keys() ?? [])];
+    return paths.length > 0 && paths.every((path) => this.asks(path));
+  }
+
+  /** True where a path, or the target of a request, begins with a key. */
+  isShown(path = ""): boolean {
+    const { key } = splitPath(path);
+    return key !== undefined && isReviewKey(key, this.#keys);
+  }
+
+  /** The paths at which reviews are answered, and whether a key is asked for there. */
+  asked(): readonly (readonly [path: string, isAsked: boolean])[] {
+    return this.#options.paths.map((path) => [path, this.asks(path)]);
+  }
+
+  /** Refuses requests without a key by one constant sentence. Nothing of them is read but the path. */
+  refuseStrangers(): MiddlewareHandler {
+    return async (c, next) => {
+      const { path } = c.req;
+      const isLetIn = !this.asks(path) || this.isShown(getPath(c.req.raw)) || !(await this.#refusedAfterAll(path));
+      return isLetIn ? next() : c.text(refusal, 401);
+    };
+  }
+
+  /** Resolves to false as soon as the key is not asked for any more, and to true where that has not come to pass in time. */
+  #refusedAfterAll(path: string): Promise<boolean> {
+    if (this.#held.size >= mostHeld) return Promise.resolve(true);
+    return new Promise((resolve) => {
+      const held: Held = {
+        path,
+        deadlineMs: this.#clock.monotonicMs() + heldMs,
+        late: () => held.end(true),
+        end: (isRefused) => {
+          this.#held.delete(held);
+          this.#deadlines.delete(held);
+          resolve(isRefused);
+        },
+      };
+      this.#held.add(held);
+      this.#deadlines.add(held);
+    });
+  }
+
+  #look(): void {
+    const nowMs = this.#clock.monotonicMs();
+    const isKeyed = (key: string | undefined) => key !== undefined && isReviewKey(key, this.#keys);
+    for (const path of this.#options.paths) {
+      const keys = this.#shown?.get(path);
+      if (keys === undefined || !keys.every(isKeyed)) this.#sinceMs.delete(path);
+      else if (!this.#sinceMs.has(path)) this.#sinceMs.set(path, nowMs);
+    }
+    for (const held of this.#held) if (!this.asks(held.path)) held.end(false);
+  }
+}
+
+function keysByPath(
+  configurations: Iterable<WebhookConfigurationObject>,
+  { paths, certificate }: ReviewKeyOptions,
+): Map<string, (string | undefined)[]> {
+  const keys = new Map<string, (string | undefined)[]>();
+  for (const { webhooks = [] } of configurations) {
+    for (const { clientConfig } of webhooks) {
+      const { key, path } = splitPath(pathHere(clientConfig, certificate) ?? "");
+      if (!paths.includes(path)) continue;
+      keys.set(path, [...(keys.get(path) ?? []), key]);
+    }
+  }
+  return keys;
+}
+
+type ClientConfig = NonNullable<WebhookConfigurationObject["webhooks"]>[number]["clientConfig"];
+
+/** Under which path a webhook is asked here; undefined where it is asked elsewhere. Any Service of ours may lead here. */
+function pathHere(
+  { service, url }: ClientConfig,
+  { secret, dnsName }: ReviewKeyOptions["certificate"],
+): string | undefined {
+  if (service !== undefined) return service.namespace === secret.namespace ? service.path : undefined;
+  if (url === undefined || !URL.canParse(url)) return undefined;
+  const { hostname, pathname } = new URL(url);
+  return hostname === dnsName ? pathname : undefined;
+}
