@@ -3,6 +3,7 @@
  * and a few of our own. Several replicas export what they know of a group as times; the newest one counts.
  */
 import { hold } from "../../functions/shared/objects/vocabulary/suspension.ts";
+import { reviewKey } from "../../functions/shared/objects/vocabulary.ts";
 import { answersReviews, labelsOf, type Manifest, reviewService } from "./object.ts";
 
 /** Where the READMEs can be read that alerts point at. */
@@ -110,8 +111,7 @@ const alerts: readonly Alert[] = [
     holdsFor: "15m",
     summary:
       "Any client that reaches the port of the webhooks can post reviews under {{ $labels.path }}: no key is asked for there.",
-    description:
-      "A webhook configuration that leads to Sluice lacks the key in its path, or cannot be seen. kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -L sluice.dev/review-key shows which ones are to have it.",
+    description: `A webhook configuration that leads to Sluice lacks the key in its path, or cannot be seen. kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -L ${reviewKey.key} shows which ones are to have it.`,
     runbook: "triggers/README.md#tls",
   },
   {

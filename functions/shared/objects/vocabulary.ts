@@ -10,9 +10,11 @@ import { rebalanceEntries } from "./vocabulary/rebalancing.ts";
 import * as scaling from "./vocabulary/scaling.ts";
 import { skipEntries } from "./vocabulary/skip-labels.ts";
 import { suspensionEntries } from "./vocabulary/suspension.ts";
+import { webhookEntries } from "./vocabulary/webhooks.ts";
 
 export { type Entry, type Malformed, read } from "./vocabulary/entry.ts";
 export { eventReasons } from "./vocabulary/event-reasons.ts";
+export { injectCertificateAuthority, reviewKey, webhookNamespace } from "./vocabulary/webhooks.ts";
 
 /** A budget as a user writes it: pods, or percent of `spec.replicas`. */
 export type Allowance = { readonly pods: number } | { readonly percent: number };
@@ -231,36 +233,6 @@ export const lastRemoval = inLedger("sluice.dev/last-removal", parseMs, {
 /** What only those read and write that suspend volumes, or collect ledgers. */
 export const suspensionTimes = [looks, lastRemoval] as const;
 
-export const injectCertificateAuthority: Entry<boolean> = {
-  key: "grafana.com/inject-rollout-operator-ca",
-  kind: "label",
-  on: "WebhookConfiguration",
-  grammar: "true",
-  fallback: "its caBundle is left alone",
-  says: "the authorities of our certificate are written into the caBundle of each of its webhooks",
-  parse: (text) => (text === "true" ? true : undefined),
-};
-
-export const webhookNamespace: Entry<string> = {
-  key: "grafana.com/namespace",
-  kind: "label",
-  on: "WebhookConfiguration",
-  grammar: "the name of a namespace",
-  fallback: "the configuration is left alone",
-  says: "the namespace of those who answer its webhooks: others leave it alone",
-  parse: asText,
-};
-
-export const reviewKey: Entry<boolean> = {
-  key: "sluice.dev/review-key",
-  kind: "label",
-  on: "WebhookConfiguration",
-  grammar: "true",
-  fallback: "the paths of its webhooks are left alone",
-  says: "the paths of its webhooks begin with a key that only API servers know",
-  parse: (text) => (text === "true" ? true : undefined),
-};
-
 /** What `kubectl apply` writes: whether the manifest said how many replicas there are to be. */
 export const lastApplied: Entry<boolean> = {
   key: "kubectl.kubernetes.io/last-applied-configuration",
@@ -296,9 +268,7 @@ export const vocabulary = [
   verdicts,
   lastDownscales,
   ...suspensionTimes,
-  injectCertificateAuthority,
-  webhookNamespace,
-  reviewKey,
+  ...webhookEntries,
   lastApplied,
   ...scaling.scalingEntries,
   ...questionEntries,
