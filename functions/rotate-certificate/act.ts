@@ -1,6 +1,5 @@
 /** The rotation itself: step after step, and what each writes. */
-import { type Announcement, announce } from "../shared/kubernetes/announcements.ts";
-import { type ClusterError, hasCode, isRightMissing, type SecretObject } from "../shared/kubernetes/cluster.ts";
+import { type ClusterError, hasCode, type SecretObject } from "../shared/kubernetes/cluster.ts";
 import {
   type CertificateSettings,
   dataOf,
@@ -9,25 +8,35 @@ import {
   issue,
   type Keys,
 } from "../shared/objects/certificates.ts";
-import { eventReasons, injectCertificateAuthority } from "../shared/objects/vocabulary.ts";
-import type { Context, CronOutcome } from "../shared/pass/definition.ts";
+import { eventReasons } from "../shared/objects/vocabulary.ts";
+import type { CronOutcome } from "../shared/pass/definition.ts";
 import type { ActReport } from "../shared/pass/reporter.ts";
-import { type Configuration, decide, type Generate, type Patch, type Promote } from "./decide.ts";
-import { type CertificateMemory, isNamed, name, observe, pathOf } from "./observe.ts";
-
-interface Rotation {
-  readonly context: Pick<Context, "cluster" | "reporter" | "mode">;
-  readonly settings: CertificateSettings;
-  readonly memory: CertificateMemory;
-}
+import {
+  dataOfFirstKey,
+  dataOfKeyPromotion,
+  dataOfNextKey,
+  generateReviewKey,
+  type ReviewKeys,
+} from "../shared/review/review-key.ts";
+import { patchAll } from "./configurations.ts";
+import { decide, type Generate, type GenerateKey, type Promote } from "./decide.ts";
+import { type CertificateMemory, name, observe } from "./observe.ts";
+import { keyOf, type Rotation, refusedMs, say } from "./say.ts";
 
 /** A rotation takes six. More come together only while others write what we write. */
 const mostSteps = 20;
 const contendedMs = 1_000;
-/** What was refused for good may be allowed some day: tried again after this, in milliseconds. */
-const refusedMs = 30_000;
 /** How far clocks may differ: that much earlier a certificate is valid, in milliseconds. */
 const clockSkewMs = 30_000;
+
+/** Guards of waits that end by themselves within seconds: they are no Events. */
+const passing: readonly string[] = ["trust-spreading", "key-spreading"];
+
+/** The Secret as it was read, and its review keys. */
+interface SeenSecret {
+  readonly secret: SecretObject | undefined;
+  readonly reviewKeys: ReviewKeys;
+}
 
 /** Answers what rotates, and remembers between its runs: each takes steps until there is something to wait for. */
 export function createRotation(
@@ -37,6 +46,7 @@ export function createRotation(
   const memory: CertificateMemory = {
     keys: undefined,
     trusted: undefined,
+    knownKeys: new Map(),
     refusals: new Map(),
     creation: undefined,
     warned: undefined,
@@ -57,15 +67,17 @@ async function rotate(rotation: Rotation): Promise<CronOutcome> {
     }
     if (step.kind === "wait") {
       const { guard, sentence, recheckMs = contendedMs } = step;
-      if (guard !== "trust-spreading") await warn(rotation, secret, guard, sentence);
+      if (!passing.includes(guard)) await warn(rotation, secret, guard, sentence);
       return { guard, sentence, recheckMs };
     }
     if (context.mode === "shadow") {
       const sentence = `nothing is written in shadow mode: ${step.kind}, for ${step.because}`;
       return { guard: "shadow-mode", sentence, recheckMs: refusedMs };
     }
-    if (step.kind === "generate") await generate(rotation, secret, step);
-    else if (step.kind === "promote") await promote(rotation, secret, step);
+    const seen = { secret, reviewKeys: snapshot.reviewKeys };
+    if (step.kind === "generate") await generate(rotation, seen, step);
+    else if (step.kind === "generate-key") await generateKey(rotation, seen, step);
+    else if (step.kind === "promote") await promote(rotation, seen, step);
     else await patchAll(rotation, secret, step);
   }
   const sentence = "others write the Secret or the webhook configurations again and again; looking again";
@@ -83,7 +95,7 @@ function prepareKeys(memory: CertificateMemory): Promise<Keys> {
   return memory.keys;
 }
 
-async function generate(rotation: Rotation, secret: SecretObject | undefined, step: Generate): Promise<void> {
+async function generate(rotation: Rotation, { secret, reviewKeys }: SeenSecret, step: Generate): Promise<void> {
   const { context, settings, memory } = rotation;
   const keys = await prepareKeys(memory);
   // Whatever becomes of them: no two generations have the same keys.
@@ -96,14 +108,24 @@ async function generate(rotation: Rotation, secret: SecretObject | undefined, st
     notAfterMs: nowMs + settings.lifetimeMs,
   });
   const act = { action: "generate", reason: step.because } as const;
-  const written = await write(rotation, secret, dataOf(step.as, generation), act);
+  const reviewKey = generateReviewKey();
+  const keyData = step.as === "next" ? dataOfNextKey(reviewKey) : dataOfFirstKey(reviewKey, reviewKeys);
+  const written = await write(rotation, secret, { ...dataOf(step.as, generation), ...keyData }, act);
   // Refused, they have signed nothing that anybody has: the next try need not look for others.
   if (written === "refused") memory.keys ??= Promise.resolve(keys);
 }
 
-async function promote(rotation: Rotation, secret: SecretObject | undefined, step: Promote): Promise<void> {
+async function generateKey(
+  rotation: Rotation,
+  { secret, reviewKeys }: SeenSecret,
+  { kind, because }: GenerateKey,
+): Promise<void> {
+  await write(rotation, secret, dataOfFirstKey(generateReviewKey(), reviewKeys), { action: kind, reason: because });
+}
+
+async function promote(rotation: Rotation, { secret, reviewKeys }: SeenSecret, step: Promote): Promise<void> {
   const { next, previous, because } = step;
-  const data = dataOfPromotion(next, previous);
+  const data = { ...dataOfPromotion(next, previous), ...dataOfKeyPromotion(reviewKeys) };
   const written = await write(rotation, secret, data, { action: "promote", reason: because });
   if (written === "changed" || written === "refused") return;
   const until = new Date(next.notAfterMs).toISOString().replace(/\.\d+Z$/, "Z");
@@ -163,72 +185,6 @@ function sayMissing({ secret: { namespace, name: secretName } }: CertificateSett
   return `there is no Secret ${namespace}/${secretName}, and Sluice may not make it. Type ${command}; Sluice fills it then (${message})`;
 }
 
-/** Writes one configuration after the other; one that is refused holds up none. Throws ClusterError, when all were tried. */
-async function patchAll(
-  rotation: Rotation,
-  secret: SecretObject | undefined,
-  { configurations, authorities, because }: Patch,
-): Promise<void> {
-  const caBundle = Buffer.from(authorities.join("")).toString("base64");
-  const failures: unknown[] = [];
-  for (const configuration of configurations) {
-    try {
-      await patchOne(rotation, secret, configuration, { caBundle, because });
-    } catch (error) {
-      failures.push(error);
-    }
-  }
-  if (failures.length > 0) throw failures[0];
-}
-
-async function patchOne(
-  rotation: Rotation,
-  secret: SecretObject | undefined,
-  { resource, object }: Configuration,
-  { caBundle, because }: { readonly caBundle: string; readonly because: string },
-): Promise<void> {
-  const { context, settings, memory } = rotation;
-  const { cluster, reporter } = context;
-  const { uid, resourceVersion } = object.metadata;
-  const key = { namespace: "", name: object.metadata.name };
-  const path = pathOf({ resource, object });
-  const report = (result: ActReport["result"], reason: string) =>
-    reporter.act({ key: keyOf(settings), function: name, action: "patch", object: path, zone: "", result, reason });
-  // A merge patch replaces a list whole: everything but the bundles is as it was read, or else it is a conflict.
-  const webhooks = object.webhooks?.map((webhook) => ({
-    ...webhook,
-    clientConfig: { ...webhook.clientConfig, caBundle },
-  }));
-  try {
-    await cluster.patch(resource, key, { metadata: { uid, resourceVersion }, webhooks });
-    memory.refusals.delete(path);
-    report("done", because);
-  } catch (error) {
-    if (hasCode(error, 404, 409)) return report("changed", because);
-    if (!hasCode(error, 400, 403, 422)) throw error;
-    const sentence = `${path} was refused with ${error.code}: ${error.message}`;
-    const isForeign = isRightMissing(error) && !isNamed(resource, key.name, settings.secret.namespace);
-    const isNew = !memory.refusals.has(path);
-    memory.refusals.set(path, { sentence, untilMs: cluster.monotonicMs() + refusedMs, isForeign });
-    report("refused", error.message);
-    if (isForeign && isNew) await sayForeign(rotation, secret, path, sentence);
-  }
-}
-
-/** Once for each: what else is to be done goes on without it. */
-async function sayForeign(
-  rotation: Rotation,
-  secret: SecretObject | undefined,
-  path: string,
-  sentence: string,
-): Promise<void> {
-  const { context, settings } = rotation;
-  const message = `${sentence}; Sluice has no right for that name: give it one, or remove the label ${injectCertificateAuthority.key}`;
-  context.reporter.problem(keyOf(settings), name, message);
-  const reason = eventReasons.configurationForeign;
-  await say(rotation, secret, { type: "Warning", reason, message, identity: path });
-}
-
 /** Once, while the same is the matter. */
 async function warn(
   rotation: Rotation,
@@ -241,24 +197,4 @@ async function warn(
   rotation.memory.warned = identity;
   const reason = eventReasons.certificateWaiting;
   await say(rotation, secret, { type: "Warning", reason, message: sentence, identity });
-}
-
-/** Sends an Event about the Secret, also where there is none. One that cannot be sent keeps nothing from going on. */
-async function say(
-  { context, settings }: Rotation,
-  secret: SecretObject | undefined,
-  said: Pick<Announcement, "type" | "reason" | "message" | "identity">,
-): Promise<void> {
-  if (context.mode === "shadow") return;
-  const about = { resource: "secrets", ...settings.secret, uid: secret?.metadata.uid ?? "" } as const;
-  try {
-    await announce(context.cluster, name, { about, ...said });
-  } catch (error) {
-    context.reporter.problem(keyOf(settings), name, `no Event could be sent: ${said.message}`, error);
-  }
-}
-
-/** Reports are about groups; a certificate is of none. */
-function keyOf({ secret }: CertificateSettings) {
-  return { namespace: secret.namespace, group: "" };
 }

@@ -3,6 +3,7 @@
 import type { WebhookConfigurationObject } from "../shared/kubernetes/cluster.ts";
 import type { Authority, Generation, StoredCertificates } from "../shared/objects/certificates.ts";
 import { type Wait, wait } from "../shared/pass/verdict.ts";
+import type { ReviewKeys } from "../shared/review/review-key.ts";
 
 /** A webhook configuration that carries our labels. */
 export interface Configuration {
@@ -11,8 +12,12 @@ export interface Configuration {
   readonly object: WebhookConfigurationObject;
   /** The authorities that each of its webhooks trusts, in one form of PEM. */
   readonly bundles: readonly (readonly string[])[];
+  /** The key in each path that is to have one; undefined for a path without a key. Empty without the label. */
+  readonly pathKeys: readonly (string | undefined)[];
   /** Why it could not be written lately; undefined where it may be tried. */
   readonly refusal: string | undefined;
+  /** Why it could not be written with a review key lately; its bundles are written without the key. */
+  readonly keyRefusal: string | undefined;
   /** Whether that was for want of a right, and it is not called like those that the manifests let us write. */
   readonly isForeign: boolean;
 }
@@ -32,6 +37,12 @@ export interface Snapshot {
   readonly unseen: string | undefined;
   /** For how long this process has seen every configuration trust the next authority; 0 while one does not. */
   readonly trustedForMs: number;
+  /** Review keys of the Secret. */
+  readonly reviewKeys: ReviewKeys;
+  /** Why the Secret has no current review key; undefined where it has one. */
+  readonly keyFault: string | undefined;
+  /** Time for which this process has known the current review key, also as the next one; 0 where there is none. */
+  readonly keyKnownForMs: number;
 }
 
 /** A new authority and leaf are to be stored. */
@@ -43,11 +54,19 @@ export interface Generate {
   readonly because: string;
 }
 
+/** The Secret has a certificate that serves, and is to get a review key. */
+export interface GenerateKey {
+  readonly kind: "generate-key";
+  readonly because: string;
+}
+
 /** Configurations are to trust these authorities and no others. */
 export interface Patch {
   readonly kind: "patch";
   readonly configurations: readonly Configuration[];
   readonly authorities: readonly string[];
+  /** Review key for paths that are to have one; undefined: paths stay as they are. */
+  readonly reviewKey: string | undefined;
   readonly because: string;
 }
 
@@ -68,10 +87,15 @@ export interface Done {
   readonly prepare: boolean;
 }
 
-export type Step = Generate | Patch | Promote | Wait | Done;
+export type Step = Generate | GenerateKey | Patch | Promote | Wait | Done;
 
 /** All API servers know a configuration by then. */
 export const trustSpreadsMs = 5_000;
+/**
+ * Every replica knows a review key by then, because each reads the Secret every 10 s at most (`certificate-source.ts`). The
+ * second 10 s allow for one read that fails or is late. A replica that is asked under a key that it does not know refuses.
+ */
+export const keySpreadsMs = 20_000;
 /** The old leaf is of no use after it expired: what is still not trusted by then, never was. */
 const lastMomentMs = 10_000;
 /** Replicas, and API servers, may read their clocks differently by half of it: no two of them undo each other's bundles. */
@@ -104,7 +128,9 @@ export function decide(snapshot: Snapshot): Step {
   if (next === undefined && nowMs >= renewalMs(presented)) {
     return { kind: "generate", as: "next", dnsNames: [dnsName], because: "two thirds of its lifetime are over" };
   }
-  if (!snapshot.updatesBundles) return awaitOthers(snapshot, stored, presented, next);
+  if (!snapshot.updatesBundles) {
+    return generateKey(snapshot) ?? awaitOthers(snapshot, stored, presented, next);
+  }
   return spread(snapshot, stored, presented, next);
 }
 
@@ -123,6 +149,10 @@ function fits(next: Generation, { nowMs, dnsName }: Snapshot): boolean {
 
 function generateFirst(dnsName: string, because: string): Generate {
   return { kind: "generate", as: "presented", dnsNames: [dnsName], because };
+}
+
+function generateKey({ keyFault }: Snapshot): GenerateKey | undefined {
+  return keyFault === undefined ? undefined : { kind: "generate-key", because: keyFault };
 }
 
 function promote(next: Generation, stored: StoredCertificates, nowMs: number, because: string): Promote {
@@ -148,17 +178,53 @@ function spread(
     ({ bundles }) => !bundles.every((bundle) => carries(bundle, authorities, welcome)),
   );
   const patchable = lacking.filter(({ refusal }) => refusal === undefined);
-  if (patchable.length > 0) {
-    const because = next === undefined ? "it trusts other authorities than ours" : "it must trust the next certificate";
-    return { kind: "patch", configurations: patchable, authorities, because };
+  const untrusted = next === undefined ? "it trusts other authorities than ours" : "it must trust the next certificate";
+  const unkeyed = configurations.filter((one) => lacksKey(one, snapshot));
+  const reviewKey = isSpread(snapshot) ? snapshot.reviewKeys.current : undefined;
+  const keyable = unkeyed.filter((one) => isKeyDue(one, reviewKey));
+  if (patchable.length > 0 || keyable.length > 0) {
+    const because = patchable.length > 0 ? untrusted : "its paths lack the review key";
+    return { kind: "patch", configurations: [...new Set([...patchable, ...keyable])], authorities, reviewKey, because };
   }
   const refusals = [unseen, ...lacking.map(({ refusal }) => refusal)].filter((one) => one !== undefined);
   const leftMs = presented.notAfterMs - lastMomentMs - nowMs;
   if (next !== undefined && leftMs <= 0)
     return promote(next, stored, nowMs, "the certificate in use is about to expire");
-  if (refusals.length > 0) return waitForConfigurations(refusals, Math.min(tryAgainMs, Math.max(leftMs, 0)));
-  if (next === undefined) return rest(presented, nowMs);
+  const keyless = generateKey(snapshot);
+  if (keyless !== undefined) return keyless;
+  const againMs = unkeyed.length > 0 && !isSpread(snapshot) ? keySpreadsMs - snapshot.keyKnownForMs : tryAgainMs;
+  if (refusals.length > 0)
+    return waitForConfigurations(notTrusted, refusals, Math.min(againMs, tryAgainMs, Math.max(leftMs, 0)));
+  if (next === undefined) return awaitKeys(snapshot, unkeyed, rest(presented, nowMs));
   return letSpread(next, stored, { nowMs, trustedForMs, leftMs });
+}
+
+/** True once every replica knows the current review key, so that reviews may come under it. */
+function isSpread({ reviewKeys, keyKnownForMs }: Snapshot): boolean {
+  return reviewKeys.current !== undefined && keyKnownForMs >= keySpreadsMs;
+}
+
+/** True where a path has no review key, or another one than the current. */
+function lacksKey({ pathKeys }: Configuration, { reviewKeys: { current } }: Snapshot): boolean {
+  return current !== undefined && pathKeys.some((key) => key !== current);
+}
+
+/** True where a configuration lacks this review key in a path, and has not refused one lately. */
+export function isKeyDue({ refusal, keyRefusal, pathKeys }: Configuration, current: string | undefined): boolean {
+  const isRefused = refusal !== undefined || keyRefusal !== undefined;
+  return current !== undefined && !isRefused && pathKeys.some((key) => key !== current);
+}
+
+/** What is left where all is trusted: paths without the review key. No certificate waits for them. */
+function awaitKeys(snapshot: Snapshot, unkeyed: readonly Configuration[], otherwise: Done): Done | Wait {
+  if (unkeyed.length === 0) return otherwise;
+  const { recheckMs } = otherwise;
+  if (isSpread(snapshot)) {
+    const refusals = unkeyed.map(({ refusal, keyRefusal }) => refusal ?? keyRefusal).filter((one) => one !== undefined);
+    return waitForConfigurations("not every path has the review key", refusals, Math.min(tryAgainMs, recheckMs));
+  }
+  const sentence = `every replica reads the review key; it is written into paths ${keySpreadsMs / 1000} s after this one has read it`;
+  return wait("key-spreading", sentence, { recheckMs: Math.min(keySpreadsMs - snapshot.keyKnownForMs, recheckMs) });
 }
 
 /** Whoever writes the bundles finds the next authority in the Secret. Nobody is known to trust it before he is seen to. */
@@ -191,9 +257,11 @@ function letSpread(
   return wait("trust-spreading", sentence, { recheckMs: Math.min(trustSpreadsMs - trustedForMs, leftMs) });
 }
 
-function waitForConfigurations([refusal, ...others]: readonly string[], recheckMs: number): Wait {
+const notTrusted = "our certificate is not trusted everywhere";
+
+function waitForConfigurations(what: string, [refusal, ...others]: readonly string[], recheckMs: number): Wait {
   const more = others.length > 0 ? `, and ${others.length} more like it` : "";
-  return wait("configuration-refused", `our certificate is not trusted everywhere: ${refusal}${more}`, { recheckMs });
+  return wait("configuration-refused", `${what}: ${refusal}${more}`, { recheckMs });
 }
 
 function carries(bundle: readonly string[], authorities: readonly string[], welcome: ReadonlySet<string>): boolean {

@@ -1,5 +1,5 @@
 import { certificateSettings, usualSecretName } from "../shared/objects/certificates.ts";
-import { injectCertificateAuthority, webhookNamespace } from "../shared/objects/vocabulary.ts";
+import { injectCertificateAuthority, reviewKey, webhookNamespace } from "../shared/objects/vocabulary.ts";
 import type { CronDefinition } from "../shared/pass/definition.ts";
 import { createRotation } from "./act.ts";
 import { configurationNames, name } from "./observe.ts";
@@ -9,6 +9,8 @@ const seen = ["list", "watch"];
 
 /** Of every webhook. With another URL or other rules an account could change every object that is written in the cluster. */
 const bundlePath = "webhooks[*].clientConfig.caBundle";
+/** Only a review key before the path may change: reviews cannot be sent to another path. */
+const keyPath = "webhooks[*].clientConfig.service.path";
 
 /** Keeps the certificate of the TLS port in a Secret, renews it, and has every webhook configuration trust it in time. */
 export const rotateCertificate: CronDefinition & { readonly settings: typeof certificateSettings } = {
@@ -19,11 +21,11 @@ export const rotateCertificate: CronDefinition & { readonly settings: typeof cer
     ...Object.entries(configurationNames).flatMap(([resource, namesOfNamespace]) => [
       { group: admission, resource, verbs: seen },
       // Whoever may change any of them may have every Secret of the cluster sent to himself.
-      { group: admission, resource, verbs: ["patch"], namesOfNamespace, changes: [bundlePath] },
+      { group: admission, resource, verbs: ["patch"], namesOfNamespace, changes: [bundlePath, keyPath] },
     ]),
     { group: "", resource: "events", verbs: ["create"] },
   ],
-  reads: [injectCertificateAuthority, webhookNamespace],
+  reads: [injectCertificateAuthority, webhookNamespace, reviewKey],
   writes: [],
   settings: certificateSettings,
   open: createRotation,

@@ -15,7 +15,8 @@ import {
   type StoredCertificates,
   splitPem,
 } from "../shared/objects/certificates.ts";
-import { injectCertificateAuthority, webhookNamespace } from "../shared/objects/vocabulary.ts";
+import { injectCertificateAuthority, reviewKey, webhookNamespace } from "../shared/objects/vocabulary.ts";
+import { parseReviewKeys, type ReviewKeys, reviewKeyFault, splitPath, takesKey } from "../shared/review/review-key.ts";
 import { type Configuration, isLeftOut, type Snapshot } from "./decide.ts";
 
 export const name = "rotate-certificate";
@@ -37,8 +38,10 @@ export interface CertificateMemory {
   keys: Promise<Keys> | undefined;
   /** Since when, by the monotonic clock, every configuration has been seen to trust this authority. */
   trusted: { readonly ca: string; readonly sinceMs: number } | undefined;
+  /** Since when, by the monotonic clock, each review key has been in the Secret as the current or the next one. */
+  readonly knownKeys: Map<string, number>;
   /** Configurations that could not be written, by path. */
-  readonly refusals: Map<string, Refused & Pick<Configuration, "isForeign">>;
+  readonly refusals: Map<string, RefusedWrite>;
   /** A Secret that could not be made. */
   creation: Refused | undefined;
   /** The warning that was last sent as an Event and still holds. */
@@ -49,6 +52,12 @@ export interface CertificateMemory {
 export interface Refused {
   readonly sentence: string;
   readonly untilMs: number;
+}
+
+/** Why a configuration could not be written. */
+export interface RefusedWrite extends Refused, Pick<Configuration, "isForeign"> {
+  /** True if only the review key is left out from now on, because the rest may still be accepted. */
+  readonly isOfKey: boolean;
 }
 
 export interface Observation {
@@ -75,7 +84,26 @@ export async function observe(
   const creationRefused = standing(memory.creation, cluster.monotonicMs());
   const { dnsName, updatesBundles } = settings;
   const seen = { configurations, unseen, trustedForMs };
-  return { secret, snapshot: { nowMs, dnsName, updatesBundles, stored, creationRefused, ...seen } };
+  const keys = observeKeys(secret, memory, cluster.monotonicMs());
+  return { secret, snapshot: { nowMs, dnsName, updatesBundles, stored, creationRefused, ...seen, ...keys } };
+}
+
+function observeKeys(
+  secret: SecretObject | undefined,
+  { knownKeys }: CertificateMemory,
+  nowMs: number,
+): Pick<Snapshot, "reviewKeys" | "keyFault" | "keyKnownForMs"> {
+  const reviewKeys = parseReviewKeys(secret ?? {});
+  watchKeys(knownKeys, reviewKeys, nowMs);
+  const sinceMs = knownKeys.get(reviewKeys.current ?? "") ?? nowMs;
+  return { reviewKeys, keyFault: reviewKeyFault(secret ?? {}), keyKnownForMs: nowMs - sinceMs };
+}
+
+/** Remembers since when each key is known. A key that the Secret loses is forgotten, so that its time begins anew. */
+function watchKeys(knownKeys: Map<string, number>, { current, next }: ReviewKeys, nowMs: number): void {
+  const stored = [current, next].filter((key) => key !== undefined);
+  for (const key of knownKeys.keys()) if (!stored.includes(key)) knownKeys.delete(key);
+  for (const key of stored) if (!knownKeys.has(key)) knownKeys.set(key, nowMs);
 }
 
 /** Why it was refused, while it is not to be tried again. */
@@ -153,8 +181,17 @@ function configurationOf(
     splitPem(Buffer.from(clientConfig.caBundle ?? "", "base64").toString("utf8")),
   );
   const refused = refusals.get(pathOf({ resource, object }));
-  const refusal = standing(refused, nowMs);
-  return { resource, object, bundles, refusal, isForeign: refusal !== undefined && refused?.isForeign === true };
+  const sentence = standing(refused, nowMs);
+  const [refusal, keyRefusal] = refused?.isOfKey ? [undefined, sentence] : [sentence, undefined];
+  const isForeign = refusal !== undefined && refused?.isForeign === true;
+  return { resource, object, bundles, pathKeys: pathKeysOf(object), refusal, keyRefusal, isForeign };
+}
+
+/** The key in each path that takes one; none where the label does not ask for keys. */
+function pathKeysOf({ metadata, webhooks = [] }: WebhookConfigurationObject): readonly (string | undefined)[] {
+  if (reviewKey.parse(metadata.labels?.[reviewKey.key] ?? "") !== true) return [];
+  const paths = webhooks.map(({ clientConfig }) => clientConfig.service?.path);
+  return paths.filter(takesKey).map((path) => splitPath(path).key);
 }
 
 /** For how long every configuration has trusted the authority; begins anew with another authority, and when one does not. */

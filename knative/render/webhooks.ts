@@ -1,7 +1,7 @@
 /** The webhook configurations: by the names, labels and Service that rollout-operator's have. */
 
 import { usualSecretName } from "../../functions/shared/objects/certificates.ts";
-import { injectCertificateAuthority, webhookNamespace } from "../../functions/shared/objects/vocabulary.ts";
+import { injectCertificateAuthority, reviewKey, webhookNamespace } from "../../functions/shared/objects/vocabulary.ts";
 import type { AdmissionDefinition } from "../../functions/shared/pass/definition.ts";
 import { answersReviews, type Manifest, placeholderNamespace, reviewService } from "./object.ts";
 
@@ -31,6 +31,7 @@ export function webhookConfiguration({ name, paths, registration }: AdmissionDef
         ...answersReviews,
         [injectCertificateAuthority.key]: "true",
         [webhookNamespace.key]: placeholderNamespace,
+        [reviewKey.key]: "true",
       },
     },
     webhooks: [

@@ -1,7 +1,7 @@
 /** The embedded world as a rotation sees it: a Secret, webhook configurations, a clock, and writes that may kill the writer. */
 import assert from "node:assert/strict";
 import { rotateCertificate } from "../../functions/rotate-certificate/function.ts";
-import type { Cluster, Resource } from "../../functions/shared/kubernetes/cluster.ts";
+import type { Cluster, Resource, WebhookConfigurationObject } from "../../functions/shared/kubernetes/cluster.ts";
 import {
   type CertificateSettings,
   dataOf,
@@ -14,6 +14,7 @@ import {
 } from "../../functions/shared/objects/certificates.ts";
 import type { ActReport } from "../../functions/shared/pass/reporter.ts";
 import { silentReporter } from "../../functions/shared/pass/reporter.ts";
+import { dataOfFirstKey, parseReviewKeys, type ReviewKeys } from "../../functions/shared/review/review-key.ts";
 import { seededRandom } from "../world/random.ts";
 import { Store } from "../world/store.ts";
 import { VirtualTimeline } from "../world/timeline.ts";
@@ -26,8 +27,22 @@ export const settings: CertificateSettings = {
   updatesBundles: true,
 };
 
-const ours = { "grafana.com/inject-rollout-operator-ca": "true", "grafana.com/namespace": "mimir" };
+/** A review key that every replica knows, for snapshots in which keys play no part. */
+export const known = {
+  reviewKeys: { current: "c".repeat(64), next: undefined, previous: undefined },
+  keyFault: undefined,
+  keyKnownForMs: 60_000,
+} as const;
+
+/** A configuration without the label that asks for review keys. */
+export const keyless = { pathKeys: [], keyRefusal: undefined } as const;
+
+export const ours = { "grafana.com/inject-rollout-operator-ca": "true", "grafana.com/namespace": "mimir" };
+/** With the label that asks for review keys. */
+export const keyed = { ...ours, "sluice.dev/review-key": "true" };
+const noKeys: ReviewKeys = { current: undefined, next: undefined, previous: undefined };
 const resource = "validatingwebhookconfigurations";
+type ClientConfig = NonNullable<WebhookConfigurationObject["webhooks"]>[number]["clientConfig"];
 
 /** One for the whole file. */
 const keys = await generateKeys();
@@ -51,6 +66,9 @@ export class CertificateWorld {
   /** Called before, and again after, each write; what it throws comes out of the call. */
   onWrite: (when: "before" | "after", what: string) => void = () => {};
 
+  /** Called before each patch is made; what it throws comes out of the call. */
+  onPatch: (name: string, body: object) => void = () => {};
+
   /** Called before each read; it may throw, and is waited for. */
   onRead: (what: string) => Promise<void> | void = () => {};
 
@@ -72,15 +90,32 @@ export class CertificateWorld {
     this.store.create("secrets", "mimir", { metadata: { name: "certificate" }, type: "Opaque", data });
   }
 
-  /** A Secret whose certificate began `ageMs` ago, and a configuration that trusts it. */
-  async addRunning(ageMs: number): Promise<void> {
+  /** A Secret whose certificate began `ageMs` ago, with a review key, and two configurations that trust the certificate. */
+  async addRunning(ageMs: number, labels: Readonly<Record<string, string>> = ours): Promise<void> {
     const generation = await generationOf(this.timeline.nowMs(), { ageMs });
-    this.addSecret(dataOf("presented", generation));
-    for (const name of ["one", "two"]) this.addConfiguration(name, { caBundle: generation.ca });
+    this.addSecret({ ...dataOf("presented", generation), ...dataOfFirstKey(known.reviewKeys.current, noKeys) });
+    for (const name of ["one", "two"]) this.addConfiguration(name, { labels, caBundle: generation.ca });
   }
 
   stored(): StoredCertificates {
     return parseCertificates(this.store.get("secrets", settings.secret));
+  }
+
+  storedKeys(): ReviewKeys {
+    return parseReviewKeys(this.store.get("secrets", settings.secret));
+  }
+
+  /** The path of each webhook of a configuration. */
+  paths(name: string): (string | undefined)[] {
+    const { webhooks = [] } = this.store.get(resource, { namespace: "", name }) as WebhookConfigurationObject;
+    return webhooks.map(({ clientConfig }) => clientConfig.service?.path);
+  }
+
+  /** Gives each webhook of a configuration another client. */
+  rewrite(name: string, change: (client: ClientConfig) => ClientConfig): void {
+    const { webhooks = [] } = this.store.get(resource, { namespace: "", name }) as WebhookConfigurationObject;
+    const rewritten = webhooks.map((webhook) => ({ ...webhook, clientConfig: change(webhook.clientConfig) }));
+    this.store.patch(resource, { namespace: "", name }, { webhooks: rewritten });
   }
 
   /** What each webhook of a configuration trusts. */
@@ -134,10 +169,47 @@ export class CertificateWorld {
       create: (of: Resource, namespace, body) =>
         write(`create ${of}`, () => store.create(of, namespace, body)) as Promise<never>,
       patch: (of: Resource, key, body) =>
-        write(`patch ${of} ${key.name}`, () => store.patch(of, key, body)) as Promise<never>,
+        write(`patch ${of} ${key.name}`, () => {
+          this.onPatch(key.name, body);
+          return store.patch(of, key, body);
+        }) as Promise<never>,
       serverTimeMs: () => timeline.nowMs(),
       monotonicMs: () => timeline.nowMs(),
     };
     return cluster as Cluster;
   }
+}
+
+/** Lets a process run every second, and another one in its place once it was killed. */
+export async function runFor(
+  world: CertificateWorld,
+  seconds: number,
+  killed: Error,
+  options: Partial<CertificateSettings> = {},
+): Promise<boolean> {
+  let wasKilled = false;
+  let run = world.start(options);
+  for (let second = 0; second < seconds; second++) {
+    try {
+      await run();
+    } catch (error) {
+      assert.equal(error, killed);
+      wasKilled = true;
+      run = world.start(options);
+    }
+    world.passSeconds(1);
+  }
+  return wasKilled;
+}
+
+/** Kills the process before or after one of its writes, and judges at each of them. */
+export function killAt(world: CertificateWorld, when: "before" | "after", write: number): Error {
+  const kill = new Error("killed");
+  let writes = 0;
+  world.onWrite = (moment, what) => {
+    world.assertTrusted();
+    // A rotation goes on without an Event that it cannot send.
+    if (what !== "create events" && moment === when && ++writes === write) throw kill;
+  };
+  return kill;
 }

@@ -2,7 +2,7 @@
  * The key by which an API server shows that it has read our webhook configurations: the first segment of the path under which it
  * posts reviews. A client that may not read those configurations, or the Secret, does not know it. Pure.
  */
-import { timingSafeEqual } from "node:crypto";
+import { randomBytes, timingSafeEqual } from "node:crypto";
 import type { SecretObject } from "../kubernetes/cluster.ts";
 
 /** How many random bytes a key has. */
@@ -38,9 +38,40 @@ function parse(base64 = ""): string | undefined {
   return bytes.length === reviewKeyBytes ? bytes.toString("hex") : undefined;
 }
 
+/** Why `review-key` of the Secret cannot be used; undefined where it can. */
+export function reviewKeyFault({ data = {} }: Pick<SecretObject, "data">): string | undefined {
+  const name = reviewKeyNames.current;
+  const base64 = data[name] ?? "";
+  if (parse(base64) !== undefined) return undefined;
+  if (base64 === "") return `there is no ${name}`;
+  return `its ${name} has ${Buffer.byteLength(base64, "base64")} bytes, and not ${reviewKeyBytes}`;
+}
+
+/** A new key, in hexadecimal. */
+export function generateReviewKey(): string {
+  return randomBytes(reviewKeyBytes).toString("hex");
+}
+
 /** The bytes of a key, as the data of the Secret have them. */
 export function encodeReviewKey(key: string): string {
   return Buffer.from(key, "hex").toString("base64");
+}
+
+/** A patch of the data: this key is `current` at once, and the one that was stays valid as `previous`. */
+export function dataOfFirstKey(key: string, { current }: ReviewKeys): object {
+  const before = current === undefined ? {} : { [reviewKeyNames.previous]: encodeReviewKey(current) };
+  return { [reviewKeyNames.current]: encodeReviewKey(key), ...before };
+}
+
+/** A patch of the data: this key becomes `current` by the next promotion. */
+export function dataOfNextKey(key: string): object {
+  return { [reviewKeyNames.next]: encodeReviewKey(key) };
+}
+
+/** A patch of the data: `next` takes the place of `current`. Without a valid `next` the others stay as they are. */
+export function dataOfKeyPromotion(keys: ReviewKeys): object {
+  const promoted = keys.next === undefined ? {} : dataOfFirstKey(keys.next, keys);
+  return { ...promoted, [reviewKeyNames.next]: null };
 }
 
 /** API servers take a path of which each segment is a DNS name: lower case alone. */
@@ -50,6 +81,11 @@ const keyed = /^\/([0-9a-f]{64})(?=\/[^/])/;
 export function splitPath(path: string): { readonly key: string | undefined; readonly path: string } {
   const key = keyed.exec(path)?.[1];
   return key === undefined ? { key, path } : { key, path: path.slice(1 + key.length) };
+}
+
+/** True for a path that a key can stand before: one with at least one segment. */
+export function takesKey(path: string | undefined): path is string {
+  return path !== undefined && /^\/[^/]/.test(path);
 }
 
 /** A path under a key, in the place of the key that it may begin with. */

@@ -139,18 +139,50 @@ export function onlyOurFinalizers(): string {
   );
 }
 
-/** True where no webhook is added or removed, and none differs but by whom the API server trusts to answer it. */
-export function onlyBundles(path: string): string {
+/** A path that begins with a review key, and has at least one segment behind the key. */
+const keyedPath = "^/[0-9a-f]{64}/[^/]";
+const keyLength = "/".length + 64;
+
+/**
+ * True where the path of a webhook is the same before and after, or only its review key differs: it has one after. No key can be
+ * taken away, and what is behind the key cannot change, so that an account cannot send reviews to another path.
+ */
+function onlyKeyDiffers(now: string, then: string): string {
+  const paths = (w: string) =>
+    `['service' in ${w}.clientConfig && 'path' in ${w}.clientConfig.service ? ${w}.clientConfig.service.path : '']`;
+  const isKeyed = (path: string) => `${path}.matches(${literal(keyedPath)})`;
+  const behindKey = (path: string) => `${path}.substring(${keyLength})`;
+  return (
+    `${paths(now)}.all(p, ${paths(then)}.all(q, p == q ||\n  variables.mayKey && ${isKeyed("p")} && ` +
+    `${behindKey("p")} == (${isKeyed("q")} ? ${behindKey("q")} : q)))`
+  );
+}
+
+/** True where the account may write review keys, and the configuration asks for them by its label. */
+export function mayKey(path: string, label: string): Variable {
+  const isLabelled = (when: string) =>
+    `${literal(label)} in variables.labels${when} && variables.labels${when}[${literal(label)}] == 'true'`;
+  const expression = `${literal(path)} in variables.changes && ${isLabelled("Before")} && ${isLabelled("After")}`;
+  return { name: "mayKey", expression };
+}
+
+/**
+ * True where no webhook is added or removed, and none differs but by whom the API server trusts to answer it, and by its review
+ * key. It needs the variable of {@link mayKey}.
+ */
+export function onlyBundlesAndKeys(path: string): string {
   const same = (k: string, now: string, then: string) => `${k} in ${then} && ${then}[${k}] == ${now}[${k}]`;
+  const services = (now: string, then: string) =>
+    `'service' in ${then} && ${now}.service.all(s, s == 'path' || ${same("s", `${now}.service`, `${then}.service`)})`;
   const clients = (now: string, then: string) =>
-    `${now}.clientConfig.all(c, c == 'caBundle' || ${same("c", `${now}.clientConfig`, `${then}.clientConfig`)})`;
+    `${now}.all(c, c == 'caBundle' || ${same("c", now, then)} || c == 'service' && ${services(now, then)})`;
   const covers = (now: string, then: string) =>
-    `${now}.all(k, k == 'clientConfig' || ${same("k", now, then)}) && ${clients(now, then)}`;
+    `${now}.all(k, k == 'clientConfig' || ${same("k", now, then)}) && ${clients(`${now}.clientConfig`, `${then}.clientConfig`)}`;
   const webhooks = (when: string) => `('webhooks' in variables.${when} ? variables.${when}.webhooks : [])`;
   return (
     `${webhooks("after")} == ${webhooks("before")} || ${literal(path)} in variables.changes &&\n` +
     `size(${webhooks("after")}) == size(${webhooks("before")}) &&\n` +
     `${webhooks("after")}.all(w, ${webhooks("before")}.exists(o, o.name == w.name &&\n` +
-    `  ${covers("w", "o")} &&\n  ${covers("o", "w")}))`
+    `  ${covers("w", "o")} &&\n  ${covers("o", "w")} &&\n  ${onlyKeyDiffers("w", "o")}))`
   );
 }

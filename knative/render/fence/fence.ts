@@ -5,14 +5,15 @@
 import { resources } from "../../../functions/shared/kubernetes/cluster.ts";
 import { ledgerPrefix } from "../../../functions/shared/ledger/name.ts";
 import { usualSkipLabelKeys } from "../../../functions/shared/objects/vocabulary/skip-labels.ts";
-import { ledgerGroup, webhookNamespace } from "../../../functions/shared/objects/vocabulary.ts";
+import { ledgerGroup, reviewKey, webhookNamespace } from "../../../functions/shared/objects/vocabulary.ts";
 import type { Need } from "../../../functions/shared/pass/definition.ts";
 import { labelsOf, type Manifest, placeholderNamespace, type Workload } from "../object.ts";
 import {
   isOurs,
   listIn,
   literal,
-  onlyBundles,
+  mayKey,
+  onlyBundlesAndKeys,
   onlyChanges,
   onlyOurFinalizers,
   onlyOurWords,
@@ -39,6 +40,8 @@ interface Part {
   holds(need: Need): boolean;
   readonly operations: (needs: readonly Need[]) => readonly string[];
   readonly variables: readonly Variable[];
+  /** Variables of its own that are made of those that all policies have, and so come after them. */
+  readonly moreVariables?: readonly Variable[];
   /** The accounts may delete such objects, those of which `validations` say so; absent: none. */
   readonly isDeleted?: true;
   /** Fields that `validations` are about. */
@@ -67,11 +70,13 @@ const parts: readonly Part[] = [
     holds: isWebhook,
     operations: () => ["CREATE", "UPDATE", "DELETE"],
     variables: [],
+    moreVariables: [mayKey("webhooks[*].clientConfig.service.path", reviewKey.key)],
     besides: ["webhooks"],
     validations: [
       {
-        expression: `request.operation == 'UPDATE' &&\n(${onlyBundles("webhooks[*].clientConfig.caBundle")})`,
-        message: "of a webhook configuration Sluice changes nothing but each caBundle",
+        expression: `request.operation == 'UPDATE' &&\n(${onlyBundlesAndKeys("webhooks[*].clientConfig.caBundle")})`,
+        message:
+          "of a webhook configuration Sluice changes nothing but each caBundle, and the review key before a path",
       },
     ],
   },
@@ -142,7 +147,7 @@ function policyOf(part: Part, workloads: readonly Workload[], needs: readonly Ne
     failurePolicy: "Fail",
     matchConstraints: { ...placesOf(part), resourceRules: rulesOf(part, needs) },
     matchConditions: [{ name: "by-an-account-of-sluice", expression: isOurs(placeholderNamespace, accounts) }],
-    variables: [...part.variables, ...variablesOf(table)],
+    variables: [...part.variables, ...variablesOf(table), ...(part.moreVariables ?? [])],
     validations: [...part.validations, ...onlyWhatIsSaid(table, part)],
   };
   return [

@@ -12,6 +12,7 @@ import {
   howToEmpty,
   type StoredCertificates,
 } from "../../../../functions/shared/objects/certificates.ts";
+import { keyless, known } from "../../../stage/certificate-world.ts";
 
 const secondMs = 1_000;
 const minuteMs = 60_000;
@@ -32,6 +33,7 @@ function configuration(webhook: string, trusted: readonly string[], refusal?: st
     bundles: [trusted],
     refusal,
     isForeign: false,
+    ...keyless,
   };
 }
 
@@ -49,6 +51,7 @@ function decideAt({ afterMinutes = 1, stored, ...rest }: Given = {}): Step {
     updatesBundles: true,
     unseen: undefined,
     trustedForMs: 0,
+    ...known,
     stored: { presented: generation("A"), next: undefined, previous: [], ...stored },
     ...rest,
   });
@@ -74,6 +77,7 @@ test("without a Secret, or with an empty one, a certificate is made and presente
     configurations: [],
     unseen: undefined,
     trustedForMs: 0,
+    ...known,
   };
   const missing = decide({ ...snapshot, stored: undefined });
   const because = "there is no Secret with a certificate";
@@ -92,6 +96,7 @@ test("a Secret that does not parse is never overwritten, and the sentence says w
     configurations: both,
     unseen: undefined,
     trustedForMs: 0,
+    ...known,
   };
   const step = decide({ ...snapshot, stored: { unreadable } });
   assert.equal(guardOf(step), "secret-unreadable");
@@ -216,6 +221,7 @@ test("a Secret that this account may not make is looked for every five seconds, 
     configurations: [],
     unseen: undefined,
     trustedForMs: 0,
+    ...known,
     stored: undefined,
   });
   assert.ok(step.kind === "wait");

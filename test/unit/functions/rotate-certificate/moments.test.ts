@@ -8,6 +8,7 @@ import {
   type Step,
 } from "../../../../functions/rotate-certificate/decide.ts";
 import type { Generation } from "../../../../functions/shared/objects/certificates.ts";
+import { keyless, known } from "../../../stage/certificate-world.ts";
 
 const name = "sluice.ops.svc";
 const minuteMs = 60_000;
@@ -26,6 +27,7 @@ function configuration(trusted: readonly string[], refusal?: string): Configurat
     bundles: [trusted],
     refusal,
     isForeign: false,
+    ...keyless,
   };
 }
 
@@ -41,6 +43,7 @@ function decideAt(nowMs: number, stored: object, changes: Partial<Snapshot> = {}
     updatesBundles: true,
     unseen: undefined,
     trustedForMs: 0,
+    ...known,
     stored: { presented: first, next: undefined, previous: [], ...stored },
     ...changes,
   });

@@ -3,7 +3,7 @@ import { X509Certificate } from "node:crypto";
 import { test } from "node:test";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { dataOf, type Generation } from "../../../../functions/shared/objects/certificates.ts";
-import { CertificateWorld, generationOf, settings } from "../../../stage/certificate-world.ts";
+import { CertificateWorld, generationOf, killAt, runFor, settings } from "../../../stage/certificate-world.ts";
 
 function refusal(code: number, message: string): ClusterError {
   return new ClusterError({ code, reason: "", message, verb: "patch", resource: "" });
@@ -21,7 +21,7 @@ test("with nothing there a certificate is made, stored as rollout-operator does,
   const { guard } = await world.start()();
   assert.equal(guard, "done");
   const secret = world.store.get("secrets", settings.secret) as unknown as { type: string; data: object };
-  assert.deepEqual([secret.type, Object.keys(secret.data)], ["Opaque", ["ca", "cert", "key"]]);
+  assert.deepEqual([secret.type, Object.keys(secret.data)], ["Opaque", ["ca", "cert", "key", "review-key"]]);
   const { presented } = world.stored();
   assert.ok(presented !== undefined);
   const nowMs = world.timeline.nowMs();
@@ -83,33 +83,6 @@ test("five seconds begin anew where a configuration comes, or changes, in betwee
   const { guard, recheckMs } = await run();
   assert.deepEqual([guard, recheckMs], ["trust-spreading", 5_000]);
 });
-
-/** Lets a process run every second, and another one in its place once it was killed. */
-async function runFor(world: CertificateWorld, seconds: number, killed: Error): Promise<boolean> {
-  let wasKilled = false;
-  let run = world.start();
-  for (let second = 0; second < seconds; second++) {
-    try {
-      await run();
-    } catch (error) {
-      assert.equal(error, killed);
-      wasKilled = true;
-      run = world.start();
-    }
-    world.passSeconds(1);
-  }
-  return wasKilled;
-}
-
-function killAt(world: CertificateWorld, when: "before" | "after", write: number): Error {
-  const kill = new Error("killed");
-  let writes = 0;
-  world.onWrite = (moment) => {
-    world.assertTrusted();
-    if (moment === when && ++writes === write) throw kill;
-  };
-  return kill;
-}
 
 test("a process that is killed at any write leaves what the next one finishes, and never an untrusted certificate", async () => {
   let kills = 0;

@@ -3,10 +3,16 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { test } from "node:test";
 import {
+  dataOfFirstKey,
+  dataOfKeyPromotion,
+  dataOfNextKey,
   encodeReviewKey,
+  generateReviewKey,
   isReviewKey,
   parseReviewKeys,
+  reviewKeyFault,
   splitPath,
+  takesKey,
   withKey,
 } from "../../../../functions/shared/review/review-key.ts";
 
@@ -54,4 +60,35 @@ test("a key in upper case, escaped, cut, doubled, alone or in the query is none 
   ];
   for (const one of others) assert.deepEqual(splitPath(one), { key: undefined, path: one });
   assert.deepEqual(splitPath(`/${key}/${key}${path}`), { key, path: `/${key}${path}` }, "no path of ours is left");
+});
+
+test("a key is random, and a fault of the Secret says what is there instead of one", () => {
+  const [one, other] = [generateReviewKey(), generateReviewKey()];
+  assert.ok(one !== other && /^[0-9a-f]{64}$/.test(one));
+  const faultOf = (text?: string) => reviewKeyFault({ data: text === undefined ? {} : { "review-key": text } });
+  assert.equal(reviewKeyFault({}), "there is no review-key");
+  assert.equal(faultOf(""), "there is no review-key");
+  assert.equal(faultOf(randomBytes(10).toString("base64")), "its review-key has 10 bytes, and not 32");
+  assert.equal(faultOf(randomBytes(2 ** 20).toString("base64")), "its review-key has 1048576 bytes, and not 32");
+  assert.equal(faultOf(encodeReviewKey(one)), undefined);
+});
+
+test("a first key takes the place of one that is there, which stays valid, and a promotion does the same with the next", () => {
+  const [current, next, previous] = [newKey(), newKey(), newKey()];
+  const [one, two] = [encodeReviewKey(current), encodeReviewKey(next)];
+  const none = { current: undefined, next: undefined, previous };
+  assert.deepEqual(dataOfFirstKey(current, none), { "review-key": one });
+  assert.deepEqual(dataOfFirstKey(next, { ...none, current }), { "review-key": two, "previous-review-key": one });
+  assert.deepEqual(dataOfNextKey(next), { "next-review-key": two });
+  assert.deepEqual(dataOfKeyPromotion({ current, next, previous }), {
+    "review-key": two,
+    "previous-review-key": one,
+    "next-review-key": null,
+  });
+  assert.deepEqual(dataOfKeyPromotion({ current, next: undefined, previous }), { "next-review-key": null });
+});
+
+test("a key can stand before a path of at least one segment, and before no other", () => {
+  for (const one of ["/a", path, `/${newKey()}/a`]) assert.ok(takesKey(one));
+  for (const one of [undefined, "", "/", "//a", "a"]) assert.ok(!takesKey(one));
 });

@@ -1,0 +1,100 @@
+/** Writes webhook configurations: the bundle of each webhook, and the review key in its path. */
+import {
+  hasCode,
+  isRightMissing,
+  type SecretObject,
+  type WebhookConfigurationObject,
+} from "../shared/kubernetes/cluster.ts";
+import { eventReasons, injectCertificateAuthority } from "../shared/objects/vocabulary.ts";
+import type { ActReport } from "../shared/pass/reporter.ts";
+import { takesKey, withKey } from "../shared/review/review-key.ts";
+import { type Configuration, isKeyDue, type Patch } from "./decide.ts";
+import { isNamed, name, pathOf } from "./observe.ts";
+import { keyOf, type Rotation, refusedMs, say } from "./say.ts";
+
+/** Writes one configuration after the other; one that is refused holds up none. Throws ClusterError, when all were tried. */
+export async function patchAll(
+  rotation: Rotation,
+  secret: SecretObject | undefined,
+  { configurations, authorities, reviewKey, because }: Patch,
+): Promise<void> {
+  const caBundle = Buffer.from(authorities.join("")).toString("base64");
+  const failures: unknown[] = [];
+  for (const configuration of configurations) {
+    try {
+      const key = isKeyDue(configuration, reviewKey) ? reviewKey : undefined;
+      await patchOne(rotation, secret, configuration, { caBundle, key, because });
+    } catch (error) {
+      failures.push(error);
+    }
+  }
+  if (failures.length > 0) throw failures[0];
+}
+
+type ClientConfig = NonNullable<WebhookConfigurationObject["webhooks"]>[number]["clientConfig"];
+
+/** What a configuration is to have: a bundle, and a review key in its paths unless that is undefined. */
+interface Wanted {
+  readonly caBundle: string;
+  readonly key: string | undefined;
+  readonly because: string;
+}
+
+/** A client of the API server with the bundle, and with the key in its path where the path takes one. */
+function clientWith(client: ClientConfig, { caBundle, key }: Wanted): ClientConfig {
+  const { service } = client;
+  if (key === undefined || service === undefined || !takesKey(service.path)) return { ...client, caBundle };
+  return { ...client, caBundle, service: { ...service, path: withKey(service.path, key) } };
+}
+
+async function patchOne(
+  rotation: Rotation,
+  secret: SecretObject | undefined,
+  { resource, object }: Configuration,
+  wanted: Wanted,
+): Promise<void> {
+  const { context, settings, memory } = rotation;
+  const { cluster, reporter } = context;
+  const { uid, resourceVersion } = object.metadata;
+  const key = { namespace: "", name: object.metadata.name };
+  const path = pathOf({ resource, object });
+  const report = (result: ActReport["result"], reason: string) =>
+    reporter.act({ key: keyOf(settings), function: name, action: "patch", object: path, zone: "", result, reason });
+  // A merge patch replaces a list whole: everything but bundles and keys is as it was read, or else it is a conflict.
+  const webhooks = object.webhooks?.map((webhook) => ({
+    ...webhook,
+    clientConfig: clientWith(webhook.clientConfig, wanted),
+  }));
+  const { because } = wanted;
+  const hasKey = wanted.key !== undefined;
+  try {
+    await cluster.patch(resource, key, { metadata: { uid, resourceVersion }, webhooks });
+    if (hasKey || memory.refusals.get(path)?.isOfKey !== true) memory.refusals.delete(path);
+    report("done", because);
+  } catch (error) {
+    if (hasCode(error, 404, 409)) return report("changed", because);
+    if (!hasCode(error, 400, 403, 422)) throw error;
+    const sentence = `${path} was refused with ${error.code}: ${error.message}`;
+    const isForeign = isRightMissing(error) && !isNamed(resource, key.name, settings.secret.namespace);
+    const isNew = !memory.refusals.has(path);
+    // What refuses the key may accept the bundle, and without the bundle reviews fail.
+    const isOfKey = hasKey && !isRightMissing(error);
+    memory.refusals.set(path, { sentence, untilMs: cluster.monotonicMs() + refusedMs, isForeign, isOfKey });
+    report("refused", error.message);
+    if (isForeign && isNew) await sayForeign(rotation, secret, path, sentence);
+  }
+}
+
+/** Once for each: what else is to be done goes on without it. */
+async function sayForeign(
+  rotation: Rotation,
+  secret: SecretObject | undefined,
+  path: string,
+  sentence: string,
+): Promise<void> {
+  const { context, settings } = rotation;
+  const message = `${sentence}; Sluice has no right for that name: give it one, or remove the label ${injectCertificateAuthority.key}`;
+  context.reporter.problem(keyOf(settings), name, message);
+  const reason = eventReasons.configurationForeign;
+  await say(rotation, secret, { type: "Warning", reason, message, identity: path });
+}

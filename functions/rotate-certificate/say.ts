@@ -1,0 +1,36 @@
+/** What all steps of a rotation share, and the Events by which a rotation reports them. */
+import { type Announcement, announce } from "../shared/kubernetes/announcements.ts";
+import type { SecretObject } from "../shared/kubernetes/cluster.ts";
+import type { CertificateSettings } from "../shared/objects/certificates.ts";
+import type { Context } from "../shared/pass/definition.ts";
+import { type CertificateMemory, name } from "./observe.ts";
+
+/** One process that rotates: with what it calls the API server, and what it remembers. */
+export interface Rotation {
+  readonly context: Pick<Context, "cluster" | "reporter" | "mode">;
+  readonly settings: CertificateSettings;
+  readonly memory: CertificateMemory;
+}
+
+/** What was refused for good may be allowed some day: tried again after this, in milliseconds. */
+export const refusedMs = 30_000;
+
+/** Sends an Event about the Secret, also where there is none. One that cannot be sent keeps nothing from going on. */
+export async function say(
+  { context, settings }: Rotation,
+  secret: SecretObject | undefined,
+  said: Pick<Announcement, "type" | "reason" | "message" | "identity">,
+): Promise<void> {
+  if (context.mode === "shadow") return;
+  const about = { resource: "secrets", ...settings.secret, uid: secret?.metadata.uid ?? "" } as const;
+  try {
+    await announce(context.cluster, name, { about, ...said });
+  } catch (error) {
+    context.reporter.problem(keyOf(settings), name, `no Event could be sent: ${said.message}`, error);
+  }
+}
+
+/** Reports are about groups; a certificate is of none. */
+export function keyOf({ secret }: CertificateSettings) {
+  return { namespace: secret.namespace, group: "" };
+}

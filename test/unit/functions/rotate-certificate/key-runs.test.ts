@@ -1,0 +1,286 @@
+/** Review keys in whole runs: how they come into the Secret, from there into paths, and what becomes of them. */
+import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
+import { test } from "node:test";
+import { ClusterError, type SecretObject } from "../../../../functions/shared/kubernetes/cluster.ts";
+import { dataOf } from "../../../../functions/shared/objects/certificates.ts";
+import {
+  CertificateWorld,
+  generationOf,
+  keyed,
+  killAt,
+  known,
+  ours,
+  runFor,
+  settings,
+} from "../../../stage/certificate-world.ts";
+
+const old = known.reviewKeys.current;
+const resource = "validatingwebhookconfigurations";
+const base64 = (bytes: number) => randomBytes(bytes).toString("base64");
+
+function dataIn(world: CertificateWorld): Readonly<Record<string, string>> {
+  return (world.store.get("secrets", settings.secret) as SecretObject).data ?? {};
+}
+
+/** A Secret as an older version leaves it, with a certificate that began `ageMs` ago. */
+async function olderSecret(world: CertificateWorld, ageMs: number, more: object = {}): Promise<void> {
+  const generation = await generationOf(world.timeline.nowMs(), { ageMs });
+  world.addSecret({ ...dataOf("presented", generation), ...more });
+  world.addConfiguration("one", { labels: keyed, caBundle: generation.ca });
+}
+
+const pathsUnder = (key: string | undefined) => [`/${key}/a`, `/${key}/b`];
+
+test("the first key is stored with the first certificate, and is in the paths once it was known for 20 s", async () => {
+  const world = new CertificateWorld();
+  world.addConfiguration("ours", { labels: keyed });
+  const run = world.start({ lifetimeMs: 600_000 });
+  const { guard, recheckMs } = await run();
+  assert.deepEqual([guard, recheckMs], ["key-spreading", 20_000]);
+  assert.deepEqual(Object.keys(dataIn(world)), ["ca", "cert", "key", "review-key"]);
+  world.assertTrusted();
+  assert.deepEqual(world.paths("ours"), ["/a", "/b"]);
+  world.passSeconds(19.9);
+  assert.deepEqual([(await run()).guard, world.paths("ours")], ["key-spreading", ["/a", "/b"]]);
+  world.passSeconds(0.1);
+  assert.equal((await run()).guard, "done");
+  const { current } = world.storedKeys();
+  assert.match(current ?? "", /^[0-9a-f]{64}$/);
+  assert.deepEqual(world.paths("ours"), pathsUnder(current));
+  assert.deepEqual(world.acts, [
+    "generate secrets/certificate done",
+    `patch ${resource}/ours done`,
+    `patch ${resource}/ours done`,
+  ]);
+  assert.deepEqual(world.store.list("events").items, [], "a wait of seconds is no Event");
+});
+
+test("no two generations have the same key", async () => {
+  const [one, other] = [new CertificateWorld(), new CertificateWorld()];
+  await Promise.all([one.start()(), other.start()()]);
+  assert.notEqual(one.storedKeys().current, other.storedKeys().current);
+});
+
+for (const [what, data, because] of [
+  ["without a key", {}, "there is no review-key"],
+  ["with a key of 10 bytes", { "review-key": base64(10) }, "its review-key has 10 bytes, and not 32"],
+  ["with a key of 1 MiB", { "review-key": base64(2 ** 20) }, "its review-key has 1048576 bytes, and not 32"],
+] as const)
+  test(`a Secret ${what} gets one beside its certificate, also where others write the bundles`, async () => {
+    for (const updatesBundles of [true, false]) {
+      const world = new CertificateWorld();
+      await olderSecret(world, 0, { ...data, "previous-review-key": base64(32) });
+      const { previous } = world.storedKeys();
+      const { ca, cert, key } = dataIn(world);
+      const { sentence } = await world.start({ mode: "shadow", updatesBundles })();
+      assert.equal(sentence, `nothing is written in shadow mode: generate-key, for ${because}`);
+      assert.deepEqual(world.writes, []);
+      await world.start({ updatesBundles })();
+      assert.deepEqual(world.acts, ["generate-key secrets/certificate done"]);
+      const after = dataIn(world);
+      assert.deepEqual([after.ca, after.cert, after.key], [ca, cert, key]);
+      assert.ok(world.storedKeys().current !== undefined);
+      assert.equal(world.storedKeys().previous, previous, "no valid key was replaced");
+    }
+  });
+
+test("where others write the bundles no path is written, with the label as without it", async () => {
+  const world = new CertificateWorld();
+  await world.addRunning(0, keyed);
+  const run = world.start({ updatesBundles: false });
+  await run();
+  world.passSeconds(20);
+  assert.equal((await run()).guard, "done");
+  assert.deepEqual(world.writes, []);
+});
+
+test("a renewal brings the next key, and the promotion puts it into the paths at once", async () => {
+  const world = new CertificateWorld();
+  await world.addRunning(9_000, keyed);
+  const run = world.start({ lifetimeMs: 600_000 });
+  await run();
+  world.passSeconds(21);
+  assert.equal((await run()).guard, "trust-spreading");
+  assert.deepEqual(world.paths("one"), pathsUnder(old), "in the same patch as the bundle");
+  const { current, next } = world.storedKeys();
+  assert.ok(current === old && next !== undefined && next !== old);
+  assert.equal(world.acts.filter((act) => act.startsWith("generate")).length, 1, "in the write of the certificate");
+  world.passSeconds(5);
+  const { guard, recheckMs } = await run();
+  assert.deepEqual([guard, recheckMs], ["key-spreading", 15_000], "it is known for 5 s");
+  assert.deepEqual(world.storedKeys(), { current: next, next: undefined, previous: old });
+  assert.ok(!("next-review-key" in dataIn(world)));
+  assert.deepEqual(world.paths("one"), pathsUnder(old));
+  world.passSeconds(15);
+  assert.equal((await run()).guard, "done");
+  assert.deepEqual(world.paths("one"), pathsUnder(next));
+});
+
+test("a next key that was known for 20 s is in the paths in the run of the promotion", async () => {
+  const world = new CertificateWorld();
+  await world.addRunning(31_000, keyed);
+  let refuses = true;
+  world.onWrite = (when, what) => {
+    if (when === "before" && refuses && what.endsWith(" two")) throw refusal(403, "a policy says no");
+  };
+  const run = world.start({ lifetimeMs: 600_000 });
+  assert.equal((await run()).guard, "configuration-refused");
+  refuses = false;
+  world.passSeconds(20);
+  const { next } = world.storedKeys();
+  await run();
+  assert.deepEqual([world.storedKeys().current, world.paths("one")], [next, pathsUnder(next)]);
+});
+
+test("a promotion without a valid next key keeps the key, and takes the malformed one away", async () => {
+  for (const bad of [{}, { "next-review-key": base64(10) }, { "next-review-key": base64(2 ** 20) }]) {
+    const world = new CertificateWorld();
+    await world.addRunning(31_000);
+    const next = await generationOf(world.timeline.nowMs());
+    world.store.patch("secrets", settings.secret, { data: { ...dataOf("next", next), ...bad } });
+    await runFor(world, 12, new Error());
+    assert.equal(world.stored().presented?.cert, next.cert);
+    assert.deepEqual(world.storedKeys(), { current: old, next: undefined, previous: undefined });
+    assert.ok(!("next-review-key" in dataIn(world)));
+  }
+});
+
+test("a new certificate in an emptied Secret brings another key, and the old one stays valid", async () => {
+  const world = new CertificateWorld();
+  await world.addRunning(0);
+  world.store.patch("secrets", settings.secret, { data: { ca: null, cert: null, key: null } });
+  await world.start()();
+  const { current, previous } = world.storedKeys();
+  assert.ok(current !== undefined && current !== old && previous === old);
+});
+
+test("a plain path that a tool writes back, and a foreign key, give way to the key at the next run", async () => {
+  const world = new CertificateWorld();
+  await world.addRunning(0, keyed);
+  const run = world.start({ lifetimeMs: 600_000 });
+  await run();
+  world.passSeconds(20);
+  await run();
+  assert.deepEqual(world.paths("one"), pathsUnder(old));
+  for (const prefix of ["", `/${"e".repeat(64)}`]) {
+    let entry = 0;
+    world.rewrite("one", (client) => ({
+      ...client,
+      service: { namespace: "mimir", name: "rollout-operator", path: `${prefix}/${"ab"[entry++]}` },
+    }));
+    assert.equal((await run()).guard, "done");
+    assert.deepEqual(world.paths("one"), pathsUnder(old));
+    world.assertTrusted();
+  }
+});
+
+test("a configuration without the label keeps its paths, whatever they are, and so do URLs and paths of no segment", async () => {
+  const world = new CertificateWorld();
+  await world.addRunning(0, keyed);
+  world.addConfiguration("unlabelled", { labels: ours });
+  world.addConfiguration("unasked", { labels: { ...ours, "sluice.dev/review-key": "yes" } });
+  world.addConfiguration("others", { labels: keyed });
+  const service = { namespace: "mimir", name: "rollout-operator" };
+  const clients = [{ url: "https://localhost/a" }, { service: { ...service, path: "/" } }];
+  world.rewrite("others", () => clients.shift() ?? {});
+  world.rewrite("two", (client) => (client.service?.path === "/a" ? { ...client, service } : client));
+  world.rewrite("unlabelled", (client) => ({ ...client, service: { ...service, path: `/${old}/x` } }));
+  const run = world.start({ lifetimeMs: 600_000 });
+  await run();
+  world.passSeconds(20);
+  assert.equal((await run()).guard, "done");
+  assert.deepEqual(world.paths("one"), pathsUnder(old));
+  assert.deepEqual(world.paths("two"), [undefined, `/${old}/b`]);
+  assert.deepEqual(world.paths("others"), [undefined, "/"]);
+  assert.deepEqual(world.paths("unlabelled"), [`/${old}/x`, `/${old}/x`], "it is left as it is");
+  assert.deepEqual(world.paths("unasked"), ["/a", "/b"]);
+  world.assertTrusted();
+});
+
+test("replicas that upgrade at one moment agree on one key, and the paths have it", async () => {
+  const world = new CertificateWorld();
+  await olderSecret(world, 0);
+  const runs = [world.start(), world.start(), world.start()];
+  for (let second = 0; second < 25; second++) {
+    await Promise.all(runs.map((run) => run()));
+    world.passSeconds(1);
+  }
+  const made = world.acts.filter((act) => act === "generate-key secrets/certificate done");
+  assert.equal(made.length, 1);
+  assert.deepEqual(world.paths("one"), pathsUnder(world.storedKeys().current));
+});
+
+test("a user who writes the Secret between our read and our write of a key keeps what he has written", async () => {
+  const world = new CertificateWorld();
+  await olderSecret(world, 0);
+  const theirs = base64(32);
+  let written = false;
+  world.onWrite = (when, what) => {
+    if (written || when !== "before" || what !== "patch secrets certificate") return;
+    written = true;
+    world.store.patch("secrets", settings.secret, { data: { "review-key": theirs } });
+  };
+  await world.start()();
+  assert.deepEqual(world.acts, ["generate-key secrets/certificate changed"]);
+  assert.equal(dataIn(world)["review-key"], theirs);
+});
+
+test("a process that is killed at any write leaves a key that the next one brings into every path", async () => {
+  const beginnings = {
+    upgrade: (world: CertificateWorld) => olderSecret(world, 0),
+    renewal: (world: CertificateWorld) => world.addRunning(31_000, keyed),
+  };
+  for (const [what, begin] of Object.entries(beginnings))
+    for (const when of ["before", "after"] as const)
+      for (let write = 1; ; write++) {
+        const world = new CertificateWorld();
+        await begin(world);
+        const lifetimeMs = 600_000;
+        const wasKilled = await runFor(world, 70, killAt(world, when, write), { lifetimeMs });
+        const { current, next } = world.storedKeys();
+        assert.equal(next, undefined);
+        assert.deepEqual(world.paths("one"), pathsUnder(current), `${what}, killed ${when} write ${write}`);
+        if (!wasKilled) {
+          assert.ok(write > (what === "upgrade" ? 2 : 6), `${what} has ${write} writes`);
+          break;
+        }
+      }
+});
+
+function refusal(code: number, message: string): ClusterError {
+  return new ClusterError({ code, reason: "", message, verb: "patch", resource: "" });
+}
+
+test("a policy that refuses the key does not keep the bundle and the certificate back, and is told of", async () => {
+  const world = new CertificateWorld();
+  await world.addRunning(0, keyed);
+  const run = world.start({ lifetimeMs: 600_000 });
+  await run();
+  world.passSeconds(31);
+  let tries = 0;
+  world.onPatch = (name, body) => {
+    if (name !== "one" || !JSON.stringify(body).includes(old)) return;
+    tries++;
+    throw refusal(422, "a policy says no");
+  };
+  assert.equal((await run()).guard, "trust-spreading");
+  assert.deepEqual([tries, world.paths("one"), world.bundles("one")[0]?.length], [1, ["/a", "/b"], 2]);
+  assert.deepEqual(world.paths("two"), pathsUnder(old));
+  world.passSeconds(5);
+  assert.equal((await run()).guard, "key-spreading");
+  assert.equal(world.storedKeys().previous, old, "the certificate is promoted");
+  world.onPatch = (name) => {
+    if (name === "one") throw refusal(422, "a policy says no");
+  };
+  world.passSeconds(25);
+  const { guard, sentence, recheckMs } = await run();
+  assert.deepEqual([guard, recheckMs], ["configuration-refused", 30_000]);
+  assert.equal(sentence, `not every path has the review key: ${resource}/one was refused with 422: a policy says no`);
+  world.onPatch = () => {};
+  world.passSeconds(29.9);
+  assert.equal((await run()).guard, "configuration-refused");
+  world.passSeconds(0.1);
+  assert.equal((await run()).guard, "done");
+  assert.deepEqual(world.paths("one"), pathsUnder(world.storedKeys().current));
+});
