@@ -1,6 +1,6 @@
 /** Requests that have to be refused: a change of an object in each form of a patch that the API server takes. */
 
-/** A request that has to be refused. */
+/** A request that has to be refused, or that has to pass so that the function can do its work. */
 export interface Attempt {
   readonly what: string;
   readonly method: "PATCH" | "POST" | "DELETE";
@@ -8,7 +8,7 @@ export interface Attempt {
   readonly body?: object;
   readonly contentType?: string;
   /** What has to refuse it. An administrator may do what a policy refuses, so that no mistake in the request does. */
-  readonly by: "policy" | "role";
+  readonly by: "policy" | "role" | "nothing";
 }
 
 export type Fields = Readonly<Record<string, unknown>>;

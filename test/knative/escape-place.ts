@@ -14,6 +14,8 @@ function named(name: string, more: object = {}): object {
 /** Makes what the attempts are about. Nothing binds or starts: the volumes are of no class, and the StatefulSet is empty. */
 export async function furnish(api: Api, { namespace, elsewhere }: Place): Promise<void> {
   for (const one of [namespace, elsewhere]) await furnishOne(api, one);
+  const validating = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+  await api.post(validating, unlabelled(namespace));
   const volumes = {
     [`ours-${namespace}`]: { claimRef: referenceTo(namespace, "data-gone") },
     [`theirs-${namespace}`]: { claimRef: referenceTo(elsewhere, "data-gone") },
@@ -33,6 +35,31 @@ export async function furnish(api: Api, { namespace, elsewhere }: Place): Promis
         ...spec,
       },
     });
+}
+
+/** A configuration of a name that the accounts may change, without the label for review keys. It selects no namespace. */
+function unlabelled(namespace: string): object {
+  const nowhere = { matchLabels: { "kubernetes.io/metadata.name": "nowhere" } };
+  const rule = { apiGroups: [""], apiVersions: ["v1"], operations: ["CREATE"], resources: ["pods/eviction"] };
+  const service = { name: "rollout-operator", namespace, port: 443, path: "/admission/pod-eviction" };
+  return {
+    apiVersion: "admissionregistration.k8s.io/v1",
+    kind: "ValidatingWebhookConfiguration",
+    metadata: {
+      name: `pod-eviction-${namespace}`,
+      labels: { app: "old", "grafana.com/inject-rollout-operator-ca": "true", "grafana.com/namespace": namespace },
+    },
+    webhooks: [
+      {
+        name: `pod-eviction.${namespace}.grafana.com`,
+        clientConfig: { service },
+        rules: [{ ...rule, scope: "Namespaced" }],
+        namespaceSelector: nowhere,
+        admissionReviewVersions: ["v1"],
+        sideEffects: "None",
+      },
+    ],
+  };
 }
 
 function referenceTo(namespace: string, name: string): object {

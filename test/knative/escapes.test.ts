@@ -5,7 +5,7 @@ import { after, before, suite, type TestContext, test } from "node:test";
 import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { skipWithoutControlPlane } from "../stage/scene.ts";
-import type { Attempt } from "./escape-forms.ts";
+import { type Attempt, forms } from "./escape-forms.ts";
 import { furnish } from "./escape-place.ts";
 import { attemptsFor, type Place, type Webhooks } from "./escapes.ts";
 import { isWebhook, isWorkload, tokenOf } from "./installed.ts";
@@ -54,6 +54,10 @@ suite("escapes on the real API server", { skip: await skipWithoutControlPlane() 
     const failures: string[] = [];
     for (const attempt of attempts) {
       const answer = await ask(by, attempt);
+      if (attempt.by === "nothing") {
+        if (answer.status !== 200) failures.push(`${attempt.what}: ${answer.status} ${answer.text.slice(0, 300)}`);
+        continue;
+      }
       if (refusedBy(answer) !== attempt.by)
         failures.push(`${attempt.what}: ${answer.status} ${answer.text.slice(0, 300)}`);
       if (attempt.by === "role") continue;
@@ -70,12 +74,36 @@ suite("escapes on the real API server", { skip: await skipWithoutControlPlane() 
     for (const one of [namespace, place.elsewhere]) await kubectl.run("create", "namespace", one);
     await kubectl.apply(objects.filter((one) => !isWorkload(one) && !isDefinition(one)));
     await furnish(administrator, place);
-    const known: Webhooks = Object.fromEntries(
-      objects
-        .filter(isWebhook)
-        .map((one) => [`${one.kind} ${one.metadata.name}`, one.webhooks as unknown as Webhooks[string]]),
-    );
-    return { objects, known };
+    const configurations = objects.filter(isWebhook);
+    const live = await Promise.all([
+      ...configurations.map(({ kind, metadata: { name } }) =>
+        keyedLive(kind, name, name === `no-downscale-${namespace}`),
+      ),
+      keyedLive("ValidatingWebhookConfiguration", `pod-eviction-${namespace}`, false),
+    ]);
+    return { objects, known: Object.fromEntries(live) };
+  }
+
+  /** A configuration as it is stored, with a key in its first path if that is wanted. */
+  async function keyedLive(kind: string, name: string, isKeyed: boolean): Promise<[string, Webhooks[string]]> {
+    const path = `/apis/admissionregistration.k8s.io/v1/${kind.toLowerCase()}s/${name}`;
+    const key = { op: "replace", path: "/webhooks/0/clientConfig/service/path" };
+    const { metadata, webhooks } = await administrator.get<{
+      metadata: { labels: Record<string, string> };
+      webhooks: { clientConfig: { service: { path: string } } }[];
+    }>(path);
+    const [first] = webhooks;
+    assert.ok(first !== undefined);
+    if (isKeyed) {
+      const { service } = first.clientConfig;
+      service.path = `/${"a".repeat(64)}${service.path}`;
+      const answer = await administrator.send("PATCH", path, [{ ...key, value: service.path }], forms.json);
+      assert.equal(answer.statusCode, 200, await answer.body.text());
+    }
+    return [
+      `${kind} ${name}`,
+      { labels: metadata.labels, webhooks: webhooks as unknown as Webhooks[string]["webhooks"] },
+    ];
   }
 
   async function walk(context: TestContext, overlay: string): Promise<void> {
@@ -113,7 +141,8 @@ suite("escapes on the real API server", { skip: await skipWithoutControlPlane() 
 
   function lineOf(right: Right, attempts: readonly Attempt[]): string {
     const count = (by: Attempt["by"]) => attempts.filter((one) => one.by === by).length;
-    return `${textOf(right)}: ${count("policy")} refused by a policy, ${count("role")} by the Role`;
+    const passed = count("nothing") === 0 ? "" : `; ${count("nothing")} passed`;
+    return `${textOf(right)}: ${count("policy")} refused by a policy, ${count("role")} by the Role${passed}`;
   }
 
   for (const overlay of ["standalone", "direct"]) {

@@ -10,6 +10,7 @@ import {
   pathOf,
   type Target,
 } from "./escape-forms.ts";
+import { keyAttempts } from "./escape-keys.ts";
 import type { Right } from "./rights.ts";
 
 /** Where the attempts are made: the namespace that is served, and another one with the same objects. */
@@ -227,13 +228,16 @@ function secrets({ namespace, elsewhere }: Place): readonly Attempt[] {
   ];
 }
 
-/** The webhooks of configurations as they are, by `KIND NAME`. */
-export type Webhooks = Readonly<Record<string, readonly Fields[]>>;
+/** Labels and webhooks of configurations as they are, by `KIND NAME`. */
+export type Webhooks = Readonly<
+  Record<string, { readonly labels: Readonly<Record<string, string>>; readonly webhooks: readonly Fields[] }>
+>;
 
 function configurations(kind: string, place: Place, names: readonly string[], known: Webhooks): readonly Attempt[] {
   return names.flatMap((name) => {
     const target = webhooks(kind, name);
-    const [first, ...rest] = known[`${kind} ${name}`] ?? [];
+    const { labels = {}, webhooks: entries = [] } = known[`${kind} ${name}`] ?? {};
+    const [first, ...rest] = entries;
     // Not every name is one of ours.
     if (first === undefined) return [];
     const { clientConfig } = first as { clientConfig: { service: Fields; caBundle?: string } };
@@ -258,7 +262,7 @@ function configurations(kind: string, place: Place, names: readonly string[], kn
       { ...set("no webhook", "webhooks", []), unless: lists },
       ...[label("app"), owners, finalizer],
     ];
-    return changes.flatMap((change) => patches(target, change));
+    return [...changes.flatMap((change) => patches(target, change)), ...keyAttempts(target, entries, labels)];
   });
 }
 

@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { loadAll } from "js-yaml";
 import { keepLedgers } from "../../functions/keep-ledgers/function.ts";
-import { vocabulary } from "../../functions/shared/objects/vocabulary.ts";
+import { reviewKey, vocabulary } from "../../functions/shared/objects/vocabulary.ts";
+import { splitPath, withKey } from "../../functions/shared/review/review-key.ts";
 import { renderManifests } from "../../knative/render/manifests.ts";
 import { admissionFunctions, cronFunctions, groupFunctions, table } from "../../triggers/table.ts";
 
@@ -63,6 +64,43 @@ suite("the rendered fence", () => {
         some.every((one) => fenced.has(one) || one === "events"),
         some.join(),
       );
+  });
+});
+
+suite("the fence around paths of webhooks", () => {
+  const text = rendered.get("fence/fence.yaml") ?? "";
+  const [, pattern = ""] = /p\.matches\('([^']+)'\)/.exec(text) ?? [];
+  const key = "0123456789abcdef".repeat(4);
+  const path = "/admission/pod-eviction";
+
+  test("the policy takes exactly that for a key which the functions take for one, and cuts it off at the same place", () => {
+    const [, length = ""] = /p\.substring\((\d+)\)/.exec(text) ?? [];
+    assert.ok(pattern.startsWith("^") && splitPath(withKey(path, key)).key === key);
+    const paths = [path, `/${key}`, `/${key}/`, `/${key}//a`, `/${key.slice(1)}${path}`, `/0${key}${path}`];
+    const others = [`/${"g".repeat(64)}${path}`, `/${key.toUpperCase()}${path}`, `${path}/${key}`, `/x/${key}${path}`];
+    for (const one of [...paths, ...others, `/${key}${path}`, `/${key}/${key}/a`]) {
+      const isKeyed = new RegExp(pattern).test(one);
+      assert.equal(isKeyed, splitPath(one).key !== undefined, one);
+      if (isKeyed) assert.equal(one.substring(Number(length)), splitPath(one).path);
+    }
+  });
+
+  test("each configuration of the manifests asks for keys, and the policy asks for the same label before and after", () => {
+    const configurations = loadAll(rendered.get("webhooks/webhooks.yaml") ?? "") as unknown as {
+      kind: string;
+      metadata: { labels: Record<string, string> };
+    }[];
+    const labels = configurations
+      .filter(({ kind }) => kind.endsWith("WebhookConfiguration"))
+      .map(({ metadata }) => metadata.labels[reviewKey.key]);
+    assert.deepEqual(labels, ["true", "true", "true", "true"]);
+    const asked = text
+      .replace(/\s+/g, " ")
+      .matchAll(/variables\.labels(Before|After)\['sluice.dev\/review-key'\] == 'true'/g);
+    assert.deepEqual(
+      [...asked].map(([, when]) => when),
+      ["Before", "After"],
+    );
   });
 });
 

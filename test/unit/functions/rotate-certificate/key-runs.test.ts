@@ -237,7 +237,7 @@ test("a process that is killed at any write leaves a key that the next one bring
         const world = new CertificateWorld();
         await begin(world);
         const lifetimeMs = 600_000;
-        const wasKilled = await runFor(world, 70, killAt(world, when, write), { lifetimeMs });
+        const wasKilled = await runFor(world, 100, killAt(world, when, write), { lifetimeMs });
         const { current, next } = world.storedKeys();
         assert.equal(next, undefined);
         assert.deepEqual(world.paths("one"), pathsUnder(current), `${what}, killed ${when} write ${write}`);
