@@ -284,3 +284,35 @@ test("a policy that refuses the key does not keep the bundle and the certificate
   assert.equal((await run()).guard, "done");
   assert.deepEqual(world.paths("one"), pathsUnder(world.storedKeys().current));
 });
+
+test("a key that the Secret loses and gets back is known anew: a replica may have missed it", async () => {
+  const world = new CertificateWorld();
+  await world.addRunning(0, keyed);
+  const run = world.start({ lifetimeMs: 600_000 });
+  await run();
+  const back = dataIn(world);
+  world.passSeconds(15);
+  world.store.patch("secrets", settings.secret, { data: { "review-key": base64(32) } });
+  assert.equal((await run()).guard, "key-spreading");
+  world.store.patch("secrets", settings.secret, { data: back });
+  world.passSeconds(10);
+  assert.deepEqual([(await run()).guard, world.paths("one")], ["key-spreading", ["/a", "/b"]]);
+});
+
+test("a configuration that we have no right to is tried once, with the key, and not a second time without it", async () => {
+  const world = new CertificateWorld();
+  await world.addRunning(0, keyed);
+  const run = world.start({ lifetimeMs: 600_000 });
+  await run();
+  world.passSeconds(20);
+  world.addConfiguration("theirs", { labels: keyed });
+  let tries = 0;
+  world.onPatch = (name) => {
+    if (name !== "theirs") return;
+    tries++;
+    const message = `${resource} "theirs" is forbidden: User "x" cannot patch resource "${resource}" in API group "admission"`;
+    throw new ClusterError({ code: 403, reason: "Forbidden", message, verb: "patch", resource });
+  };
+  assert.deepEqual([(await run()).guard, tries], ["done", 1]);
+  assert.deepEqual(world.paths("one"), pathsUnder(old));
+});
