@@ -1,0 +1,203 @@
+/** Only API servers know the key: what reviews of others cost, and that no eviction is lost while the key comes and goes. */
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { after, before, describe, test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { Pool } from "undici";
+import { withKey } from "../../functions/shared/review/review-key.ts";
+import { admissionFunctions } from "../../triggers/table.ts";
+import { eventually } from "../controlplane/api.ts";
+import { auditPosition } from "../controlplane/audit.ts";
+import { evict } from "../stage/drain-webhook.ts";
+import { type EvictionStage, startEvictionStage } from "../stage/eviction-stage.ts";
+import { parseAnswer, reviewOf } from "../stage/review.ts";
+import { play, type Scene, skipWithoutControlPlane } from "../stage/scene.ts";
+import type { Server } from "../stage/server.ts";
+import { askAsStrangers } from "./strangers.ts";
+
+/** `REVIEWS=1000` sends fewer. */
+const times = Number(process.env.REVIEWS ?? 10_000);
+const path = "/pods/eviction/pin";
+const paths = admissionFunctions.flatMap((definition) => definition.paths);
+const webhooksPath = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
+const secretName = "rollout-operator-self-signed-certificate";
+/** The Secret is read again and again, and a function looks for claims: nothing of that is a review's. */
+const isRegular = ({ verb, resource }: { verb: string; resource: string }) =>
+  (verb === "get" && resource === "secrets") || (verb === "list" && resource === "leases");
+
+interface Guarded {
+  readonly server: Server;
+  readonly key: string;
+  readonly ca: string;
+  /** Has the API server post under the path as it is, or under the key. */
+  write(isKeyed: boolean): Promise<void>;
+  /** Resolves when the key is asked for. */
+  asked(): Promise<void>;
+}
+
+async function guard(scene: Scene): Promise<Guarded> {
+  const { api, group } = scene;
+  const { namespace } = group;
+  const server = await scene.serve({ TLS_PORT: "0", TLS_DNS_NAME: "localhost" });
+  await server.ready();
+  const { data } = await eventually("the key in the Secret", 30_000, async () => {
+    const secret = await api.get<{ data?: Readonly<Record<string, string>> }>(
+      `/api/v1/namespaces/${namespace}/secrets/${secretName}`,
+    );
+    return secret.data?.["review-key"] === undefined ? undefined : { data: secret.data };
+  });
+  const key = Buffer.from(data["review-key"] ?? "", "base64").toString("hex");
+  const name = `pod-eviction-${namespace}`;
+  const webhooks = (isKeyed: boolean) => [
+    {
+      name: `${name}.grafana.com`,
+      clientConfig: {
+        url: `https://localhost:${server.tlsPort}${isKeyed ? withKey(path, key) : path}`,
+        caBundle: data.ca,
+      },
+      rules: [{ apiGroups: [""], apiVersions: ["v1"], operations: ["CREATE"], resources: ["pods/eviction"] }],
+      namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": namespace } },
+      admissionReviewVersions: ["v1"],
+      sideEffects: "NoneOnDryRun",
+    },
+  ];
+  const type = { apiVersion: "admissionregistration.k8s.io/v1", kind: "MutatingWebhookConfiguration" };
+  await api.post(webhooksPath, { ...type, metadata: { name }, webhooks: webhooks(true) });
+  scene.afterwards(async () => void (await api.delete(`${webhooksPath}/${name}`)));
+  const guarded: Guarded = {
+    server,
+    key,
+    ca: Buffer.from(data.ca ?? "", "base64").toString("utf8"),
+    write: async (isKeyed) => void (await api.patch(`${webhooksPath}/${name}`, { webhooks: webhooks(isKeyed) })),
+    asked: async () => {
+      const isAsked = () => server.metric("sluice_review_key_asked", { path });
+      await eventually("the key asked for", 30_000, async () => ((await isAsked()) === 1 ? true : undefined));
+    },
+  };
+  await guarded.asked();
+  const rehearse = () => evict(api, namespace, `${group.statefulSets[0]}-0`, "in the body");
+  await eventually("an eviction allowed", 60_000, async () => ((await rehearse()).code === 201 ? true : undefined));
+  return guarded;
+}
+
+/** Asks as an API server does, over two connections that are kept, until it is told to stop. Resolves to how long each took. */
+function askAsApiServer({ server, key, ca }: Guarded, pod: { namespace: string; name: string }) {
+  const connect = { ca, servername: "localhost" };
+  const options = { connections: 2, pipelining: 1, allowH2: false, connect };
+  const pool = new Pool(`https://127.0.0.1:${server.tlsPort}`, options);
+  const tookMs: number[] = [];
+  const refused: string[] = [];
+  let isAsking = true;
+  const one = async (): Promise<void> => {
+    for (; isAsking; await delay(20)) {
+      const startedMs = performance.now();
+      const uid = randomUUID();
+      const headers = { "content-type": "application/json" };
+      const body = reviewOf(pod, uid, true);
+      const text = await pool
+        .request({ method: "POST", path: withKey(path, key), headers, body })
+        .then((answer) => answer.body.text())
+        .catch((error: Error) => error.message);
+      tookMs.push(performance.now() - startedMs);
+      if (!text.includes(`"${uid}"`) || !parseAnswer(text).allowed) refused.push(text);
+    }
+  };
+  const asking = Promise.all([one(), one()]);
+  return async () => {
+    isAsking = false;
+    await asking;
+    await pool.destroy();
+    const [medianMs = 0] = tookMs.toSorted((a, b) => a - b).slice(Math.floor(tookMs.length / 2));
+    return { asked: tookMs.length, medianMs, refused };
+  };
+}
+
+describe("the key of API servers on a real API server", { skip: await skipWithoutControlPlane() }, () => {
+  let stage: EvictionStage;
+
+  before(async () => {
+    stage = await startEvictionStage();
+  });
+
+  after(async () => {
+    await stage?.stop();
+  });
+
+  const options = { zones: 2, pods: 4, zoneBudget: { maxUnavailable: 4 } };
+
+  test("reviews without the key, of every path and any pod, get one answer and cost nothing; honest ones go on beside them", async () => {
+    await play(stage.controlPlane, "strangers", options, async (scene) => {
+      const guarded = await guard(scene);
+      const { namespace, statefulSets } = scene.group;
+      const pod = { namespace, name: `${statefulSets[0]}-0` };
+      const pods = [pod, { namespace, name: "nothing-0" }, { namespace: "nowhere", name: "nothing-0" }];
+      const wrong = "0".repeat(64);
+      const all = [...paths, ...paths.map((one) => withKey(one, wrong)), "/nothing", `/${guarded.key}`];
+      const requests = all.flatMap((one) =>
+        pods.map((target) => ({ path: one, body: reviewOf(target, randomUUID(), false) })),
+      );
+      const { tlsPort: port } = guarded.server;
+      const { ca } = guarded;
+      const ledger = await scene.api.get(scene.ledgerPath);
+      const from = await auditPosition(stage.controlPlane.auditLog);
+      const answers = await askAsStrangers({ port, ca, requests, times });
+      const cost = (await scene.requests(from)).filter((one) => !isRegular(one));
+      assert.deepEqual(cost, []);
+      assert.deepEqual(await scene.api.get(scene.ledgerPath), ledger);
+      assert.deepEqual(await scene.events("EvictionAllowed"), []);
+      const [[said = "", count = 0] = [], ...others] = Object.entries(answers);
+      assert.deepEqual(others, []);
+      assert.match(said, /^401 .*Show the key of API servers/);
+      assert.equal(count, times);
+
+      const quiet = askAsApiServer(guarded, pod);
+      await delay(5_000);
+      const { medianMs: quietMs, asked } = await quiet();
+      const beside = askAsApiServer(guarded, pod);
+      await askAsStrangers({ port, ca, requests, times });
+      const { medianMs, refused, asked: askedBeside } = await beside();
+      const figures = `${times} reviews of strangers: honest median ${quietMs.toFixed(1)} ms of ${asked} alone, ${medianMs.toFixed(1)} ms of ${askedBeside} beside them`;
+      console.log(figures);
+      assert.deepEqual(refused, []);
+      assert.ok(medianMs <= 3 * Math.max(quietMs, 2), figures);
+    });
+  });
+
+  test("a tool that writes the plain path back, again and again, costs no eviction", async () => {
+    await play(stage.controlPlane, "written-back", options, async (scene) => {
+      const guarded = await guard(scene);
+      const { namespace, statefulSets } = scene.group;
+      const failures: string[] = [];
+      let [isAsking, allowed] = [true, 0];
+      const drain = async (ordinal: number): Promise<void> => {
+        for (; isAsking; await delay(10)) {
+          const { code, message } = await evict(scene.api, namespace, `${statefulSets[0]}-${ordinal}`, "in the body");
+          if (code === 201) allowed++;
+          else failures.push(`${code} ${message}`);
+        }
+      };
+      const draining = Promise.all([0, 1].map(drain));
+      const stranger = () =>
+        askAsStrangers({ port: guarded.server.tlsPort, ca: guarded.ca, requests: [{ path, body: "{}" }], times: 1 });
+      for (let turn = 0; turn < 3; turn++) {
+        assert.match(Object.keys(await stranger()).join(), /^401 /);
+        await guarded.write(false);
+        await eventually("the door open again", 5_000, async () =>
+          Object.keys(await stranger())
+            .join()
+            .startsWith("400 ")
+            ? true
+            : undefined,
+        );
+        await delay(500);
+        await guarded.write(true);
+        await guarded.asked();
+      }
+      isAsking = false;
+      await draining;
+      console.log(`${allowed} evictions while the plain path was written back three times, ${failures.length} failed`);
+      assert.deepEqual(failures.slice(0, 3), []);
+      assert.ok(allowed > 100, String(allowed));
+    });
+  });
+});
