@@ -14,11 +14,9 @@ import { isReviewKey, type ReviewKeys, splitPath } from "../../functions/shared/
 const heardAfterMs = 10_000;
 /**
  * So long a request without a key is kept before it is refused, in milliseconds. An API server may post under the plain path that
- * a GitOps tool has just written back, before our watch has told of it.
+ * a GitOps tool has just written back, before our watch has told of it. The bounds of connections limit how many are kept.
  */
 const heldMs = 1_000;
-/** With more requests than this the next ones are refused at once. */
-const mostHeld = 1_000;
 
 /** The same for every path and every client. */
 const refusal = "Show the key of API servers: it is in the path of the webhook configuration.";
@@ -99,7 +97,6 @@ export class ReviewKeyDoor {
 
   /** Resolves to false as soon as the key is not asked for any more, and to true where that has not come to pass in time. */
   #refusedAfterAll(path: string): Promise<boolean> {
-    if (this.#held.size >= mostHeld) return Promise.resolve(true);
     return new Promise((resolve) => {
       const held: Held = {
         path,
