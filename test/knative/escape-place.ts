@@ -1,6 +1,7 @@
 /** Two namespaces with the same objects in them. Sluice serves the first one, and its accounts have no work in the other one. */
 import type { Api } from "../controlplane/api.ts";
 import type { Place } from "./escapes.ts";
+import type { Built } from "./kubectl.ts";
 
 const size = { storage: "1Gi" };
 const containers = [{ name: "c", image: "app:1" }];
@@ -15,7 +16,7 @@ function named(name: string, more: object = {}): object {
 export async function furnish(api: Api, { namespace, elsewhere }: Place): Promise<void> {
   for (const one of [namespace, elsewhere]) await furnishOne(api, one);
   const validating = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
-  await api.post(validating, unlabelled(namespace));
+  await api.post(validating, ofNoNamespace(namespace, { app: "old" }));
   const volumes = {
     [`ours-${namespace}`]: { claimRef: referenceTo(namespace, "data-gone") },
     [`theirs-${namespace}`]: { claimRef: referenceTo(elsewhere, "data-gone") },
@@ -37,17 +38,17 @@ export async function furnish(api: Api, { namespace, elsewhere }: Place): Promis
     });
 }
 
-/** A configuration of a name that the accounts may change, without the label for review keys. It selects no namespace. */
-function unlabelled(namespace: string): object {
+/** A configuration of a name that the accounts may change, which no manifest has. It selects no namespace, and no door serves its path. */
+export function ofNoNamespace(namespace: string, labels: Readonly<Record<string, string>>): Built {
   const nowhere = { matchLabels: { "kubernetes.io/metadata.name": "nowhere" } };
   const rule = { apiGroups: [""], apiVersions: ["v1"], operations: ["CREATE"], resources: ["pods/eviction"] };
-  const service = { name: "rollout-operator", namespace, port: 443, path: "/admission/pod-eviction" };
+  const service = { name: "rollout-operator", namespace, port: 443, path: "/not-served/pod-eviction" };
   return {
     apiVersion: "admissionregistration.k8s.io/v1",
     kind: "ValidatingWebhookConfiguration",
     metadata: {
       name: `pod-eviction-${namespace}`,
-      labels: { app: "old", "grafana.com/inject-rollout-operator-ca": "true", "grafana.com/namespace": namespace },
+      labels: { "grafana.com/inject-rollout-operator-ca": "true", "grafana.com/namespace": namespace, ...labels },
     },
     webhooks: [
       {
@@ -59,7 +60,7 @@ function unlabelled(namespace: string): object {
         sideEffects: "None",
       },
     ],
-  };
+  } as Built;
 }
 
 function referenceTo(namespace: string, name: string): object {

@@ -1,10 +1,12 @@
 /** Every path of every function, walked over a group: what each account needs for all that is to be done. */
 import assert from "node:assert/strict";
 import { preparedId } from "../../functions/shared/group/prepared.ts";
-import type { Metadata } from "../../functions/shared/kubernetes/cluster.ts";
+import type { Metadata, WebhookConfigurationObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { formatClaims, makeClaim } from "../../functions/shared/ledger/claim.ts";
 import { ledgerName } from "../../functions/shared/ledger/name.ts";
 import { dataOf, usualSecretName } from "../../functions/shared/objects/certificates.ts";
+import { reviewKey } from "../../functions/shared/objects/vocabulary.ts";
+import { reviewKeyNames, splitPath } from "../../functions/shared/review/review-key.ts";
 import { type Api, eventually } from "../controlplane/api.ts";
 import { changeTemplate, createGroup, groupManifests, waitForGroupReady } from "../controlplane/fixtures.ts";
 import { generationOf } from "../stage/certificate-world.ts";
@@ -14,6 +16,7 @@ import { changed, post, tick } from "../stage/posted.ts";
 import { refuseDeletion } from "../stage/refused-deletion.ts";
 import type { Scene } from "../stage/scene.ts";
 import type { Server } from "../stage/server.ts";
+import { ofNoNamespace } from "./escape-place.ts";
 import { isWebhook, webhookAt } from "./installed.ts";
 import type { Built, Kubectl } from "./kubectl.ts";
 
@@ -76,6 +79,7 @@ export async function register(
   await reviews.ready();
   const { tlsPort } = reviews;
   await kubectl.apply(objects.filter(isWebhook).map((configuration) => webhookAt(tlsPort, configuration)));
+  await kubectl.apply([ofNoNamespace(namespace, { [reviewKey.key]: "true" })]);
   assert.equal(await post(certificate, tick), 204);
   await eventually("an eviction judged", 30_000, async () => {
     const { message } = await evict(api, namespace, "nobody");
@@ -337,7 +341,7 @@ export async function letGo(scene: Scene, { marker }: Cast): Promise<void> {
   }
 }
 
-/** A certificate of rollout-operator's, which is soon over, is taken over and renewed. */
+/** A certificate of rollout-operator's, which is soon over, is taken over and renewed, and so is the review key in a path. */
 export async function renew({ api, group: { namespace } }: Scene, { certificate }: Cast): Promise<void> {
   const path = `/api/v1/namespaces/${namespace}/secrets/${usualSecretName}`;
   const old = dataOf("presented", await generationOf(Date.now(), { ageMs: 40_000, dnsNames: ["localhost"] }));
@@ -346,5 +350,12 @@ export async function renew({ api, group: { namespace } }: Scene, { certificate 
   await eventually("another certificate presented", 60_000, async () => {
     const { data } = await api.get<{ data: Record<string, string> }>(path);
     return data.cert !== (old as Record<string, string>).cert && data["next-cert"] === undefined ? true : undefined;
+  });
+  const { data } = await api.get<{ data: Record<string, string> }>(path);
+  const key = Buffer.from(data[reviewKeyNames.current] ?? "", "base64").toString("hex");
+  const webhooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+  await eventually("its review key in a path", 60_000, async () => {
+    const configuration = await api.get<WebhookConfigurationObject>(`${webhooks}/pod-eviction-${namespace}`);
+    return splitPath(configuration.webhooks?.[0]?.clientConfig.service?.path ?? "").key === key ? true : undefined;
   });
 }
