@@ -224,6 +224,49 @@ describe("a self-signed certificate on the real API server", { skip: await skipW
     await eventually("the metric without it", 5_000, async () => ((await policy("Fail")) === 0 ? true : undefined));
   });
 
+  test("the API server posts reviews under the review key, also after a tool has written the plain path back", async () => {
+    const namespace = "under-a-key";
+    const core = `/api/v1/namespaces/${namespace}`;
+    const name = `zpdb-validation-${namespace}`;
+    const configuration = `${webhooksPath}/${name}`;
+    await api.post("/api/v1/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } });
+    const rotator = await Server.start({ kubeconfig: controlPlane.kubeconfig, namespace, settings: { TLS_PORT: "0" } });
+    replicas.push(rotator);
+    await rotator.ready();
+    const { data } = await api.get<Secret>(`${core}/secrets/${secretName}`);
+    const asked = await PathServer.start({ cert: textOf(data.cert), key: textOf(data.key) });
+    try {
+      const metadata = { name: "rollout-operator" };
+      const spec = { type: "ExternalName", externalName: "localhost" };
+      await api.post(`${core}/services`, { apiVersion: "v1", kind: "Service", metadata, spec });
+      const webhooks = [serviceWebhook(`${namespace}.a.b`, namespace, asked.port)];
+      const registered = registration({ name, namespace, port: 1 }) as { metadata: { labels: object } };
+      const labels = { ...registered.metadata.labels, "sluice.dev/review-key": "true" };
+      await api.post(webhooksPath, { ...registered, metadata: { name, labels }, webhooks });
+      const key = Buffer.from(data["review-key"] ?? "", "base64").toString("hex");
+      assert.equal(key.length, 64);
+      const budgets = budgetsPath.replace("/default/", `/${namespace}/`);
+      const object = { ...budget("keyed"), metadata: { name: "keyed", namespace } };
+      const review = async () => {
+        const answer = await api.send("POST", `${budgets}?dryRun=All`, object);
+        const text = await answer.body.text();
+        return answer.statusCode === 201 ? asked.paths.at(-1) : text;
+      };
+      const isAskedAt = (wanted: string) => async () => ((await review()) === wanted ? true : undefined);
+      await eventually("a review at the plain path", 15_000, isAskedAt(path));
+      await eventually("a review under the key", 40_000, isAskedAt(`/${key}${path}`));
+      await api.patch(configuration, { webhooks });
+      await eventually("the path with the key again", 10_000, async () => {
+        const { webhooks: now } = await api.get<Registered>(configuration);
+        return now[0]?.clientConfig.service?.path === `/${key}${path}` ? true : undefined;
+      });
+      await eventually("a review under the key again", 10_000, isAskedAt(`/${key}${path}`));
+      assert.deepEqual(new Set(asked.paths), new Set([path, `/${key}${path}`]));
+    } finally {
+      await asked.close();
+    }
+  });
+
   test("cron's own process fills the empty Secret with no rights but those it names, and others wait for it", async () => {
     await api.post("/api/v1/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name: "other" } });
     const name = "zpdb-validation-other";
@@ -300,49 +343,6 @@ describe("a self-signed certificate on the real API server", { skip: await skipW
       server.log.filter(({ reason }) => reason === "flag"),
       [],
     );
-  });
-
-  test("the API server posts reviews under the review key, also after a tool has written the plain path back", async () => {
-    const namespace = "under-a-key";
-    const core = `/api/v1/namespaces/${namespace}`;
-    const name = `zpdb-validation-${namespace}`;
-    const configuration = `${webhooksPath}/${name}`;
-    await api.post("/api/v1/namespaces", { apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } });
-    const rotator = await Server.start({ kubeconfig: controlPlane.kubeconfig, namespace, settings: { TLS_PORT: "0" } });
-    replicas.push(rotator);
-    await rotator.ready();
-    const { data } = await api.get<Secret>(`${core}/secrets/${secretName}`);
-    const asked = await PathServer.start({ cert: textOf(data.cert), key: textOf(data.key) });
-    try {
-      const metadata = { name: "rollout-operator" };
-      const spec = { type: "ExternalName", externalName: "localhost" };
-      await api.post(`${core}/services`, { apiVersion: "v1", kind: "Service", metadata, spec });
-      const webhooks = [serviceWebhook(`${namespace}.a.b`, namespace, asked.port)];
-      const registered = registration({ name, namespace, port: 1 }) as { metadata: { labels: object } };
-      const labels = { ...registered.metadata.labels, "sluice.dev/review-key": "true" };
-      await api.post(webhooksPath, { ...registered, metadata: { name, labels }, webhooks });
-      const key = Buffer.from(data["review-key"] ?? "", "base64").toString("hex");
-      assert.equal(key.length, 64);
-      const budgets = budgetsPath.replace("/default/", `/${namespace}/`);
-      const object = { ...budget("keyed"), metadata: { name: "keyed", namespace } };
-      const review = async () => {
-        const answer = await api.send("POST", `${budgets}?dryRun=All`, object);
-        const text = await answer.body.text();
-        return answer.statusCode === 201 ? asked.paths.at(-1) : text;
-      };
-      const isAskedAt = (wanted: string) => async () => ((await review()) === wanted ? true : undefined);
-      await eventually("a review at the plain path", 15_000, isAskedAt(path));
-      await eventually("a review under the key", 40_000, isAskedAt(`/${key}${path}`));
-      await api.patch(configuration, { webhooks });
-      await eventually("the path with the key again", 10_000, async () => {
-        const { webhooks: now } = await api.get<Registered>(configuration);
-        return now[0]?.clientConfig.service?.path === `/${key}${path}` ? true : undefined;
-      });
-      await eventually("a review under the key again", 10_000, isAskedAt(`/${key}${path}`));
-      assert.deepEqual(new Set(asked.paths), new Set([path, `/${key}${path}`]));
-    } finally {
-      await asked.close();
-    }
   });
 
   test("a Secret that is no certificate ends the start, and says what to do", async () => {

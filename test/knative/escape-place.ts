@@ -38,7 +38,7 @@ export async function furnish(api: Api, { namespace, elsewhere }: Place): Promis
     });
 }
 
-/** A configuration of a name that the accounts may change, which no manifest has. It selects no namespace, and no door serves its path. */
+/** A configuration that the accounts may change by its name, though no manifest has it. Nothing is served at its path. */
 export function ofNoNamespace(namespace: string, labels: Readonly<Record<string, string>>): Built {
   const nowhere = { matchLabels: { "kubernetes.io/metadata.name": "nowhere" } };
   const rule = { apiGroups: [""], apiVersions: ["v1"], operations: ["CREATE"], resources: ["pods/eviction"] };
