@@ -1,3 +1,4 @@
+import type { KnownResource } from "../shared/kubernetes/cluster.ts";
 import { certificateSettings, usualSecretName } from "../shared/objects/certificates.ts";
 import { injectCertificateAuthority, reviewKey, webhookNamespace } from "../shared/objects/vocabulary.ts";
 import type { CronDefinition } from "../shared/pass/definition.ts";
@@ -12,9 +13,13 @@ const bundlePath = "webhooks[*].clientConfig.caBundle";
 /** Only a review key before the path may change: reviews cannot be sent to another path. */
 const keyPath = "webhooks[*].clientConfig.service.path";
 
+/** Another client may remove the bundle or the key from one of these, or create one that lacks them. */
+const configurations: readonly KnownResource[] = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"];
+
 /** Keeps the certificate of the TLS port in a Secret, renews it, and has every webhook configuration trust it in time. */
 export const rotateCertificate: CronDefinition & { readonly settings: typeof certificateSettings } = {
   name,
+  wokenBy: configurations.map((resource) => ({ resource, selector: webhookNamespace })),
   concern: "renew the webhooks' certificate, and have it trusted before it is presented",
   needs: [
     { group: "", resource: "secrets", verbs: ["get", "patch"], names: [usualSecretName], changes: ["data"] },

@@ -1,12 +1,15 @@
 /** What wakes functions on Knative: sources of events about objects, cron, and with a broker, Triggers. */
 import { apiVersionOf, type ResourceType, resources } from "../../functions/shared/kubernetes/cluster.ts";
 import type { CronDefinition, FunctionDefinition, Need } from "../../functions/shared/pass/definition.ts";
-import type { WokenBy } from "../../functions/shared/views/keys.ts";
+import type { Waking } from "../../functions/shared/views/keys.ts";
 import { dueSuffix, pingType } from "../../triggers/wake/ping.ts";
 import { labelsOf, type Manifest } from "./object.ts";
 import { rightsOf } from "./rights.ts";
 
 export const broker = "sluice";
+/** A function that events or cron wake. */
+export type Woken = FunctionDefinition | CronDefinition;
+
 /** As often as a standalone process sweeps. */
 const schedule = "*/5 * * * *";
 
@@ -23,49 +26,47 @@ function sourceAccount(name: string): string {
  * One ApiServerSource for each kind of object, so that each has its own selector. In Reference mode whoever reads the events
  * learns only names. It does not tell of older objects and forgets what it cannot deliver. The PingSource makes up for that.
  */
-export function sourcesOf(definition: FunctionDefinition): readonly Manifest[] {
-  const own = definition.wokenBy.filter((woken) => broughtBy(woken) === undefined);
-  return [
-    ...watching(definition, sourceAccount(definition.name), own),
-    cronOf(definition),
-    ...ownScheduleOf(definition),
-  ];
+export function sourcesOf(definition: Woken): readonly Manifest[] {
+  const { name, wokenBy } = definition;
+  const own = wokenBy?.filter((waking) => broughtBy(waking) === undefined);
+  const watches = own === undefined ? [] : watching(definition, sourceAccount(name), own);
+  return [...watches, pingSource(name, name, schedule), ...ownScheduleOf(definition)];
 }
 
 /**
  * The sources of what an operator brings, with an account of their own. An adapter of a kind that nobody serves ends with an
  * error again and again, so that whoever has the operator installs them beside the others.
  */
-export function sourcesBroughtBy(operator: string, definition: FunctionDefinition): readonly Manifest[] {
-  const theirs = definition.wokenBy.filter((woken) => broughtBy(woken) === operator);
+export function sourcesBroughtBy(operator: string, definition: Woken): readonly Manifest[] {
+  const theirs = (definition.wokenBy ?? []).filter((waking) => broughtBy(waking) === operator);
   return theirs.length === 0 ? [] : watching(definition, `${definition.name}-${operator}-source`, theirs);
 }
 
 /** The operators whose kinds wake a function. */
-export function operatorsOf({ wokenBy }: FunctionDefinition): readonly string[] {
-  return [...new Set(wokenBy.flatMap((woken) => broughtBy(woken) ?? []))];
+export function operatorsOf({ wokenBy = [] }: Woken): readonly string[] {
+  return [...new Set(wokenBy.flatMap((waking) => broughtBy(waking) ?? []))];
 }
 
 /** Where an operator alone writes the label by which objects are chosen, there are none without it. */
-function broughtBy({ resource, selector }: WokenBy): string | undefined {
+function broughtBy({ resource, selector }: Waking): string | undefined {
   const { broughtBy: operator }: ResourceType = resources[resource];
   return operator ?? selector?.broughtBy;
 }
 
-function watching({ name }: FunctionDefinition, account: string, wokenBy: readonly WokenBy[]): readonly Manifest[] {
-  const needs: Need[] = wokenBy.map((woken) => {
-    const need = watchNeed(woken);
+function watching({ name }: Woken, account: string, wokenBy: readonly Waking[]): readonly Manifest[] {
+  const needs: Need[] = wokenBy.map((waking) => {
+    const need = watchNeed(waking);
     return { ...need, verbs: ["get", ...need.verbs] };
   });
-  const sources = wokenBy.map((woken) => ({
+  const sources = wokenBy.map((waking) => ({
     apiVersion: "sources.knative.dev/v1",
     kind: "ApiServerSource",
-    metadata: { name: `${name}-${woken.resource}`, labels: labelsOf(name) },
+    metadata: { name: `${name}-${waking.resource}`, labels: labelsOf(name) },
     spec: {
       serviceAccountName: account,
       mode: "Reference",
-      resources: [watched(woken)],
-      ...(woken.selector === undefined ? {} : { ceOverrides: { extensions: selectedBy(woken.selector) } }),
+      resources: [watched(waking)],
+      ...(waking.selector === undefined ? {} : { ceOverrides: { extensions: selectedBy(waking.selector) } }),
       sink: serviceSink(name),
     },
   }));
@@ -76,30 +77,27 @@ function watching({ name }: FunctionDefinition, account: string, wokenBy: readon
  * An attribute of the events of a source that has a selector. In a broker the events of all sources come together: by this a
  * function is not woken by what others have selected.
  */
-function selectedBy(label: NonNullable<WokenBy["selector"]>): { readonly selectedby: string } {
+function selectedBy(label: NonNullable<Waking["selector"]>): { readonly selectedby: string } {
   return { selectedby: label.key };
 }
 
 /** The right of a process that watches by itself what wakes a function. */
-export function watchNeed({ resource }: WokenBy): Need {
+export function watchNeed({ resource }: Waking): Need {
   return { group: resources[resource].group, resource, verbs: ["list", "watch"] };
 }
 
 /** The API server looks at the selector, not the adapter. */
-function watched({ resource, selector: label }: WokenBy): object {
+function watched({ resource, selector: label }: Waking): object {
   const { kind } = resources[resource];
   const apiVersion = apiVersionOf(resource);
   if (label === undefined) return { apiVersion, kind };
   return { apiVersion, kind, selector: { matchExpressions: [{ key: label.key, operator: "Exists" }] } };
 }
 
-/** The tick that makes a function look for its work. */
-export function cronOf({ name }: FunctionDefinition | CronDefinition): Manifest {
-  return pingSource(name, name, schedule);
-}
-
 /** The ticks of a function's own schedule; none without one. Throws Error for one that a clock's second hand cannot keep. */
-function ownScheduleOf({ name, schedule: own }: FunctionDefinition): readonly Manifest[] {
+function ownScheduleOf(definition: Woken): readonly Manifest[] {
+  const { name } = definition;
+  const own = "schedule" in definition ? definition.schedule : undefined;
   if (own === undefined) return [];
   const { everySeconds } = own;
   if (!Number.isInteger(everySeconds) || everySeconds >= 60 || 60 % everySeconds !== 0)
@@ -118,13 +116,12 @@ function pingSource(source: string, name: string, at: string): Manifest {
 }
 
 /** Takes from the broker what is for one function, by its own filter: the broker may be others' too. */
-export function triggerOf(definition: FunctionDefinition | CronDefinition): Manifest {
-  const { name } = definition;
+export function triggerOf(definition: Woken): Manifest {
+  const { name, wokenBy = [] } = definition;
   const isScheduled = "schedule" in definition && definition.schedule !== undefined;
   const ticks = [name, ...(isScheduled ? [`${name}${dueSuffix}`] : [])].map((source) => ({
     all: [{ exact: { type: pingType } }, { suffix: { source: `/pingsources/${source}` } }],
   }));
-  const wokenBy = "wokenBy" in definition ? definition.wokenBy : [];
   const changes = wokenBy.map(({ resource, selector: label }) => ({
     all: [
       { prefix: { type: "dev.knative.apiserver.ref." } },

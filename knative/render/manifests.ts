@@ -8,7 +8,7 @@ import type {
 } from "../../functions/shared/pass/definition.ts";
 import { type Companion, configMapOf } from "./companions.ts";
 import { dashboard } from "./dashboard.ts";
-import { broker, cronOf, operatorsOf, sourcesBroughtBy, sourcesOf, triggerOf, watchNeed } from "./events.ts";
+import { broker, operatorsOf, sourcesBroughtBy, sourcesOf, triggerOf, type Woken, watchNeed } from "./events.ts";
 import { fenceOf } from "./fence/fence.ts";
 import { guardOf } from "./fence/guard.ts";
 import { type ListedKind, needsOfKinds } from "./kinds.ts";
@@ -58,17 +58,9 @@ export function renderManifests(functions: Functions): ReadonlyMap<string, strin
     files.set(`${name}/kustomization.yaml`, kustomization(Object.keys(contents)));
   };
   folder("functions", Object.fromEntries(woken.map((definition) => [definition.name, functionOf(definition)])));
-  folder(
-    "sources",
-    Object.fromEntries([
-      ...groupFunctions.map((definition) => [definition.name, sourcesOf(definition)] as const),
-      ...cronFunctions.map((definition) => [definition.name, [cronOf(definition)]] as const),
-    ]),
-  );
-  for (const operator of new Set(groupFunctions.flatMap(operatorsOf))) {
-    const sources = groupFunctions.map(
-      (definition) => [definition.name, sourcesBroughtBy(operator, definition)] as const,
-    );
+  folder("sources", Object.fromEntries(woken.map((definition) => [definition.name, sourcesOf(definition)])));
+  for (const operator of new Set(woken.flatMap(operatorsOf))) {
+    const sources = woken.map((definition) => [definition.name, sourcesBroughtBy(operator, definition)] as const);
     folder(`sources-${operator}`, Object.fromEntries(sources.filter(([, manifests]) => manifests.length > 0)));
   }
   folder("triggers", { broker: [brokerObject()], triggers: woken.map(triggerOf) });
@@ -116,11 +108,11 @@ function withListedKinds({ groupFunctions, admissionFunctions, cronFunctions, ki
  * A function that decides about groups watches while it is awake; whatever else comes and goes lists what it reads. It gathers
  * what it is told for longer than a server does: pods become Ready further apart here, and each write of the ledger costs.
  */
-function functionOf(definition: FunctionDefinition | CronDefinition): readonly Manifest[] {
+function functionOf(definition: Woken): readonly Manifest[] {
   const { name, needs } = definition;
-  const isWatching = "wokenBy" in definition && watchesAwake(definition);
+  const isWatching = "keyedBy" in definition && watchesAwake(definition);
   const settings: Readonly<Record<string, string>> =
-    "wokenBy" in definition ? (isWatching ? { VIEWS: "awake", GATHER_MS: "50" } : { VIEWS: "list" }) : {};
+    "keyedBy" in definition ? (isWatching ? { VIEWS: "awake", GATHER_MS: "50" } : { VIEWS: "list" }) : {};
   return [...rightsOf({ name, needs: isWatching ? needs : withoutWatches(needs) }), knativeService(name, settings)];
 }
 

@@ -1,5 +1,7 @@
 /** The overlays, as kubectl builds them, against the schemas and the admission of a real API server. */
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { after, before, suite, test } from "node:test";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { skipWithoutControlPlane } from "../stage/scene.ts";
@@ -91,6 +93,9 @@ suite("overlays on the real API server", { skip: await skipWithoutControlPlane()
     assert.deepEqual(watched.toSorted(), [...new Set(watched)].toSorted());
     const filter = /"exact":\{"kind":"(\w+)"\}\}(?:,\{"exact":\{"selectedby":"([^"]+)")?/g;
     const taken = [...JSON.stringify(of("Trigger")).matchAll(filter)].map(([, kind, label]) => `${kind} ${label}`);
+    const readme = await readFile(join(import.meta.dirname, "../../knative/README.md"), "utf8");
+    const [, count = ""] = /With a Broker\s(\w+)\s+are enough/.exec(readme) ?? [];
+    assert.equal(["six", "seven", "eight", "nine"].indexOf(count) + 6, left.length, "the README counts them");
     // What other operators bring is watched where somebody has them, by sources beside these.
     const operators = await Promise.all(
       ["rabbitmq", "foundationdb"].map((operator) => kubectl.build(`base/sources-${operator}`)),

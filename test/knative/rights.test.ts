@@ -318,15 +318,34 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
 
   test("the account of the sources has what Knative's controller asks whether it has, and no more", async () => {
     const kubectl = await Kubectl.open(controlPlane);
+    const administrator = await Api.open(controlPlane, { userAgent: "sluice-test-administrator" });
     const objects = await kubectl.buildIn("tempo", "direct");
+    await kubectl.run("create", "namespace", "tempo");
+    await kubectl.apply(objects.filter(({ kind }) => kind === "ServiceAccount" || /Role/.test(kind)));
+    // As the controller asks: for the namespace of the source, types that are of no namespace included.
+    const mayDo = async (account: string, { group, resource, verb }: ReturnType<typeof rightsOf>[number]) => {
+      const spec = {
+        user: `system:serviceaccount:tempo:${account}`,
+        resourceAttributes: { namespace: "tempo", group, resource, verb },
+      };
+      const review = { apiVersion: "authorization.k8s.io/v1", kind: "SubjectAccessReview", spec };
+      const path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+      return (await administrator.post<{ status: { allowed: boolean } }>(path, review)).status.allowed;
+    };
     const sources = objects.filter((one): one is Source => one.kind === "ApiServerSource");
-    assert.equal(sources.length, 13);
+    assert.equal(sources.length, 15);
     for (const account of new Set(sources.map(({ spec }) => spec.serviceAccountName))) {
       const kinds = sources.filter(({ spec }) => spec.serviceAccountName === account);
       const resources = kinds.flatMap(({ spec }) => spec.resources.map(({ kind }) => `${kind.toLowerCase()}s`));
       const asked = resources.flatMap((resource) => ["get", "list", "watch"].map((verb) => `${verb} ${resource}`));
-      assert.deepEqual(rightsOf(objects, "tempo", account).map(textOf).sort(), asked.sort());
+      const rights = rightsOf(objects, "tempo", account);
+      assert.deepEqual(rights.map(textOf).sort(), asked.sort());
+      const granted = async () =>
+        (await Promise.all(rights.map((right) => mayDo(account, right)))).every(Boolean) ? true : undefined;
+      await eventually(`the rights of ${account}`, 10_000, granted);
+      const [right] = rights;
+      assert.ok(right !== undefined && !(await mayDo(account, { ...right, verb: "patch" })));
     }
-    await kubectl.close();
+    await Promise.all([administrator.close(), kubectl.close()]);
   });
 });

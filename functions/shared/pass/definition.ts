@@ -10,7 +10,7 @@ import type { CertificateSettings } from "../objects/certificates.ts";
 import type { Setting } from "../objects/settings.ts";
 import type { GroupKey } from "../objects/statefulsets.ts";
 import type { AnyEntry } from "../objects/vocabulary.ts";
-import { type Key, pathOf, type WokenBy } from "../views/keys.ts";
+import { type Key, pathOf, type Waking, type WokenBy } from "../views/keys.ts";
 import type { LookUps } from "../views/look-ups.ts";
 import type { Views } from "../views/view.ts";
 import type { Reporter } from "./reporter.ts";
@@ -260,6 +260,8 @@ export interface CronOutcome {
 
 /** A function that cron wakes, for something that belongs to no group. */
 export interface CronDefinition extends Definition {
+  /** The objects whose changes also wake it, one line for each type. A run reads everything anew. Absent: cron alone wakes it. */
+  readonly wokenBy?: readonly Waking[];
   /** Answers what is run whenever it is woken, never twice at once. A run throws ClusterError where trying again can help. */
   open(
     context: Pick<Context, "cluster" | "reporter" | "mode">,

@@ -45,11 +45,15 @@ export interface KeySources {
   readonly namespaces: readonly string[] | undefined;
 }
 
-/** What wakes a function: changes of the objects of one type. */
-export interface WokenBy<K extends Key = Key> {
+/** The objects of one type whose changes wake a function. */
+export interface Waking {
   readonly resource: KnownResource;
   /** The label that an object must have for its changes to concern the function; absent: all of them do. */
   readonly selector?: AnyEntry;
+}
+
+/** What wakes a function for its keys: changes of the objects of one type. */
+export interface WokenBy<K extends Key = Key> extends Waking {
   /**
    * The keys that a change of this object concerns, or the look-up that finds them. Whoever names the object may be anybody,
    * and there may be no such object. Empty for one that concerns no key.
