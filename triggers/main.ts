@@ -31,6 +31,7 @@ import { startTracing, type Tracing } from "./telemetry/tracing.ts";
 import { followWebhookConfigurations } from "./telemetry/webhook-configurations.ts";
 import { startCron } from "./wake/cron.ts";
 import { paceTicks } from "./wake/ping.ts";
+import { answerOf, type WakeUps, wakingTypes } from "./wake/wakeups.ts";
 
 interface Process {
   readonly settings: Settings;
@@ -161,11 +162,13 @@ async function serve(parts: Process, onStart: (standalone: Standalone) => void):
     if (crons.length === 0 || definitions.length > 0) standalone.wakeUps.sweep();
   });
   const due = paceTicks(cluster, () => void standalone.wakeUps.due());
+  const changed: WakeUps["changed"] = (resource, object) =>
+    answerOf([cron.changed(resource), standalone.wakeUps.changed(resource, object)]);
   const away = () => (stopping.signal.aborted ? "this process is ending" : health.away());
   const options = {
     reporting,
-    wakeUps: { changed: standalone.wakeUps.changed, tick, due },
-    wokenBy: new Set(definitions.flatMap(({ wokenBy }) => wokenBy.map(({ resource }) => resource))),
+    wakeUps: { changed, tick, due },
+    wokenBy: wakingTypes([...definitions, ...crons]),
     admissions: standalone.admissions,
     namespaces,
     bodyLimitBytes: settings.bodyLimitBytes,

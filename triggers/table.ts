@@ -40,7 +40,7 @@ export const admissionFunctions: readonly AdmissionDefinition[] = [
   prepareDownscale,
 ];
 
-/** Those that cron alone wakes. */
+/** Those that cron wakes, some of them also changes of objects that belong to no group. */
 export const cronFunctions: readonly CronDefinition[] = [rotateCertificate];
 
 /** The settings of functions, besides those that every process has. */

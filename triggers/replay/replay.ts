@@ -20,6 +20,7 @@ import type { Settings } from "../settings/settings.ts";
 import { startStandalone } from "../standalone.ts";
 import { type Cron, startCron } from "../wake/cron.ts";
 import { causeOf } from "../wake/passes.ts";
+import { answerOf, wakingTypes } from "../wake/wakeups.ts";
 import { type Block, blockOf, Heard } from "./heard.ts";
 import { readOnly } from "./read-only.ts";
 import { type Recorded, readRecorded } from "./recorded.ts";
@@ -104,20 +105,25 @@ function openDoors(heard: Heard, options: ReplayOptions) {
     sweeps: false,
   });
   let cron: Cron | undefined;
-  const tick = (): boolean => {
-    const crons = options.crons.map((definition) => overheard(definition, heard));
+  const run = (definitions: readonly CronDefinition[]): void => {
+    const crons = definitions.map((definition) => overheard(definition, heard));
     const atLeastEveryMs = settings.sweepIntervalMs;
     cron = startCron({ cluster, definitions: crons, certificate, mode: "shadow", reporting, atLeastEveryMs });
+  };
+  const tick = (): boolean => {
+    run(options.crons);
     return standalone.wakeUps.sweep();
   };
   const changed = (resource: Resource, object: ObjectKey) => {
     heard.statefulSet = statefulSetOf(resource, object);
-    return standalone.wakeUps.changed(resource, object);
+    const woken = options.crons.filter(({ wokenBy = [] }) => wokenBy.some((waking) => waking.resource === resource));
+    run(woken);
+    return answerOf([woken.length > 0 ? "queued" : "ignored", standalone.wakeUps.changed(resource, object)]);
   };
   const app = createApp({
     reporting,
     wakeUps: { changed, tick, due: () => standalone.wakeUps.due() },
-    wokenBy: new Set(definitions.flatMap(({ wokenBy }) => wokenBy.map(({ resource }) => resource))),
+    wokenBy: wakingTypes([...definitions, ...options.crons]),
     admissions: standalone.admissions.map((admission) => listened(admission, heard)),
     namespaces,
     bodyLimitBytes: settings.bodyLimitBytes,

@@ -1,16 +1,22 @@
-/** Runs the functions that cron wakes: for a tick, for whatever else may concern them, and whenever they asked to look again. */
+/** Runs the functions that cron wakes: for a tick, for events and watches that concern them, and when they want to look again. */
 
-import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
+import type { Cluster, Resource } from "../../functions/shared/kubernetes/cluster.ts";
 import { inSpan } from "../../functions/shared/kubernetes/spans.ts";
 import type { CertificateSettings } from "../../functions/shared/objects/certificates.ts";
 import type { CronDefinition, CronOutcome } from "../../functions/shared/pass/definition.ts";
 import type { Reporting } from "../telemetry/logs-and-metrics.ts";
 import { leastBackoffMs, sentenceOf } from "./passes.ts";
+import { paceTicks } from "./ping.ts";
 import { KeyedQueue } from "./queue.ts";
 
 export interface Cron {
   /** Wakes every function. False when it was refused: the process is ending. */
   wake(): boolean;
+  /**
+   * An event names an object of this type that has changed: wakes the functions that such a change concerns. Any client may post
+   * events, so that many of them share one run. `refused`: the process is ending.
+   */
+  changed(resource: Resource): "queued" | "refused" | "ignored";
   /** Ends what runs; false when that took until `deadlineMs` of the monotonic clock. */
   stop(deadlineMs: number): Promise<boolean>;
 }
@@ -57,7 +63,24 @@ export function startCron(options: CronOptions): Cron {
       reporting.log("warn", sentenceOf(error, retryMs), { function: name, reason: "run-failed", err: error });
     },
   });
-  const wake = () => served.map((one) => queue.offer(one, { sweep: true })).every(Boolean);
+  const wakeOne = (one: Served) => queue.offer(one, { sweep: true });
+  const wake = () => served.map(wakeOne).every(Boolean);
   wake();
-  return { wake, stop: (deadlineMs) => queue.drain(deadlineMs) };
+  const byEvents = served.map((one) => ({
+    wokenBy: one.definition.wokenBy ?? [],
+    wakeSoon: paceTicks(cluster, () => wakeOne(one)),
+  }));
+  let isEnding = false;
+  return {
+    wake,
+    changed(resource) {
+      const woken = byEvents.filter(({ wokenBy }) => wokenBy.some((waking) => waking.resource === resource));
+      if (woken.length === 0) return "ignored";
+      return !isEnding && woken.map(({ wakeSoon }) => wakeSoon()).every(Boolean) ? "queued" : "refused";
+    },
+    stop(deadlineMs) {
+      isEnding = true;
+      return queue.drain(deadlineMs);
+    },
+  };
 }

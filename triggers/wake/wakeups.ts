@@ -1,11 +1,23 @@
 /** What the doors share: an object or a tick comes in, and the passes that it needs are queued. */
 
-import { hasCode, type ObjectKey, type Resource } from "../../functions/shared/kubernetes/cluster.ts";
+import {
+  hasCode,
+  type KnownResource,
+  type ObjectKey,
+  type Resource,
+} from "../../functions/shared/kubernetes/cluster.ts";
 import { asPartOf, inSpan } from "../../functions/shared/kubernetes/spans.ts";
 import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
 import type { FunctionDefinition } from "../../functions/shared/pass/definition.ts";
 import type { AwakeViews } from "../../functions/shared/views/awake/awake.ts";
-import { isGroup, type Key, type KeyLookUp, pathOf, type WokenBy } from "../../functions/shared/views/keys.ts";
+import {
+  isGroup,
+  type Key,
+  type KeyLookUp,
+  pathOf,
+  type Waking,
+  type WokenBy,
+} from "../../functions/shared/views/keys.ts";
 import type { EventResult, Reporting } from "../telemetry/logs-and-metrics.ts";
 import { inPassSpan } from "../telemetry/tracing-spans.ts";
 import type { KnownGroups } from "./known-groups.ts";
@@ -93,9 +105,21 @@ export function unviewed(definitions: readonly FunctionDefinition[]): readonly W
   );
 }
 
+/** The types of objects whose changes wake one of the functions. */
+export function wakingTypes(
+  definitions: readonly { readonly wokenBy?: readonly Waking[] }[],
+): ReadonlySet<KnownResource> {
+  return new Set(definitions.flatMap(({ wokenBy = [] }) => wokenBy.map(({ resource }) => resource)));
+}
+
 /** Of an event that several functions hear, the first of these that is true of one of them is answered. */
 const results = ["refused", "queued", "deferred", "ignored"] as const;
 type Result = (typeof results)[number];
+
+/** What is answered where an event became this for each of several functions. */
+export function answerOf(became: readonly Result[]): Result {
+  return results.find((result) => became.includes(result)) ?? "ignored";
+}
 
 /** Three queues: look-ups of changed objects, sweeps, and passes, which both lead to. A pass is of one function and one key. */
 export function createWakeUps(options: WakeUpOptions): WakeUps {
@@ -126,7 +150,7 @@ export function createWakeUps(options: WakeUpOptions): WakeUps {
       );
       return woken.map((one) => changedFor(served, one, object, told !== undefined));
     });
-    return results.find((result) => became.includes(result)) ?? "ignored";
+    return answerOf(became);
   };
   return {
     changed(resource, object) {

@@ -94,6 +94,40 @@ test("what is of the whole cluster needs no namespace, and wakes whatever namesp
   await assertRefused(await post(door, { ...node, "ce-name": "../x" }, "{}"), 400, /is no name of an object/);
 });
 
+/** Of a webhook configuration, as captured from Knative's adapter: what is of no namespace has an empty one. */
+const ofConfiguration = {
+  ...binaryHeaders,
+  "ce-apiversion": "admissionregistration.k8s.io/v1",
+  "ce-kind": "ValidatingWebhookConfiguration",
+  "ce-name": "zpdb-validation-app",
+  "ce-namespace": "",
+  "ce-selectedby": "grafana.com/namespace",
+  "ce-subject": "/apis/admissionregistration.k8s.io/v1/namespaces//validatingwebhookconfigurations/zpdb-validation-app",
+};
+
+test("an event of a webhook configuration wakes a function that waits for it, is ignored elsewhere, and needs a name", async () => {
+  const wokenBy = new Set<KnownResource>(["validatingwebhookconfigurations"]);
+  const body = JSON.stringify({ kind: "ValidatingWebhookConfiguration", namespace: "", name: "zpdb-validation-app" });
+  const door = createTestApp({ wokenBy, namespaces: ["app"] });
+  await assertTaken(await post(door, ofConfiguration, body));
+  await assertTaken(await post(door, without(ofConfiguration, "ce-namespace"), "{}"));
+  assert.deepEqual(door.woken, Array(2).fill("validatingwebhookconfigurations /zpdb-validation-app"));
+  const foreign = { ...ofConfiguration, "ce-apiversion": "example.com/v1" };
+  await assertTaken(await post(door, foreign, "{}"));
+  assert.equal(door.woken.length, 2, "of another group it is another type");
+  await assertRefused(
+    await post(door, { ...ofConfiguration, "ce-name": "../x" }, "{}"),
+    400,
+    /is no name of an object/,
+  );
+  await assertRefused(await post(door, without(ofConfiguration, "ce-name"), "{}"), 400, /does not say the name/);
+  const full = createTestApp({ wokenBy, full: true });
+  await assertRefused(await post(full, ofConfiguration, body), 503, /Send it again later/);
+  const other = createTestApp();
+  await assertTaken(await post(other, ofConfiguration, body));
+  assert.deepEqual(other.woken, []);
+});
+
 test("an object of a type that no function waits for is never taken for a StatefulSet of its name", async () => {
   const door = createTestApp();
   for (const kind of ["PersistentVolumeClaim", "ConfigMap", "Node", "Namespace"]) {

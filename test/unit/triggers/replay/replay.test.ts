@@ -47,6 +47,11 @@ const expected: Readonly<Record<string, readonly string[]>> = {
   "statefulset-update-structured.json": [...event("204, queued"), ...rolling],
   "pod-delete.json": [...event("204, queued"), ...rolling],
   "ping.json": [...event("204, queued"), "function  rotate-certificate", ...rolling],
+  "webhook-configuration-update.json": [
+    ...event("204, queued"),
+    "function  rotate-certificate",
+    "guard     shadow-mode",
+  ],
   "statefulset-gone.json": [
     ...event("204, queued"),
     "object    StatefulSet demo/db-zone-gone",
