@@ -6,7 +6,7 @@ import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
 import type { Context } from "hono";
 import { HTTPException } from "hono/http-exception";
-import { GrowingBuffer } from "../../functions/shared/http/growing-buffer.ts";
+import { GrowingBuffer, type Holder, SharedMemory } from "../../functions/shared/http/growing-buffer.ts";
 import { waitingTime } from "../../functions/shared/kubernetes/clock/process-clock.ts";
 import { Deadlines, type HasDeadline } from "../../functions/shared/review/deadlines.ts";
 import { parseBoundedJson } from "./bounded-json.ts";
@@ -32,26 +32,23 @@ export class BodyAborted extends Error {}
 /** Who sends at all does so at once. A lost packet is sent again within a second or two. */
 export const stalledAfterMs = 3_000;
 /** A body that is being read. */
-interface Reading extends HasDeadline {
-  /** What it counts. */
-  bytes: number;
+interface Reading extends HasDeadline, Holder {
   deadlineMs: number;
-  stop(error: HTTPException): void;
 }
 
 export class Bodies {
   readonly #options: BodiesOptions;
-  readonly #reading = new Set<Reading>();
+  readonly #memory: SharedMemory;
   readonly #stalled = new Deadlines(waitingTime);
-  #bytes = 0;
 
   constructor(options: BodiesOptions) {
     this.#options = options;
+    this.#memory = new SharedMemory(options.mostBytes);
   }
 
   /** How much the bodies count that are being read, in bytes. */
   get bytes(): number {
-    return this.#bytes;
+    return this.#memory.bytes;
   }
 
   /**
@@ -78,7 +75,8 @@ export class Bodies {
     const end = () => {
       // What comes after is let go of unread; an error of the connection has been dealt with.
       source.off("data", onData).off("end", onEnd).off("close", onClose);
-      this.#forget(reading);
+      this.#stalled.delete(reading);
+      this.#memory.leave(reading);
     };
     const stop = (error: Error) => {
       end();
@@ -90,7 +88,7 @@ export class Bodies {
       reading.deadlineMs = waitingTime.monotonicMs() + silentMs;
       const growth = body.growthFor(piece.length);
       if (growth === undefined) return stop(tooLarge(limitBytes));
-      if (growth > 0 && !this.#hasRoom(reading, growth)) return;
+      if (growth > 0 && !this.#memory.take(reading, growth)) return;
       body.append(piece);
       releaseSoon(piece);
     };
@@ -100,34 +98,13 @@ export class Bodies {
     };
     const onClose = () => stop(new BodyAborted("the client went away before it had sent its request"));
     const deadlineMs = waitingTime.monotonicMs() + silentMs;
-    const reading: Reading = { bytes: 0, deadlineMs, stop, late: () => stop(standsStill(silentMs)) };
-    this.#reading.add(reading);
+    const [late, giveUp] = [() => stop(standsStill(silentMs)), () => stop(tooMuchAtOnce())];
+    const reading: Reading = { bytes: 0, deadlineMs, late, giveUp };
     this.#stalled.add(reading);
     source.on("data", onData).on("end", onEnd).on("close", onClose).on("error", onClose);
     // It may have gone before anybody listened.
     if (source.destroyed) onClose();
     return promise;
-  }
-
-  /**
-   * Counts memory that a body is about to take. Where it is too much together, the largest body has to come again: a small
-   * one gets in however many large ones stand still. False where the largest is this one.
-   */
-  #hasRoom(reading: Reading, bytes: number): boolean {
-    reading.bytes += bytes;
-    this.#bytes += bytes;
-    if (this.#bytes <= this.#options.mostBytes) return true;
-    let largest = reading;
-    for (const other of this.#reading) if (other.bytes > largest.bytes) largest = other;
-    largest.stop(tooMuchAtOnce());
-    return largest !== reading;
-  }
-
-  #forget(reading: Reading): void {
-    this.#stalled.delete(reading);
-    this.#reading.delete(reading);
-    this.#bytes -= reading.bytes;
-    reading.bytes = 0;
   }
 }
 

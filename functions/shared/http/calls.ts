@@ -19,8 +19,10 @@ import { Turns } from "./turns.ts";
 /** As rollout-operator asks pods: `-pods.client-timeout`, and 32 in parallel. */
 const defaultTimeoutMs = 5_000;
 export const defaultMostAtOnce = 32;
-/** A quarter of them: pods of three groups may never answer, and the others are asked as if nothing were. */
+/** A quarter of them, so that one group whose pods never answer leaves most of them to the others. */
 export const defaultMostPerGroup = 8;
+/** Of each group one pod is asked at once. An open connection costs some 30 KB, and answers have their memory together. */
+const defaultMostGroups = 1_000;
 const defaultMostWaiting = 1_000;
 const defaultLongestWaitMs = 10_000;
 const defaultMostBytes = 2 ** 20;
@@ -46,9 +48,11 @@ export interface PodCallsOptions {
   readonly clusterDomain?: string;
   /** How long one call may take from its turn on, with both tries, in milliseconds: 5 s unless told. */
   readonly timeoutMs?: number;
-  /** How many calls are under way at once, at most: 32 unless told. */
+  /** How many calls are under way at once besides the first one of each group, at most: 32 unless told. */
   readonly mostAtOnce?: number;
-  /** How many of them are to pods of one group, at most: 8 unless told. One pod is asked one thing at a time. */
+  /** How many groups have a call that needs none of these turns, at most: 1,000 unless told. */
+  readonly mostGroups?: number;
+  /** How many calls are to pods of one group, at most: 8 unless told. One pod is asked one thing at a time. */
   readonly mostPerGroup?: number;
   /** How many wait for their turn, at most: 1,000 unless told. Of one more the group is refused a call that has the most. */
   readonly mostWaiting?: number;
@@ -88,8 +92,8 @@ class PodCalls implements PodHttp {
     this.#options = options;
     this.#clusterDomain = clusterDomain;
     const { clock, mostAtOnce = defaultMostAtOnce, mostPerGroup = defaultMostPerGroup } = options;
-    const { mostWaiting = defaultMostWaiting } = options;
-    this.#turns = new Turns({ clock, mostAtOnce, mostPerGroup, mostWaiting });
+    const { mostWaiting = defaultMostWaiting, mostGroups = defaultMostGroups } = options;
+    this.#turns = new Turns({ clock, mostAtOnce, mostGroups, mostPerGroup, mostWaiting });
   }
 
   async send(address: PodAddress, request: PodRequest, options: PodCallOptions = {}): Promise<PodAnswer> {

@@ -3,7 +3,7 @@ import type { LookupFunction } from "node:net";
 import { Agent, buildConnector, type Dispatcher, errors } from "undici";
 import { messageOf } from "../kubernetes/errors.ts";
 import { createPodCalls, defaultMostAtOnce, type PodCallsOptions } from "./calls.ts";
-import { GrowingBuffer } from "./growing-buffer.ts";
+import { GrowingBuffer, type Holder, SharedMemory } from "./growing-buffer.ts";
 import type { PodHttp } from "./pod-http.ts";
 import { type Delivered, type Delivery, DeliveryError, type DeliveryLimits, type Transport } from "./transport.ts";
 
@@ -14,6 +14,8 @@ const connectTimeoutMs = 10_000;
 const mostHeaderBytes = 16_384;
 /** Such as 103, before the answer itself. HTTP allows any number, and each of them may have as many headers as an answer. */
 const mostEarlyAnswers = 10;
+/** Of all answers together while they come, in bytes: as much as 32 of the usual length limit take. */
+const mostAnswerBytes = 32 * 2 ** 20;
 
 export interface ConnectPodsOptions extends Omit<PodCallsOptions, "transport"> {
   /** Whose certificates are trusted over https, in PEM; absent: those that Node trusts. */
@@ -52,6 +54,7 @@ class Connections implements Transport {
   readonly #options: ConnectionsOptions;
   /** By the authorities that are trusted. */
   readonly #agents = new Map<string | undefined, Agent>();
+  readonly #memory = new SharedMemory(mostAnswerBytes);
 
   constructor(options: ConnectionsOptions) {
     this.#options = options;
@@ -69,7 +72,7 @@ class Connections implements Transport {
         // Otherwise undici closes the connection after a DELETE with a body.
         reset: false,
       };
-      agent.dispatch(options, new DeliveryHandler(limits, resolve, reject));
+      agent.dispatch(options, new DeliveryHandler(limits, this.#memory, resolve, reject));
     });
   }
 
@@ -119,8 +122,10 @@ function makeAgent({ authorities, lookup, mostPerPod }: ConnectionsOptions): Age
  * Gathers an answer, and stops to read where it is longer than allowed. Below undici's `request`, because only a handler learns
  * when the request is really sent.
  */
-class DeliveryHandler implements Dispatcher.DispatchHandler {
+class DeliveryHandler implements Dispatcher.DispatchHandler, Holder {
+  bytes = 0;
   readonly #limits: DeliveryLimits;
+  readonly #memory: SharedMemory;
   readonly #resolve: (delivered: Delivered) => void;
   readonly #reject: (error: Error) => void;
   #controller: Dispatcher.DispatchController | undefined;
@@ -131,8 +136,14 @@ class DeliveryHandler implements Dispatcher.DispatchHandler {
   #earlyAnswers = 0;
   readonly #body: GrowingBuffer;
 
-  constructor(limits: DeliveryLimits, resolve: (delivered: Delivered) => void, reject: (error: Error) => void) {
+  constructor(
+    limits: DeliveryLimits,
+    memory: SharedMemory,
+    resolve: (delivered: Delivered) => void,
+    reject: (error: Error) => void,
+  ) {
     this.#limits = limits;
+    this.#memory = memory;
     this.#body = new GrowingBuffer(limits.mostBytes);
     this.#resolve = resolve;
     this.#reject = reject;
@@ -155,7 +166,8 @@ class DeliveryHandler implements Dispatcher.DispatchHandler {
     // What comes before the answer, such as 103, is none.
     if (status < 200) {
       this.#earlyAnswers += 1;
-      if (this.#earlyAnswers > mostEarlyAnswers) this.#stop(controller, `${mostEarlyAnswers} answers before it`);
+      if (this.#earlyAnswers > mostEarlyAnswers)
+        this.#stop(controller, `has more than ${mostEarlyAnswers} answers before it`);
       return;
     }
     this.#status = status;
@@ -164,10 +176,17 @@ class DeliveryHandler implements Dispatcher.DispatchHandler {
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (!this.#body.append(chunk)) this.#stopBody(controller);
+    const growth = this.#body.growthFor(chunk.length);
+    if (growth === undefined) this.#stopBody(controller);
+    else if (growth === 0 || this.#memory.take(this, growth)) this.#body.append(chunk);
+  }
+
+  giveUp(): void {
+    if (this.#controller !== undefined) this.#stop(this.#controller, "is the largest of too many that come at once");
   }
 
   onResponseEnd(): void {
+    this.#memory.leave(this);
     this.#limits.signal.removeEventListener("abort", this.#onAbort);
     if (this.#status === undefined) return;
     this.#resolve({ status: this.#status, headers: this.#headers, body: this.#body.whole() });
@@ -175,19 +194,24 @@ class DeliveryHandler implements Dispatcher.DispatchHandler {
 
   onResponseError(_controller: unknown, error: Error): void {
     this.#limits.signal.removeEventListener("abort", this.#onAbort);
-    this.#body.free();
+    this.#free();
     const isOurs = error instanceof DeliveryError || error === this.#unsent;
     const options = { cause: error, isUntrusted: isOfStranger(error) };
     this.#reject(isOurs ? error : new DeliveryError(failureOf(error), messageOf(error), this.#status, options));
   }
 
   #stopBody(controller: Dispatcher.DispatchController): void {
-    this.#stop(controller, `${this.#limits.mostBytes} bytes`);
+    this.#stop(controller, `has more than ${this.#limits.mostBytes} bytes`);
   }
 
-  #stop(controller: Dispatcher.DispatchController, than: string): void {
+  #stop(controller: Dispatcher.DispatchController, why: string): void {
+    this.#free();
+    controller.abort(new DeliveryError("size", `the answer ${why}`, this.#status));
+  }
+
+  #free(): void {
+    this.#memory.leave(this);
     this.#body.free();
-    controller.abort(new DeliveryError("size", `the answer has more than ${than}`, this.#status));
   }
 
   readonly #onAbort = (): void => {

@@ -54,6 +54,52 @@ export class GrowingBuffer {
   }
 }
 
+/** A body that counts among others, and can be made to give its memory back. */
+export interface Holder {
+  /** What it counts now. It is 0 before {@link SharedMemory.take} and after {@link SharedMemory.leave}, which write it. */
+  bytes: number;
+  /** The others need its memory: it leaves, and its sender is told. */
+  giveUp(): void;
+}
+
+/** What bodies may take together while they come. A small one gets in however many large ones stand still. */
+export class SharedMemory {
+  readonly #mostBytes: number;
+  readonly #holders = new Set<Holder>();
+  #bytes = 0;
+
+  constructor(mostBytes: number) {
+    this.#mostBytes = mostBytes;
+  }
+
+  /** What all of them count now. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /**
+   * Counts memory that a body is about to take. Where it is too much together, the largest body gives up. False where the
+   * largest is this one.
+   */
+  take(holder: Holder, bytes: number): boolean {
+    this.#holders.add(holder);
+    holder.bytes += bytes;
+    this.#bytes += bytes;
+    if (this.#bytes <= this.#mostBytes) return true;
+    let largest = holder;
+    for (const other of this.#holders) if (other.bytes > largest.bytes) largest = other;
+    largest.giveUp();
+    return largest !== holder;
+  }
+
+  /** It has come, or given up. */
+  leave(holder: Holder): void {
+    this.#holders.delete(holder);
+    this.#bytes -= holder.bytes;
+    holder.bytes = 0;
+  }
+}
+
 function giveBack({ buffer, byteLength }: Buffer<ArrayBufferLike>): void {
   if (byteLength >= ownMemoryFromBytes && buffer instanceof ArrayBuffer) buffer.transfer(0);
 }

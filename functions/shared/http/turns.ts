@@ -1,13 +1,17 @@
 /**
- * So many calls at once, of which one group has a share and one pod a single one, so that pods which never answer stop only their
- * own group. Groups that wait take turns. Those that wait are not too many either, and none waits for ever.
+ * One call of each group begins at once. Its other calls share a number of turns with those of all groups, of which one group has
+ * a part, and one pod has a single call. So pods that never answer stop only their own group. Groups that wait take turns. Those
+ * that wait are not too many either, and none waits for ever.
  */
 import type { Cluster } from "../kubernetes/cluster.ts";
 
 export interface TurnsOptions {
   readonly clock: Pick<Cluster, "sleep">;
+  /** The calls that are under way besides the first one of each group. */
   readonly mostAtOnce: number;
-  /** Of these for the pods of one group, at most. */
+  /** Groups whose first call needs none of these turns. Those of more groups wait. */
+  readonly mostGroups: number;
+  /** Calls to the pods of one group, at most. */
   readonly mostPerGroup: number;
   readonly mostWaiting: number;
 }
@@ -29,6 +33,7 @@ interface Waiting extends Asked {
 export class Turns {
   readonly #options: TurnsOptions;
   #free: number;
+  #firsts = 0;
   #waitingCount = 0;
   /** The groups that wait, the one whose turn is next first; of each its calls, in the order in which they came. */
   readonly #waiting = new Map<string, Set<Waiting>>();
@@ -45,7 +50,7 @@ export class Turns {
   take(asked: Asked, waitMs: number, signal: AbortSignal | undefined): Promise<Turn> {
     if (signal?.aborted) return Promise.resolve("aborted");
     // None of the calls that wait could begin: so this call overtakes none.
-    if (this.#free > 0 && this.#mayBegin(asked)) return Promise.resolve(this.#turn(asked));
+    if (this.#hasTurn(asked.group) && !this.#busyPods.has(asked.pod)) return Promise.resolve(this.#turn(asked));
     if (waitMs <= 0) return Promise.resolve("late");
     if (!this.#makeRoom(asked)) return Promise.resolve("full");
     return new Promise((resolve) => {
@@ -67,31 +72,39 @@ export class Turns {
   }
 
   #turn({ group, pod }: Asked): Turn {
-    this.#free -= 1;
+    const isFirst = this.#isFirst(group);
+    if (isFirst) this.#firsts += 1;
+    else this.#free -= 1;
     this.#underWay.set(group, (this.#underWay.get(group) ?? 0) + 1);
     this.#busyPods.add(pod);
     let isOver = false;
     const end = () => {
       if (isOver) return;
       isOver = true;
-      this.#free += 1;
+      if (isFirst) this.#firsts -= 1;
+      else this.#free += 1;
       const left = (this.#underWay.get(group) ?? 1) - 1;
       if (left > 0) this.#underWay.set(group, left);
       else this.#underWay.delete(group);
       this.#busyPods.delete(pod);
-      while (this.#free > 0 && this.#beginNext());
+      while (this.#beginNext());
     };
     return { end };
   }
 
-  #mayBegin({ group, pod }: Asked): boolean {
-    return (this.#underWay.get(group) ?? 0) < this.#options.mostPerGroup && !this.#busyPods.has(pod);
+  #isFirst(group: string): boolean {
+    return !this.#underWay.has(group) && this.#firsts < this.#options.mostGroups;
+  }
+
+  #hasTurn(group: string): boolean {
+    if (this.#isFirst(group)) return true;
+    return this.#free > 0 && (this.#underWay.get(group) ?? 0) < this.#options.mostPerGroup;
   }
 
   /** Begins the next call that may begin; false where there is none. */
   #beginNext(): boolean {
     for (const [group, calls] of this.#waiting) {
-      if ((this.#underWay.get(group) ?? 0) >= this.#options.mostPerGroup) continue;
+      if (!this.#hasTurn(group)) continue;
       for (const call of calls) {
         if (this.#busyPods.has(call.pod)) continue;
         // Its next turn comes behind those of all groups that wait.

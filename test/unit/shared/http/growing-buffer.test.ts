@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { GrowingBuffer } from "../../../../functions/shared/http/growing-buffer.ts";
+import { GrowingBuffer, type Holder, SharedMemory } from "../../../../functions/shared/http/growing-buffer.ts";
 
 test("pieces of any size are one after the other, and a piece that is changed afterwards changes nothing", () => {
   const buffer = new GrowingBuffer(1_000_000);
@@ -47,4 +47,28 @@ test("its memory is given back at once when it grows, and when it is freed", () 
   buffer.free();
   assert.equal(after.buffer.byteLength, 0);
   assert.equal(buffer.whole().length, 0);
+});
+
+test("what buffers take together is bounded: the largest gives up, and it alone learns that it may not go on", () => {
+  const memory = new SharedMemory(100);
+  const gone: string[] = [];
+  const holderOf = (name: string): Holder => {
+    const holder: Holder = {
+      bytes: 0,
+      giveUp: () => {
+        gone.push(name);
+        memory.leave(holder);
+      },
+    };
+    return holder;
+  };
+  const [small, large, larger] = ["small", "large", "larger"].map(holderOf) as [Holder, Holder, Holder];
+  assert.ok(memory.take(small, 10) && memory.take(large, 60));
+  assert.equal(memory.take(larger, 70), false);
+  assert.deepEqual([gone, memory.bytes], [["larger"], 70]);
+  assert.equal(memory.take(small, 31), true);
+  assert.deepEqual([gone, memory.bytes], [["larger", "large"], 41]);
+  memory.leave(small);
+  memory.leave(small);
+  assert.deepEqual([memory.bytes, memory.take(larger, 100)], [0, true]);
 });

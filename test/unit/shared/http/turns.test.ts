@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { Turns, type TurnsOptions } from "../../../../functions/shared/http/turns.ts";
 import { clock, get, rejection, until, withPods } from "../../../stage/played-pods.ts";
 
-const bounds = { mostAtOnce: 32, mostPerGroup: 8, mostWaiting: 1_000 };
+const bounds = { mostAtOnce: 32, mostGroups: 1_000, mostPerGroup: 8, mostWaiting: 1_000 };
 const never = { sleep: () => new Promise<void>(() => {}) };
 
 /** Turns, and the calls that have had theirs, by their names and in order. */
@@ -28,7 +28,7 @@ function play(options: Partial<TurnsOptions> = {}) {
   return { ask, begun, outcomes, settle, end };
 }
 
-test("one group has 8 of the 32 turns, however many it asks for, and another group begins at once", async () => {
+test("one group has 8 calls under way, however many it asks for, and another group begins at once", async () => {
   const { ask, begun, settle, end } = play();
   for (let index = 0; index < 900; index++) ask("silent", `silent-${index}`);
   ask("good", "good-0");
@@ -51,7 +51,7 @@ test("a pod is asked one thing at a time, and the others of its group meanwhile"
 });
 
 test("groups that wait take turns: one that asks once waits for one call of each other, and not for all of them", async () => {
-  const { ask, begun, settle, end } = play({ mostAtOnce: 2 });
+  const { ask, begun, settle, end } = play({ mostAtOnce: 2, mostGroups: 0 });
   for (const group of ["one", "two"]) for (let index = 0; index < 20; index++) ask(group, `${group}-${index}`);
   ask("last", "last-0");
   await settle();
@@ -61,7 +61,7 @@ test("groups that wait take turns: one that asks once waits for one call of each
 });
 
 test("where too many wait, the last call of the group that has the most makes room for another group", async () => {
-  const { ask, begun, outcomes, settle } = play({ mostAtOnce: 1, mostWaiting: 3 });
+  const { ask, begun, outcomes, settle } = play({ mostAtOnce: 1, mostGroups: 0, mostWaiting: 3 });
   for (let index = 0; index < 5; index++) ask("silent", `silent-${index}`);
   await settle();
   assert.deepEqual(outcomes, ["silent-4 full"]);
@@ -71,29 +71,79 @@ test("where too many wait, the last call of the group that has the most makes ro
 });
 
 test("a call that may not wait is late at once", async () => {
-  const { ask, outcomes, settle } = play({ mostAtOnce: 1 });
+  const { ask, outcomes, settle } = play({ mostAtOnce: 1, mostGroups: 0 });
   ask("group", "a");
   ask("group", "b", 0);
   await settle();
   assert.deepEqual(outcomes, ["b late"]);
 });
 
-test("a good pod is asked while 1,000 calls to pods of three other groups never are answered", {
+test("one call of each group begins at once, however many groups have calls that are never answered, up to 1,000 groups", async () => {
+  const { ask, begun, settle, end } = play();
+  for (let index = 0; index < 999; index++) for (const pod of ["a", "b"]) ask(`silent-${index}`, `${pod}-${index}`);
+  await settle();
+  assert.equal(begun.length, 999 + 32);
+  ask("good", "good-0");
+  await settle();
+  assert.equal(begun.at(-1), "good-0");
+  ask("late", "late-0");
+  await settle();
+  assert.equal(begun.at(-1), "good-0", "those are 1,000 groups");
+  await end("good-0");
+  assert.equal(begun.at(-1), "late-0");
+});
+
+for (const groups of [3, 250, 999])
+  test(`a good pod is asked within a second while 1,000 calls to pods of ${groups} other groups are never answered`, {
+    timeout: 30_000,
+  }, async () => {
+    await withPods({ timeoutMs: 60_000, longestWaitMs: 60_000 }, async ({ address, pods, asked, answer }) => {
+      answer(({ request, response }) => request.url === "/good" && response.end("good"));
+      const giving = new AbortController();
+      const silent = Array.from({ length: 1_000 }, (_, index) => {
+        const to = { ...address, group: `silent-${index % groups}`, pod: `silent-${index}` };
+        return rejection(pods.send(to, get, { signal: giving.signal }));
+      });
+      const underWay = Math.min(groups * 8, groups + 32, 1_000);
+      await until(() => asked.length >= underWay);
+      const beganMs = clock.monotonicMs();
+      const { body } = await pods.send({ ...address, group: "good", pod: "good-0" }, { ...get, path: "/good" });
+      assert.ok(clock.monotonicMs() - beganMs < 1_000, `${clock.monotonicMs() - beganMs} ms`);
+      assert.deepEqual([body, asked.length], ["good", underWay + 1]);
+      giving.abort();
+      for (const one of silent) assert.equal((await one).failed, "aborted");
+    });
+  });
+
+test("answers share 32 MiB while they come: the largest are given up, the others come whole, and then there is room again", {
   timeout: 30_000,
 }, async () => {
-  await withPods({ timeoutMs: 60_000, longestWaitMs: 60_000 }, async ({ address, pods, asked, answer }) => {
-    answer(({ request, response }) => request.url === "/good" && response.end("good"));
-    const giving = new AbortController();
-    const silent = Array.from({ length: 1_000 }, (_, index) => {
-      const to = { ...address, group: `silent-${index % 3}`, pod: `silent-${index}` };
-      return rejection(pods.send(to, get, { signal: giving.signal }));
+  await withPods({ timeoutMs: 25_000 }, async ({ address, pods, asked, answer }) => {
+    const bytes = 1_000_000;
+    const open: (() => void)[] = [];
+    answer(({ response }) => {
+      response.write(Buffer.alloc(bytes));
+      open.push(() => response.end());
     });
-    await until(() => asked.length >= 24);
-    const beganMs = clock.monotonicMs();
-    const { body } = await pods.send({ ...address, group: "good", pod: "good-0" }, { ...get, path: "/good" });
-    assert.ok(clock.monotonicMs() - beganMs < 1_000, `${clock.monotonicMs() - beganMs} ms`);
-    assert.deepEqual([body, asked.length], ["good", 25]);
-    giving.abort();
-    for (const one of silent) assert.equal((await one).failed, "aborted");
+    const send = (index: number) => pods.send({ ...address, group: `group-${index}`, pod: `pod-${index}` }, get);
+    for (let round = 0; round < 2; round++) {
+      const before = asked.length;
+      const settled: string[] = [];
+      const calls = Array.from({ length: 40 }, async (_, index) => {
+        const outcome = await send(index)
+          .then(({ body }) => String(body.length))
+          .catch((error: Error) => error.message);
+        settled.push(outcome);
+      });
+      await until(() => asked.length === before + 40 && settled.length >= 8);
+      for (const end of open.splice(0)) end();
+      await Promise.all(calls);
+      const whole = settled.filter((outcome) => outcome === String(bytes));
+      const givenUp = settled.filter((outcome) =>
+        outcome.endsWith("the answer is the largest of too many that come at once"),
+      );
+      assert.equal(whole.length + givenUp.length, 40, settled.join("\n"));
+      assert.ok(whole.length >= 31 && whole.length <= 32, `round ${round}: ${whole.length} came whole`);
+    }
   });
 });
