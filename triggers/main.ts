@@ -255,12 +255,12 @@ async function sourceOf(
 /** A certificate of the client is a better proof than a key, and with files in the place of the Secret there is no key. */
 function reviewKeysOf(
   { settings, reporting }: Process,
-  certificate: CertificateSettings,
+  { secret: { namespace } }: CertificateSettings,
   admissions: readonly AdmissionDefinition[],
 ): ReviewKeyDoor | undefined {
   const { tlsPort, tlsCertFile, tlsClientCaFile } = settings;
   if (tlsPort === "off" || tlsCertFile !== "" || tlsClientCaFile !== "") return undefined;
-  const reviewKeys = new ReviewKeyDoor({ certificate, paths: admissions.flatMap(({ paths }) => paths) });
+  const reviewKeys = new ReviewKeyDoor({ namespace, paths: admissions.flatMap(({ paths }) => paths) });
   reporting.metrics.showReviewKeyAsked(() => reviewKeys.asked());
   return reviewKeys;
 }

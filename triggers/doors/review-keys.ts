@@ -6,7 +6,7 @@ import type { MiddlewareHandler } from "hono";
 import { getPath } from "hono/utils/url";
 import { waitingTime } from "../../functions/shared/kubernetes/clock/process-clock.ts";
 import type { Cluster, WebhookConfigurationObject } from "../../functions/shared/kubernetes/cluster.ts";
-import type { CertificateSettings } from "../../functions/shared/objects/certificates.ts";
+import { webhookNamespace } from "../../functions/shared/objects/vocabulary.ts";
 import { Deadlines, type HasDeadline } from "../../functions/shared/review/deadlines.ts";
 import { isReviewKey, type ReviewKeys, splitPath } from "../../functions/shared/review/review-key.ts";
 
@@ -22,8 +22,8 @@ const heldMs = 1_000;
 const refusal = "Show the key of API servers: it is in the path of the webhook configuration.";
 
 export interface ReviewKeyOptions {
-  /** What webhook configurations call us. */
-  readonly certificate: Pick<CertificateSettings, "dnsName" | "secret">;
+  /** Configurations that name it in their label lead here. */
+  readonly namespace: string;
   /** The paths at which reviews are answered, without a key. */
   readonly paths: readonly string[];
   readonly clock?: Pick<Cluster, "monotonicMs" | "sleep">;
@@ -127,12 +127,14 @@ export class ReviewKeyDoor {
 
 function keysByPath(
   configurations: Iterable<WebhookConfigurationObject>,
-  { paths, certificate }: ReviewKeyOptions,
+  { paths, namespace }: ReviewKeyOptions,
 ): Map<string, (string | undefined)[]> {
   const keys = new Map<string, (string | undefined)[]>();
-  for (const { webhooks = [] } of configurations) {
+  for (const { metadata, webhooks = [] } of configurations) {
+    const labelled = metadata.labels?.[webhookNamespace.key];
+    if (labelled !== undefined && labelled !== namespace) continue;
     for (const { clientConfig } of webhooks) {
-      const { key, path } = splitPath(pathHere(clientConfig, certificate) ?? "");
+      const { key, path } = splitPath(pathHere(clientConfig, labelled !== undefined, namespace) ?? "");
       if (!paths.includes(path)) continue;
       keys.set(path, [...(keys.get(path) ?? []), key]);
     }
@@ -142,13 +144,11 @@ function keysByPath(
 
 type ClientConfig = NonNullable<WebhookConfigurationObject["webhooks"]>[number]["clientConfig"];
 
-/** Under which path a webhook is asked here; undefined where it is asked elsewhere. Any Service of ours may lead here. */
-function pathHere(
-  { service, url }: ClientConfig,
-  { secret, dnsName }: ReviewKeyOptions["certificate"],
-): string | undefined {
-  if (service !== undefined) return service.namespace === secret.namespace ? service.path : undefined;
-  if (url === undefined || !URL.canParse(url)) return undefined;
-  const { hostname, pathname } = new URL(url);
-  return hostname === dnsName ? pathname : undefined;
+/**
+ * Under which path a webhook may be asked here; undefined where it is asked elsewhere. Any Service of our namespace may lead
+ * here. So may any URL, because a proxy has a host of its own. With our label a Service of any namespace may.
+ */
+function pathHere({ service, url }: ClientConfig, isLabelled: boolean, namespace: string): string | undefined {
+  if (service !== undefined) return isLabelled || service.namespace === namespace ? service.path : undefined;
+  return url !== undefined && URL.canParse(url) ? new URL(url).pathname : undefined;
 }

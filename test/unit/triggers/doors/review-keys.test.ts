@@ -8,21 +8,18 @@ import { ReviewKeyDoor } from "../../../../triggers/doors/review-keys.ts";
 import { createAdmissionApp } from "../../../../triggers/doors/server.ts";
 import { createTestApp, validation } from "./app.ts";
 
-const certificate = {
-  secret: { namespace: "mimir", name: "certificate" },
-  dnsName: "rollout-operator.mimir.svc",
-};
 const [eviction, downscale] = ["/admission/pod-eviction", "/admission/no-downscale"];
 const newKey = () => randomBytes(32).toString("hex");
 const [key, other, stranger] = [newKey(), newKey(), newKey()];
 const none = { current: undefined, next: undefined, previous: undefined };
 
-/** A configuration of one webhook, by its path in our namespace, its path elsewhere, or its URL. */
-function configurationOf(path: string, namespace = "mimir"): WebhookConfigurationObject {
+/** A configuration of one webhook, by its path in our namespace, its path elsewhere, or its URL; its label, if it has one. */
+function configurationOf(path: string, namespace = "mimir", labelled?: string): WebhookConfigurationObject {
   const isUrl = path.startsWith("https:");
   const clientConfig = isUrl ? { url: path } : { service: { namespace, name: "rollout-operator", path } };
   const webhook = { name: "one.grafana.com", clientConfig, admissionReviewVersions: ["v1"], sideEffects: "None" };
-  return { metadata: { name: "one" }, webhooks: [webhook] } as never;
+  const labels = labelled === undefined ? {} : { "grafana.com/namespace": labelled };
+  return { metadata: { name: "one", labels }, webhooks: [webhook] } as never;
 }
 
 /** Under a clock that stands still, but where it is told to go on. */
@@ -34,7 +31,7 @@ function createKeys(paths = [eviction, downscale]) {
       sleeps.push(resolve);
       signal?.addEventListener("abort", () => resolve());
     });
-  const keys = new ReviewKeyDoor({ certificate, paths, clock: { monotonicMs: () => nowMs, sleep } });
+  const keys = new ReviewKeyDoor({ namespace: "mimir", paths, clock: { monotonicMs: () => nowMs, sleep } });
   const goOn = (ms: number) => {
     nowMs += ms;
     for (const wake of sleeps.splice(0)) wake();
@@ -51,7 +48,7 @@ test("the key is asked for once every configuration of a path has had it for 10 
   assert.ok(!keys.asks(eviction) && !keys.asksEverywhere());
   goOn(1);
   assert.ok(keys.asks(eviction) && keys.asksEverywhere());
-  for (const plain of [eviction, `/${stranger}${eviction}`, `https://rollout-operator.mimir.svc:8443${eviction}`]) {
+  for (const plain of [eviction, `/${stranger}${eviction}`, `https://proxy.example:8443${eviction}`]) {
     see(`/${key}${eviction}`, plain);
     assert.ok(!keys.asks(eviction) && !keys.asksEverywhere(), plain);
     goOn(60_000);
@@ -63,12 +60,26 @@ test("the key is asked for once every configuration of a path has had it for 10 
   }
 });
 
-test("what leads elsewhere does not count: another namespace, another host, a URL that is none, another path", () => {
+test("a configuration with our label counts wherever its Service is, and one with the label of another namespace never", () => {
+  const { keys, goOn } = createKeys();
+  const ours = configurationOf(`/${key}${eviction}`);
+  keys.see([
+    ours,
+    configurationOf(`https://proxy.example${eviction}`, "", "loki"),
+    configurationOf(eviction, "mimir", "loki"),
+  ]);
+  goOn(10_000);
+  assert.ok(keys.asks(eviction));
+  keys.see([ours, configurationOf(eviction, "gateways", "mimir")]);
+  assert.ok(!keys.asks(eviction));
+});
+
+test("what leads elsewhere does not count: another namespace, a URL that is none, another path", () => {
   const { keys, goOn } = createKeys();
   const ours = configurationOf(`/${key}${eviction}`);
   const others = [
     configurationOf(eviction, "loki"),
-    configurationOf(`https://elsewhere.example${eviction}`),
+    configurationOf("https://elsewhere.example/admission"),
     configurationOf("https://[/"),
     configurationOf("/"),
     configurationOf("/something/else"),
