@@ -57,7 +57,8 @@ export async function complete(words: readonly string[], names: Names): Promise<
     if (isValueOf(before)) return [];
     if (begun.startsWith("-")) return flagsOf(command);
     if (command === undefined) return commands;
-    return namesFor(command, given, names);
+    // The plugin would read such a name as an option.
+    return (await namesFor(command, given, names)).filter((name) => !name.startsWith("-"));
   };
   return (await offered()).filter((one) => plainName.test(one) && one.startsWith(begun)).sort();
 }

@@ -17,6 +17,8 @@ const scripts = ["1.8.1", "1.10.2"].map((version) =>
 
 /** Each would make a file `ran` in the folder that the shell stands in. */
 const hostile = [
+  "-n",
+  "--kubeconfig",
   "$(touch ran)",
   `$(touch\${IFS}ran)`,
   "`touch ran`",
