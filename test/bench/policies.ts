@@ -1,6 +1,6 @@
 /**
- * `npx node test/bench/policies.ts`: how long a write takes with the policies of the fence and of the guard, against without them,
- * on a real API server. Both take turns in one run, so that what else the machine does slows both. `ROUNDS=9` takes more turns.
+ * `npx node test/bench/policies.ts`: how long a write takes with the policies of the fence and of the guard, against without
+ * them, on a real API server. Both take turns in one run, so that what else the machine does slows both. `ROUNDS=9` takes more.
  */
 import { loadAll } from "js-yaml";
 import { renderManifests } from "../../knative/render/manifests.ts";
