@@ -13,7 +13,10 @@ const onOwner = (rule: Rule) => ({ rabbitmqcluster: rule, foundationdbcluster: r
 /** Of a StatefulSet, which may have it on its volume claims, too: no function obeys all of them there, and one day some may. */
 const onBoth = { claim: "delete", ...onOwner("free") } as const;
 
-/** By its key. An empty line is for labels of StatefulSets, words on pods, and ledgers, which are guarded as a whole. */
+/**
+ * By its key. An empty line is for labels of StatefulSets and of webhook configurations, words on pods, and ledgers, which are
+ * guarded as a whole.
+ */
 export const rules: Readonly<Record<string, Partial<Record<Kind, Rule>>>> = {
   "sluice.dev/hold": { claim: "save", ...onOwner("free") },
   "sluice.dev/recover": onClaim("save"),
@@ -53,6 +56,7 @@ export const rules: Readonly<Record<string, Partial<Record<Kind, Rule>>>> = {
   "sluice.dev/unprepared-pods": onBoth,
   "sluice.dev/skip-labelled-at": {},
   "sluice.dev/suspendable": {},
+  "sluice.dev/review-key": {},
   "sluice.dev/rebalance-queues": {},
   "sluice.dev/rebalance-secret": onBoth,
   "sluice.dev/rebalance-state": onBoth,

@@ -88,3 +88,33 @@ test("the claim of a removal is not over while our finalizer keeps its marked vo
   assert.deepEqual(violatedUnder([protection, "sluice.dev/volume-protection"]), ["K1"]);
   assert.deepEqual(violatedUnder([protection]), []);
 });
+
+/** What is violated when a taker scales from 3 to 2 by a claim of these members, right after a user has scaled from 4 to 3. */
+function violatedByScaling(members: string): readonly string[] {
+  const timeline = new VirtualTimeline();
+  const world = createWorld({ timeline });
+  const violations: string[] = [];
+  const violate = (invariant: string, sentence: string) => violations.push(`${invariant} ${sentence.split(" ")[0]}`);
+  const apps = new Apps(world);
+  const past = new Past(world, namespace);
+  const checker = new ClaimsChecker({ world, apps, namespace, ledger, group, past, functions: new Map(), violate });
+  world.addGroup({ namespace, group, zones: ["a", "b"], replicas: 4, maxUnavailable: 1 });
+  world.settle();
+  const scaleDown = { ...claim, members, by: "take-scale-down" };
+  const metadata = { name: ledger, namespace, annotations: { "sluice.dev/claims": JSON.stringify(scaleDown) } };
+  checker.onLedgerEdited(world.store.create("leases", namespace, { metadata } as never) as never);
+  const set = { namespace, name: "group-a" };
+  timeline.runUntil(timeline.nowMs() + 1_000);
+  world.store.patch("statefulsets", set, { spec: { replicas: 3 } });
+  const { uid } = world.store.get("pods", { namespace, name: "group-a-2" }).metadata;
+  apps.prepared.add(uid);
+  const after = world.store.patch("statefulsets", set, { spec: { replicas: 2 } });
+  const caller = { process: { name: "taker-1" }, role: { name: "taker" } };
+  checker.onPatched(caller as never, "statefulsets", after as never);
+  return violations;
+}
+
+test("a scale-down answers for the pods that it takes (D1, K4), and not for those that a user has scaled away before", () => {
+  assert.deepEqual(violatedByScaling("2"), []);
+  assert.deepEqual(violatedByScaling("1"), ["K4 group-a-2"]);
+});

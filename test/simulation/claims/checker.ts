@@ -56,7 +56,7 @@ export interface ClaimsCheckerOptions {
   readonly ledger: string;
   /** The rollout-group that the ledger is of, and what its StatefulSets were lately. */
   readonly group: string;
-  readonly past: Pick<Past, "stood">;
+  readonly past: Pick<Past, "stood" | "states">;
   /** The function of each process that makes claims, by its name. */
   readonly functions: ReadonlyMap<string, string>;
   readonly violate: (invariant: string, sentence: string) => void;
@@ -273,11 +273,14 @@ export class ClaimsChecker implements Checker {
   }
 
   #checkScaled(set: StoredStatefulSet): void {
-    const { world, apps } = this.#options;
+    const { world, apps, past } = this.#options;
+    // A pod that its user has scaled away before may still be there: it leaves, and nobody else has to tell it so.
+    const [, before = set] = past.states(set.metadata.name, 1);
     const claimed = [...this.#known.values()].map(({ claim }) => claim).filter(({ kind }) => kind === "scale-down");
     for (const pod of world.store.ownedBy("pods", set.metadata.uid)) {
       const { name, uid, deletionTimestamp } = pod.metadata;
       if (deletionTimestamp !== undefined || wantsOrdinal(set, ordinalIn(name)) || !isUp(pod)) continue;
+      if (before !== set && !wantsOrdinal(before, ordinalIn(name))) continue;
       if (!apps.prepared.has(uid)) this.#options.violate("D1", `${name} leaves and was never told so`);
       const isClaimed = claimed.some((claim) => claim.zone === set.metadata.name && names(claim, ordinalIn(name)));
       if (!isClaimed) this.#options.violate("K4", `${name} leaves, and the ledger holds no claim of it`);
