@@ -81,7 +81,7 @@ suite("the overlay standalone on the real API server", { skip: await skipWithout
       assert.equal((await fetch(`${server.url}/ready`)).status, 200);
       assert.ok(server.tlsPort > 0);
       const { data } = await scene.api.get<{ data: object }>("/api/v1/namespaces/tempo/secrets/its-certificate");
-      assert.deepEqual(Object.keys(data).sort(), ["ca", "cert", "key"]);
+      assert.deepEqual(Object.keys(data).sort(), ["ca", "cert", "key", "review-key"]);
       await changeTemplate(controlPlane, scene.group, "app:2");
       await scene.waitForRollout("app:2");
       const warned = server.log.filter(({ reason }) => reason === "flag").map(({ msg }) => msg.split(/[ =]/)[0]);
