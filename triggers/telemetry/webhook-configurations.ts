@@ -16,7 +16,7 @@ export interface WebhookConfigurationsOptions {
   readonly reporting: Pick<Reporting, "log" | "metrics">;
   /** One of our namespace has come, has changed or has gone. */
   onChange(): void;
-  /** All that there are; undefined from when a watch breaks until it tells something again. */
+  /** All that there are; undefined from when a watch breaks twice in a row until it tells something again. */
   readonly onSeen?: ((configurations: readonly WebhookConfigurationObject[] | undefined) => void) | undefined;
 }
 
@@ -41,12 +41,20 @@ export async function followWebhookConfigurations(
   await Promise.all(types.map((resource) => followOne(options, resource, seen, stopped)));
 }
 
+/**
+ * A watch that ends once begins again where it was, and misses nothing: a quiet one ends after 70 s. What comes again within this
+ * time, in milliseconds, is a watch that cannot begin. One whose right is missing is tried again every 30 s.
+ */
+const againMs = 60_000;
+
 /** What the watches have told. */
 class Seen {
   readonly #options: WebhookConfigurationsOptions;
   readonly #known: Known = new Map();
   /** The types whose watch tells what is there now. */
   readonly #sure = new Set<Followed>();
+  /** When the watch of a type last broke, and has told nothing since, by the monotonic clock. */
+  readonly #brokenMs = new Map<Followed, number>();
 
   constructor(options: WebhookConfigurationsOptions) {
     this.#options = options;
@@ -56,7 +64,7 @@ class Seen {
     const gone = [...this.#known].filter(([, one]) => one.resource === resource);
     for (const [uid] of gone) this.#known.delete(uid);
     for (const object of objects) this.#known.set(object.metadata.uid, { resource, object });
-    this.#sure.add(resource);
+    this.#goesOn(resource);
     this.#tell([...gone.map(([, { object }]) => object), ...objects]);
   }
 
@@ -65,18 +73,27 @@ class Seen {
     const before = this.#known.get(uid);
     if (type === "DELETED") this.#known.delete(uid);
     else this.#known.set(uid, { resource, object });
-    this.#sure.add(resource);
+    this.#goesOn(resource);
     this.#tell(before === undefined ? [object] : [before.object, object]);
   }
 
   /** The watch of a type goes on. */
   isHeardOf(resource: Followed): void {
-    if (this.#sure.has(resource)) return;
+    const isKnown = this.#sure.has(resource);
+    this.#goesOn(resource);
+    if (!isKnown) this.#tell([]);
+  }
+
+  #goesOn(resource: Followed): void {
     this.#sure.add(resource);
-    this.#tell([]);
+    this.#brokenMs.delete(resource);
   }
 
   breaks(resource: Followed): void {
+    const nowMs = this.#options.cluster.monotonicMs();
+    const before = this.#brokenMs.get(resource) ?? Number.NEGATIVE_INFINITY;
+    this.#brokenMs.set(resource, nowMs);
+    if (nowMs - before > againMs) return;
     this.#sure.delete(resource);
     this.#options.onSeen?.(undefined);
   }

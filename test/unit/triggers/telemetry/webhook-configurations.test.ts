@@ -125,7 +125,20 @@ test("all configurations are told of, those of others too, and others wake no fu
   await stop();
 });
 
-test("from when a watch breaks nothing is known, until it begins again", async () => {
+test("a watch that ends once begins again where it was: all is known meanwhile", async () => {
+  let breaks = 0;
+  const { seen, goTo, add, stop } = follow({
+    beforeWatch(resource) {
+      if (resource === "mutatingwebhookconfigurations" && breaks++ === 0) throw new Error("ended");
+    },
+  });
+  add("validatingwebhookconfigurations", "zpdb", "Fail");
+  await goTo(3);
+  assert.deepEqual([breaks, seen.names], [2, ["zpdb"]]);
+  await stop();
+});
+
+test("from when a watch breaks again and again nothing is known, until it begins again", async () => {
   let isBroken = false;
   const { seen, goTo, add, stop } = follow({
     beforeWatch(resource) {
