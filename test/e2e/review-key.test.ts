@@ -17,19 +17,19 @@ import { drainNodes, runKubectl } from "../stage/drain.ts";
 import { evict } from "../stage/drain-webhook.ts";
 import { type EvictionStage, startEvictionStage } from "../stage/eviction-stage.ts";
 import { parseAnswer, reviewOf } from "../stage/review.ts";
-import { play, type Scene, skipWithoutControlPlane } from "../stage/scene.ts";
+import { type Asked, play, type Scene, skipWithoutControlPlane } from "../stage/scene.ts";
 import type { Server } from "../stage/server.ts";
 import { askAsStrangers } from "./strangers.ts";
 
-/** `REVIEWS=1000` sends fewer. */
-const times = Number(process.env.REVIEWS ?? 10_000);
+/** `REVIEWS=10000` sends more: a hundred connections get a hundred answers a second. */
+const times = Number(process.env.REVIEWS ?? 2_000);
 const path = "/pods/eviction/pin";
 const paths = admissionFunctions.flatMap((definition) => definition.paths);
 const webhooksPath = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 const secretName = "rollout-operator-self-signed-certificate";
-/** The Secret is read again and again, and a function looks for claims: nothing of that is a review's. */
-const isRegular = ({ verb, resource }: { verb: string; resource: string }) =>
-  (verb === "get" && resource === "secrets") || (verb === "list" && resource === "leases");
+/** The Secret is read again and again; functions look for claims, and for types that are not installed. No review does. */
+const isRegular = ({ verb, resource, code }: Asked) =>
+  (verb === "get" && resource === "secrets") || (verb === "list" && (resource === "leases" || code === 404));
 
 /** `GITOPS_SECONDS=120` goes on for longer. */
 const gitOpsSeconds = Number(process.env.GITOPS_SECONDS ?? 20);
