@@ -1,10 +1,5 @@
 /** Writes webhook configurations: the bundle of each webhook, and the review key in its path. */
-import {
-  hasCode,
-  isRightMissing,
-  type SecretObject,
-  type WebhookConfigurationObject,
-} from "../shared/kubernetes/cluster.ts";
+import { hasCode, isRightMissing, type SecretObject, type WebhookClient } from "../shared/kubernetes/cluster.ts";
 import { eventReasons, injectCertificateAuthority } from "../shared/objects/vocabulary.ts";
 import type { ActReport } from "../shared/pass/reporter.ts";
 import { takesKey, withKey } from "../shared/review/review-key.ts";
@@ -31,17 +26,15 @@ export async function patchAll(
   if (failures.length > 0) throw failures[0];
 }
 
-type ClientConfig = NonNullable<WebhookConfigurationObject["webhooks"]>[number]["clientConfig"];
-
 /** What a configuration is to have: a bundle, and a review key in its paths unless that is undefined. */
-interface Wanted {
+interface WantedClient {
   readonly caBundle: string;
   readonly key: string | undefined;
   readonly because: string;
 }
 
 /** A client of the API server with the bundle, and with the key in its path where the path takes one. */
-function clientWith(client: ClientConfig, { caBundle, key }: Wanted): ClientConfig {
+function clientWith(client: WebhookClient, { caBundle, key }: WantedClient): WebhookClient {
   const { service } = client;
   if (key === undefined || service === undefined || !takesKey(service.path)) return { ...client, caBundle };
   return { ...client, caBundle, service: { ...service, path: withKey(service.path, key) } };
@@ -51,7 +44,7 @@ async function patchOne(
   rotation: Rotation,
   secret: SecretObject | undefined,
   { resource, object }: Configuration,
-  wanted: Wanted,
+  wanted: WantedClient,
 ): Promise<void> {
   const { context, settings, memory } = rotation;
   const { cluster, reporter } = context;

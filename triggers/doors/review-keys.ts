@@ -5,7 +5,7 @@
 import type { MiddlewareHandler } from "hono";
 import { getPath } from "hono/utils/url";
 import { waitingTime } from "../../functions/shared/kubernetes/clock/process-clock.ts";
-import type { Cluster, WebhookConfigurationObject } from "../../functions/shared/kubernetes/cluster.ts";
+import type { Cluster, WebhookClient, WebhookConfigurationObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { webhookNamespace } from "../../functions/shared/objects/vocabulary.ts";
 import { Deadlines, type HasDeadline } from "../../functions/shared/review/deadlines.ts";
 import { isReviewKey, type ReviewKeys, splitPath } from "../../functions/shared/review/review-key.ts";
@@ -29,7 +29,7 @@ export interface ReviewKeyOptions {
   readonly clock?: Pick<Cluster, "monotonicMs" | "sleep">;
 }
 
-interface Held extends HasDeadline {
+interface KeptRequest extends HasDeadline {
   readonly path: string;
   end(isRefused: boolean): void;
 }
@@ -42,7 +42,7 @@ export class ReviewKeyDoor {
   #shown: ReadonlyMap<string, readonly (string | undefined)[]> | undefined;
   /** Since when every configuration of a path has had a key, by the monotonic clock. */
   readonly #sinceMs = new Map<string, number>();
-  readonly #held = new Set<Held>();
+  readonly #held = new Set<KeptRequest>();
   readonly #deadlines: Deadlines;
 
   constructor(options: ReviewKeyOptions) {
@@ -98,7 +98,7 @@ export class ReviewKeyDoor {
   /** Resolves to false as soon as the key is not asked for any more, and to true where that has not come to pass in time. */
   #refusedAfterAll(path: string): Promise<boolean> {
     return new Promise((resolve) => {
-      const held: Held = {
+      const held: KeptRequest = {
         path,
         deadlineMs: this.#clock.monotonicMs() + heldMs,
         late: () => held.end(true),
@@ -142,13 +142,11 @@ function keysByPath(
   return keys;
 }
 
-type ClientConfig = NonNullable<WebhookConfigurationObject["webhooks"]>[number]["clientConfig"];
-
 /**
  * Under which path a webhook may be asked here; undefined where it is asked elsewhere. Any Service of our namespace may lead
  * here. So may any URL, because a proxy has a host of its own. With our label a Service of any namespace may.
  */
-function pathHere({ service, url }: ClientConfig, isLabelled: boolean, namespace: string): string | undefined {
+function pathHere({ service, url }: WebhookClient, isLabelled: boolean, namespace: string): string | undefined {
   if (service !== undefined) return isLabelled || service.namespace === namespace ? service.path : undefined;
   return url !== undefined && URL.canParse(url) ? new URL(url).pathname : undefined;
 }

@@ -69,8 +69,8 @@ function createWatches(registers: Registry[]): (count: () => number) => void {
 
 /** Answers what says where it is known under which paths a key is asked for; before that there are no series. */
 function createReviewKeyAsked(registers: Registry[]) {
-  type Asked = () => readonly (readonly [path: string, isAsked: boolean])[];
-  let asked: Asked = () => [];
+  type AskedPaths = () => readonly (readonly [path: string, isAsked: boolean])[];
+  let asked: AskedPaths = () => [];
   new Gauge({
     name: "sluice_review_key_asked",
     help: "1 while reviews under this path need the key of API servers, 0 while any client may post them.",
@@ -80,7 +80,7 @@ function createReviewKeyAsked(registers: Registry[]) {
       for (const [path, isAsked] of asked()) this.set({ path }, isAsked ? 1 : 0);
     },
   });
-  return (now: Asked): void => {
+  return (now: AskedPaths): void => {
     asked = now;
   };
 }

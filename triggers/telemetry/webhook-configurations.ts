@@ -37,7 +37,7 @@ export async function followWebhookConfigurations(
   options: WebhookConfigurationsOptions,
   stopped: AbortSignal,
 ): Promise<void> {
-  const seen = new Seen(options);
+  const seen = new SeenConfigurations(options);
   await Promise.all(types.map((resource) => followOne(options, resource, seen, stopped)));
 }
 
@@ -48,7 +48,7 @@ export async function followWebhookConfigurations(
 const againMs = 60_000;
 
 /** What the watches have told. */
-class Seen {
+class SeenConfigurations {
   readonly #options: WebhookConfigurationsOptions;
   readonly #known: Known = new Map();
   /** The types whose watch tells what is there now. */
@@ -113,7 +113,7 @@ class Seen {
 async function followOne(
   { cluster, reporting }: WebhookConfigurationsOptions,
   resource: Followed,
-  seen: Seen,
+  seen: SeenConfigurations,
   stopped: AbortSignal,
 ): Promise<void> {
   let said = "";

@@ -274,7 +274,7 @@ export class ClaimsChecker implements Checker {
 
   #checkScaled(set: StoredStatefulSet): void {
     const { world, apps, past } = this.#options;
-    // A pod that its user has scaled away before may still be there: it leaves, and nobody else has to tell it so.
+    // A pod that its user has scaled away before may still be there: this scale-down does not have to tell it that it leaves.
     const [, before = set] = past.states(set.metadata.name, 1);
     const claimed = [...this.#known.values()].map(({ claim }) => claim).filter(({ kind }) => kind === "scale-down");
     for (const pod of world.store.ownedBy("pods", set.metadata.uid)) {

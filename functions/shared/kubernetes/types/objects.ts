@@ -136,6 +136,19 @@ export interface SecretObject {
   readonly data?: Readonly<Record<string, string>>;
 }
 
+/** Where the API server asks a webhook: `clientConfig`. */
+export interface WebhookClient {
+  readonly url?: string;
+  readonly service?: {
+    readonly namespace: string;
+    readonly name: string;
+    readonly path?: string;
+    readonly port?: number;
+  };
+  /** PEM in base64. */
+  readonly caBundle?: string;
+}
+
 /** A MutatingWebhookConfiguration or ValidatingWebhookConfiguration: cluster-scoped, so that its key has no namespace. */
 export interface WebhookConfigurationObject {
   readonly metadata: Metadata;
@@ -143,17 +156,7 @@ export interface WebhookConfigurationObject {
     readonly name: string;
     readonly failurePolicy?: string;
     readonly timeoutSeconds?: number;
-    readonly clientConfig: {
-      readonly url?: string;
-      readonly service?: {
-        readonly namespace: string;
-        readonly name: string;
-        readonly path?: string;
-        readonly port?: number;
-      };
-      /** PEM in base64. */
-      readonly caBundle?: string;
-    };
+    readonly clientConfig: WebhookClient;
     readonly rules?: readonly {
       readonly apiGroups?: readonly string[];
       readonly apiVersions?: readonly string[];

@@ -131,7 +131,7 @@ test("while a bundle is refused a key that spreads brings the next look forward"
   assert.deepEqual(waited(decideAt(configurations.slice(0, 1))), ["configuration-refused", 30_000]);
 });
 
-test("a certificate that serves without a key gets one by a write of its own, whoever writes the bundles", () => {
+test("a certificate that serves without a key gets one by a write of its own, also where others write the bundles", () => {
   const keyFault = "there is no review-key";
   const reviewKeys = { current: undefined, next: undefined, previous: undefined };
   const given = { keyFault, reviewKeys, keyKnownForMs: 0 };

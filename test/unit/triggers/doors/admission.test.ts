@@ -6,7 +6,7 @@ import { allow, forbidden } from "../../../../functions/shared/review/answers.ts
 import { webhookConfiguration } from "../../../../knative/render/webhooks.ts";
 import { createAdmissionApp } from "../../../../triggers/doors/server.ts";
 import { admissionFunctions } from "../../../../triggers/table.ts";
-import { createTestApp, validation } from "./app.ts";
+import { createTestApp, quietDoor, validation } from "./app.ts";
 
 const path = "/admission/zpdb-validation";
 const json = { "content-type": "application/json" };
@@ -244,15 +244,9 @@ test("a review that is told never-possible is a metric at once, and a dry run is
 test("the app of the TLS port has reviews and nothing else, and answers while the process is ending", async () => {
   const { reporting } = createTestApp();
   const app = createAdmissionApp({
+    ...quietDoor,
     reporting,
     admissions: [validation],
-    wakeUps: { changed: () => "queued", tick: () => true, due: () => true },
-    wokenBy: new Set(),
-    namespaces: undefined,
-    bodyLimitBytes: 1_024,
-    reviewsOnPort: false,
-    asksForCertificates: false,
-    monotonicMs: () => 0,
     notReady: () => "this process is ending",
   });
   assert.equal((await answerTo(review(), app)).response.allowed, true);

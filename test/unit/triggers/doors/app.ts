@@ -7,6 +7,18 @@ import { createReporting } from "../../../../triggers/telemetry/logs-and-metrics
 /** The function that judges without a cluster, open. */
 export const validation = { definition: validateZoneBudget, judge: validateZoneBudget.open(undefined as never) };
 
+/** A door of reviews that no event wakes, and that asks its clients for nothing. */
+export const quietDoor = {
+  wakeUps: { changed: () => "queued", tick: () => true, due: () => true },
+  wokenBy: new Set<KnownResource>(),
+  namespaces: undefined,
+  bodyLimitBytes: 1_024,
+  reviewsOnPort: false,
+  asksForCertificates: false,
+  monotonicMs: () => 0,
+  notReady: () => undefined,
+} satisfies Partial<AppOptions>;
+
 export function createTestApp(options: Partial<AppOptions> & { full?: boolean } = {}) {
   const woken: string[] = [];
   const lines: Record<string, unknown>[] = [];

@@ -10,7 +10,7 @@ import { readClientAuthorities, withClientAuthorities } from "../../../../trigge
 import { createAdmissionApp, listen } from "../../../../triggers/doors/server.ts";
 import { admissionFunctions } from "../../../../triggers/table.ts";
 import { createAuthority, type IssuedPair } from "../../../stage/certificates.ts";
-import { createTestApp, validation } from "./app.ts";
+import { createTestApp, quietDoor, validation } from "./app.ts";
 
 const [ours, clients, others] = await Promise.all([createAuthority(), createAuthority(), createAuthority()]);
 const path = "/admission/zpdb-validation";
@@ -62,16 +62,11 @@ async function serve(context: TestContext) {
   const { files, source } = await createSource(context);
   const { reporting } = createTestApp();
   const app = createAdmissionApp({
+    ...quietDoor,
     reporting,
     admissions: [validation],
-    wakeUps: { changed: () => "queued", tick: () => true, due: () => true },
-    wokenBy: new Set(),
-    namespaces: undefined,
-    bodyLimitBytes: 1_024,
-    reviewsOnPort: false,
     asksForCertificates: true,
     monotonicMs: () => performance.now(),
-    notReady: () => undefined,
   });
   const listening = await listen(app, { port: 0, requestTimeoutMs: 10_000, pair: await source.read() });
   context.after(() => listening.close(AbortSignal.abort()));

@@ -6,7 +6,7 @@ import type { WebhookConfigurationObject } from "../../../../functions/shared/ku
 import type { Judge } from "../../../../functions/shared/pass/definition.ts";
 import { ReviewKeyDoor } from "../../../../triggers/doors/review-keys.ts";
 import { createAdmissionApp } from "../../../../triggers/doors/server.ts";
-import { createTestApp, validation } from "./app.ts";
+import { createTestApp, quietDoor, validation } from "./app.ts";
 
 const [eviction, downscale] = ["/admission/pod-eviction", "/admission/no-downscale"];
 const newKey = () => randomBytes(32).toString("hex");
@@ -153,17 +153,10 @@ function createDoor() {
     },
   };
   const app = createAdmissionApp({
+    ...quietDoor,
     reporting,
     admissions: [{ ...validation, judge }],
-    wakeUps: { changed: () => "queued", tick: () => true, due: () => true },
-    wokenBy: new Set(),
-    namespaces: undefined,
-    bodyLimitBytes: 1_024,
-    reviewsOnPort: false,
-    asksForCertificates: false,
     reviewKeys: keys,
-    monotonicMs: () => 0,
-    notReady: () => undefined,
   });
   return { app, see, goOn, path, lines, judged };
 }
