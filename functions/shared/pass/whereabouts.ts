@@ -19,8 +19,8 @@ import { type GroupView, getPod } from "../views/view.ts";
 import type { Context } from "./definition.ts";
 
 /**
- * StatefulSets that reservations name, or that the last decision counted, and that the view does not have, as a GET found them;
- * undefined for one that is gone.
+ * StatefulSets that the view does not have, as a GET found them; undefined for one that is gone. Reservations name them, the last
+ * decision counted them, or they have released pods of the group.
  */
 export type Strangers = ReadonlyMap<string, StatefulSet | undefined>;
 
@@ -30,10 +30,8 @@ export async function readStrangers(context: Context, ledger: Ledger, view: Grou
   const seen = new Set(view.statefulSets.map(({ name }) => name));
   const { members, key } = ledger;
   const { namespace } = key;
-  // A process that keeps watches has the labels at hand, and a zone may have left before any write counted it.
-  const isAsked = members === undefined || context.views.isLasting;
-  const labelled = isAsked ? await namesByLabels(context, key, view) : [];
-  const counted = [...(members ?? []), ...labelled];
+  // The labels are asked whatever the ledger counts: a zone may have come and left between two of its writes.
+  const counted = [...(members ?? []), ...(await namesByLabels(context, key, view))];
   const reserved = ledger.reservations.map(({ statefulSet }) => statefulSet);
   const named = isOwnerGroup(key.group) ? reserved : [...reserved, ...counted];
   const names = new Set(named.filter((name) => !seen.has(name)));
@@ -44,7 +42,7 @@ export async function readStrangers(context: Context, ledger: Ledger, view: Grou
   return new Map(await Promise.all(reads));
 }
 
-/** Under a ledger that no decision has written: what the labels of released pods say of their group. Throws ClusterError. */
+/** The StatefulSets that have released a pod whose labels are of the group. Throws ClusterError. */
 async function namesByLabels({ views }: Context, { namespace, group }: GroupKey, view: GroupView): Promise<string[]> {
   const { kind, name } = readGroup(group);
   const budget = kind === "budget" ? view.budgets.find((one) => one.name === name) : undefined;

@@ -74,7 +74,7 @@ for (const [words, nth, told] of [
   ["patch leases", 1, 0],
   ["get leases", 2, 2],
   ["patch leases", 2, 2],
-  ["list pods", 4, 2],
+  ["list pods", 5, 2],
 ] as const) {
   test(`a process that dies at call ${nth} of "${words}" leaves nobody prepared: another one takes it back`, async () => {
     const world = await preparedGroup();

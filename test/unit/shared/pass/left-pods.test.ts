@@ -128,3 +128,18 @@ test("a ledger that no decision has written yet learns of the zone by the labels
     await end();
   }
 });
+
+test("a zone that came and left between two writes of the ledger counts by the labels of its pods, for lists and watches", async () => {
+  for (const watches of [false, true]) {
+    for (const counted of [[], ["group-a"], ["group-a", "group-c"]]) {
+      const { passes, end } = await leaveBehind(watches);
+      passes.writeLedger({ "sluice.dev/members": JSON.stringify(counted) });
+      await passes.goOn(60_000);
+      assert.deepEqual(await taken(passes), []);
+      await passes.goOn(11_000);
+      assert.deepEqual(await taken(passes), []);
+      assert.equal(passes.guard, "zone-departed");
+      await end();
+    }
+  }
+});

@@ -94,6 +94,7 @@ function given({ members = [], shown = [], pods = [], statefulSets = [], left = 
       asked.push(`made for ${at.name}`);
       return left.map(parsePod);
     },
+    orphans: async () => [],
   };
   const context = { cluster, views } as unknown as Context;
   const ledger = { key, reservations, members: [] } as unknown as Ledger;
