@@ -8,7 +8,8 @@ import { startScriptOf } from "../../stage/start-script.ts";
 import { type Outcome, rollSluice } from "./trial.ts";
 
 const help = `Rolls Sluice itself on a real control plane: two processes of an older version give way to two of this one, one at a
-time, and then the other way round. Each exchange falls into a rollout and a drain of two zones; an observer says what was broken.
+time, and the newer webhook configurations are applied; then all goes the other way round. Each exchange falls into a rollout and
+a drain of two zones. An observer says what was broken, and each eviction and size that is rehearsed meanwhile has to be reviewed.
 
   node test/e2e/rolling/main.ts --against DIR
 
@@ -37,7 +38,7 @@ function readAgainst(line: CommandLine): string | undefined {
 }
 
 /** True when nothing was broken, and both versions had a part in it. */
-function report({ violations, takings, done, complaints }: Outcome): boolean {
+function report({ violations, takings, done, complaints, reviews }: Outcome): boolean {
   for (const complaint of complaints) console.log(`said as an error by the ${complaint}`);
   for (const version of ["older", "newer"] as const) {
     const { deleted, allowed, refused } = done[version];
@@ -45,6 +46,10 @@ function report({ violations, takings, done, complaints }: Outcome): boolean {
       `the ${version} version deleted ${deleted} pods at least, allowed ${allowed} evictions, and refused ${refused}`,
     );
   }
+  const { older, newer } = reviews.failedInEnd;
+  console.log(
+    `of ${reviews.asked} rehearsals ${older.length} were not reviewed while an older process ended, and ${newer.length} while a newer one did`,
+  );
   for (const violation of violations) console.log(`broken: ${violation}`);
   const idle = Object.values(done).some(({ deleted, allowed }) => deleted === 0 || allowed === 0);
   if (idle) console.log("a version had no part in it");

@@ -1,9 +1,8 @@
-/** Processes of two versions behind one door: one at a time is exchanged, and what each version has done is counted. */
-import type { Presented } from "../../stage/drain-webhook.ts";
+/** Processes of two versions behind one Service: one at a time is exchanged, and what each version has done is counted. */
+import { eventually } from "../../controlplane/api.ts";
+import { TcpProxy } from "../../stage/drain-proxy.ts";
 import type { Scene } from "../../stage/scene.ts";
 import type { LogLine, Server } from "../../stage/server.ts";
-import { seededRandom } from "../../world/random.ts";
-import { ReviewDoor } from "../lag/review-door.ts";
 
 export type Version = "older" | "newer";
 
@@ -21,12 +20,20 @@ interface Running {
   readonly server: Server;
 }
 
+/** From SIGTERM until a process has ended, by `performance.now()`. */
+export interface Ending {
+  readonly version: Version;
+  readonly fromMs: number;
+  readonly toMs: number;
+}
+
+/** The certificate is that of the Secret which they share. As in a Deployment, a process answers for a while after SIGTERM. */
+const settings = { TLS_PORT: "0", SHUTDOWN_DELAY: "3s" };
+
 export class Processes {
   readonly #scene: Scene;
-  readonly #settings: Presented["settings"];
   readonly #checkouts: Readonly<Record<Version, string>>;
-  readonly #door: ReviewDoor;
-  readonly #ports: number[];
+  readonly #door: TcpProxy;
   readonly #running: Running[] = [];
   readonly done: Readonly<Record<Version, Done>> = {
     older: { deleted: 0, allowed: 0, refused: 0 },
@@ -34,36 +41,24 @@ export class Processes {
   };
   /** What each process that has ended said as an error. */
   readonly complaints: string[] = [];
+  readonly endings: Ending[] = [];
 
-  private constructor(
-    scene: Scene,
-    settings: Presented["settings"],
-    checkouts: Readonly<Record<Version, string>>,
-    door: ReviewDoor,
-    ports: number[],
-  ) {
+  private constructor(scene: Scene, checkouts: Readonly<Record<Version, string>>, door: TcpProxy) {
     this.#scene = scene;
-    this.#settings = settings;
     this.#checkouts = checkouts;
     this.#door = door;
-    this.#ports = ports;
   }
 
   /** Resolves when two of the older version are ready. They end with the scene. @param checkouts the tree of each version */
-  static async start(
-    scene: Scene,
-    certificate: Presented,
-    checkouts: Readonly<Record<Version, string>>,
-  ): Promise<Processes> {
-    const ports: number[] = [];
-    const door = await ReviewDoor.open(certificate, ports, seededRandom(1));
+  static async start(scene: Scene, checkouts: Readonly<Record<Version, string>>): Promise<Processes> {
+    const door = await TcpProxy.start();
     scene.afterwards(() => door.close());
-    const processes = new Processes(scene, certificate.settings, checkouts, door, ports);
+    const processes = new Processes(scene, checkouts, door);
     for (const version of ["older", "older"] as const) await processes.#begin(version);
     return processes;
   }
 
-  /** Where reviews are sent: each goes to one of those that run. */
+  /** Where reviews are sent: each connection goes to one of those that run. */
   get port(): number {
     return this.#door.port;
   }
@@ -71,6 +66,14 @@ export class Processes {
   /** Such as `older, newer`. */
   get names(): string {
     return this.#running.map(({ version }) => version).join(", ");
+  }
+
+  /** Resolves when each of them asks for the key of API servers on `path`, or when none does. */
+  async askForKey(path: string, isAsked: boolean): Promise<void> {
+    await eventually(isAsked ? "the key asked for" : "the key not asked for", 60_000, async () => {
+      const gauges = this.#running.map(({ server }) => server.metric("sluice_review_key_asked", { path }));
+      return (await Promise.all(gauges)).every((gauge) => (gauge === 1) === isAsked) ? true : undefined;
+    });
   }
 
   /** As a Deployment does: one more is started, and asked once it is ready; then the oldest is asked no more, and ends. */
@@ -86,18 +89,20 @@ export class Processes {
   }
 
   async #begin(version: Version): Promise<void> {
-    const server = await this.#scene.serve(this.#settings, { checkout: this.#checkouts[version] });
+    const server = await this.#scene.serve(settings, { checkout: this.#checkouts[version] });
     await server.ready();
-    this.#ports.push(server.tlsPort);
+    this.#door.add(server.tlsPort);
     this.#running.push({ version, server });
   }
 
   async #end(running: Running): Promise<void> {
     const { version, server } = running;
     this.#running.splice(this.#running.indexOf(running), 1);
-    this.#ports.splice(this.#ports.indexOf(server.tlsPort), 1);
+    this.#door.remove(server.tlsPort);
     await this.#count(running);
+    const fromMs = performance.now();
     const { code, summary } = await server.stop();
+    this.endings.push({ version, fromMs, toMs: performance.now() });
     if (code !== 0) this.complaints.push(`${version}: it ended with ${summary}`);
     const isError = ({ level }: LogLine) => level === "error" || level === "fatal";
     for (const { msg } of server.log.filter(isError)) this.complaints.push(`${version}: ${msg}`);

@@ -1,15 +1,17 @@
 /**
- * Sluice itself is rolled while it works: two processes of an older version give way to two of this one, one at a time; then this
- * one gives way to the older, as when somebody takes the update back. Each exchange falls into a rollout and a drain.
+ * Sluice itself is rolled while it works: two processes of an older version give way to two of this one, one at a time, and the
+ * webhook configurations come last. Then this one gives way to the older, as when a user takes the update back: the older webhook
+ * configurations come first. Each exchange falls into a rollout and a drain.
  */
 import { eventually } from "../../controlplane/api.ts";
 import { changeTemplate } from "../../controlplane/fixtures.ts";
 import { addNodes, drainNodes } from "../../stage/drain.ts";
-import { evict, registerWebhook } from "../../stage/drain-webhook.ts";
+import { evict } from "../../stage/drain-webhook.ts";
 import type { EvictionStage } from "../../stage/eviction-stage.ts";
 import type { Verdict } from "../../stage/history.ts";
 import { Scene } from "../../stage/scene.ts";
-import { type Done, Processes, type Version } from "./processes.ts";
+import { type Done, type Ending, Processes, type Version } from "./processes.ts";
+import { Asker, applyWebhooks, type Failed, makeService, removeWebhooks } from "./webhooks.ts";
 
 export interface Outcome {
   /** A sentence for each promise that was broken. What hangs is thrown. */
@@ -18,6 +20,8 @@ export interface Outcome {
   readonly done: Readonly<Record<Version, Done>>;
   /** What processes said as an error: none of it need be wrong. */
   readonly complaints: readonly string[];
+  /** How many reviews were asked for without end, and what the API server said of those that failed while each version ended. */
+  readonly reviews: { readonly asked: number; readonly failedInEnd: Readonly<Record<Version, readonly string[]>> };
 }
 
 const name = "rolling";
@@ -30,41 +34,56 @@ const options = {
   readyAfterMs: 1_000,
   zoneBudget: { maxUnavailable: budget },
 };
-/** Which version comes in each phase, for the process that has run longest. */
-const coming: readonly Version[] = ["newer", "newer", "older", "older"];
+/** What a phase begins with, and which version comes in it, for the process that has run longest. */
+const phases: readonly { readonly webhooks?: Version; readonly coming?: Version }[] = [
+  { coming: "newer" },
+  { coming: "newer" },
+  { webhooks: "newer" },
+  { webhooks: "older", coming: "older" },
+  { coming: "older" },
+];
+const keyed = "/pods/eviction/pin";
 /** Stands in the ledger all the time, as what a later version keeps there does: whoever does not know it leaves it alone. */
 const unknown = { "test.sluice.dev/unknown": ' {"spelled": "oddly" } ' };
 const phaseWithinMs = 180_000;
 
 /** Throws, and says how things stood, where a phase does not end. `tell` gets a line for each phase. */
 export async function rollSluice(
-  { controlPlane, certificate }: EvictionStage,
+  { controlPlane }: EvictionStage,
   checkouts: Readonly<Record<Version, string>>,
   tell: (line: string) => void,
 ): Promise<Outcome> {
   const scene = await Scene.set(controlPlane, name, options);
   try {
-    const processes = await Processes.start(scene, certificate, checkouts);
-    // The path that both versions answer. A configuration with a newer path comes once no older process is left.
-    const door = { port: processes.port, ca: certificate.ca, path: "/pods/eviction" };
-    await registerWebhook(scene.api, name, "Mutating", door);
+    await makeService(scene);
+    const processes = await Processes.start(scene, checkouts);
+    scene.afterwards(() => removeWebhooks(scene));
+    await applyWebhooks(scene, checkouts.older, processes.port);
+    const asker = await Asker.start(scene);
     await waitForTrustedLedger(scene);
     await scene.api.patch(scene.ledgerPath, { metadata: { annotations: unknown } });
-    for (const [index, version] of coming.entries()) await playPhase(scene, processes, index + 1, version, tell);
+    for (const [index, { webhooks, coming }] of phases.entries()) {
+      if (webhooks !== undefined) await changeWebhooks(scene, processes, checkouts, webhooks, tell);
+      await playPhase(scene, processes, index + 1, coming, tell);
+    }
+    await asker.stop();
     await processes.end();
     const left = await annotationsOf(scene);
     const lost = Object.entries(unknown).filter(([key, value]) => left[key] !== value);
     const { violations, takings, mostDown } = await scene.end();
+    const { failed, failedInEnd } = sortFailed(asker.failed, processes.endings);
     const tooMany = Object.entries(mostDown).filter(([, down]) => down > budget);
     return {
       violations: [
         ...violations,
         ...tooMany.map(([zone, down]) => `${down} pods of ${zone} were down at once`),
+        ...failed.map(({ said }) => `a review failed: ${said}`),
         ...lost.map(([key]) => `a version has changed ${key} in the ledger, which it does not know`),
       ],
       takings,
       done: processes.done,
       complaints: processes.complaints,
+      reviews: { asked: asker.asked, failedInEnd },
     };
   } catch (error) {
     tell(`how things stood when it failed:\n${await scene.describe()}`);
@@ -85,12 +104,37 @@ async function waitForTrustedLedger({ api, ledgerPath, group }: Scene): Promise<
   );
 }
 
-/** A rollout begins, then a drain of two zones; then one process is exchanged. Resolves when all of it has ended. */
+/** The newer webhook configurations end an upgrade, and the older ones begin the way back. */
+async function changeWebhooks(
+  scene: Scene,
+  processes: Processes,
+  checkouts: Readonly<Record<Version, string>>,
+  version: Version,
+  tell: (line: string) => void,
+): Promise<void> {
+  const startedMs = performance.now();
+  await applyWebhooks(scene, checkouts[version], processes.port);
+  await processes.askForKey(keyed, version === "newer");
+  const seconds = ((performance.now() - startedMs) / 1_000).toFixed(1);
+  const isAsked = version === "newer" ? "is asked for" : "is not asked for any more";
+  tell(`the ${version} webhook configurations: the key ${isAsked} after ${seconds} s`);
+}
+
+/** A review that fails while a process of the older version ends is the older version's own. */
+function sortFailed(failed: readonly Failed[], endings: readonly Ending[]) {
+  const endingAt = ({ atMs }: Failed) => endings.find(({ fromMs, toMs }) => atMs >= fromMs - 500 && atMs <= toMs + 500);
+  const saidIn = (version: Version) =>
+    failed.filter((one) => endingAt(one)?.version === version).map(({ said }) => said);
+  const failedInEnd = { older: saidIn("older"), newer: saidIn("newer") };
+  return { failed: failed.filter((one) => endingAt(one)?.version !== "older"), failedInEnd };
+}
+
+/** A rollout begins, then a drain of two zones; then one process may be exchanged. Resolves when all of it has ended. */
 async function playPhase(
   scene: Scene,
   processes: Processes,
   phase: number,
-  version: Version,
+  coming: Version | undefined,
   tell: (line: string) => void,
 ): Promise<void> {
   const { controlPlane, api, group, observer } = scene;
@@ -102,7 +146,7 @@ async function playPhase(
   for (const zone of zonesDrained) await addNodes(api, group, zone, 1, phase + 1);
   const leaving = zonesDrained.map((zone) => `${name}-${zone}-${phase}`);
   const draining = drainNodes(controlPlane, api, leaving, phaseWithinMs);
-  const exchanging = scene.waitForTakings(from + 6, phaseWithinMs).then(() => processes.exchange(version));
+  const exchanging = scene.waitForTakings(from + 6, phaseWithinMs).then(() => coming && processes.exchange(coming));
   const [{ attempts }] = await Promise.all([draining, exchanging]);
   await scene.waitForRollout(image, phaseWithinMs);
   await waitForNothingReserved(scene);
