@@ -1,5 +1,6 @@
 /** What runs of an overlay: its settings as they are rendered, under its own account, and what that account asked for. */
 import { join } from "node:path";
+import { reviewService } from "../../knative/render/object.ts";
 import type { Api } from "../controlplane/api.ts";
 import { readAudit } from "../controlplane/audit.ts";
 import { writeKubeconfig } from "../controlplane/configuration.ts";
@@ -35,6 +36,21 @@ export function webhookAt(port: number, configuration: WebhookConfiguration): Bu
   const webhooks = configuration.webhooks.map(({ clientConfig, ...webhook }) => ({
     ...webhook,
     clientConfig: { url: `https://localhost:${port}${clientConfig.service.path}` },
+  }));
+  return { ...configuration, webhooks } as Built;
+}
+
+/** The Service whose name the API server follows to this machine: nothing here answers to its own address. */
+export const serviceOfThisMachine = {
+  target: { kind: "Service", version: "v1", name: reviewService },
+  patch: JSON.stringify([{ op: "replace", path: "/spec", value: { type: "ExternalName", externalName: "localhost" } }]),
+};
+
+/** The same webhooks, behind {@link serviceOfThisMachine}. */
+export function webhookBehind(port: number, configuration: WebhookConfiguration): Built {
+  const webhooks = configuration.webhooks.map(({ clientConfig, ...webhook }) => ({
+    ...webhook,
+    clientConfig: { service: { ...clientConfig.service, port } },
   }));
   return { ...configuration, webhooks } as Built;
 }

@@ -106,11 +106,7 @@ export class Server {
   /** The sum of a metric's series that have all these labels. */
   async metric(name: string, labels: Readonly<Record<string, string>> = {}): Promise<number> {
     const text = await (await fetch(`${this.url}/metrics`)).text();
-    const wanted = Object.entries(labels).map(([label, value]) => `${label}="${value}"`);
-    return text
-      .split("\n")
-      .filter((line) => line.startsWith(`${name}{`) && wanted.every((pair) => line.includes(pair)))
-      .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(" ") + 1)), 0);
+    return sumOf(text, name, labels);
   }
 
   /** SIGKILL: it has no time to say goodbye. */
@@ -123,6 +119,15 @@ export class Server {
   stop(graceMs = 10_000): Promise<End> {
     return this.#launched.stop(graceMs);
   }
+}
+
+/** The sum of a metric's series that have all these labels, in a text of Prometheus. */
+export function sumOf(text: string, name: string, labels: Readonly<Record<string, string>>): number {
+  const wanted = Object.entries(labels).map(([label, value]) => `${label}="${value}"`);
+  return text
+    .split("\n")
+    .filter((line) => line.startsWith(`${name}{`) && wanted.every((pair) => line.includes(pair)))
+    .reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(" ") + 1)), 0);
 }
 
 function linesOf(launched: Launched): LogLine[] {

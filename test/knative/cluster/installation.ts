@@ -5,7 +5,7 @@ import type { ControlPlane } from "../../controlplane/controlplane.ts";
 import { evict } from "../../stage/drain-webhook.ts";
 import { post, tick } from "../../stage/posted.ts";
 import { prepareEventing } from "../dataplane/programs.ts";
-import { isWebhook, webhookAt } from "../installed.ts";
+import { isWebhook, serviceOfThisMachine, webhookBehind } from "../installed.ts";
 import { type Built, isDefinition, Kubectl } from "../kubectl.ts";
 import { ensureSchemas } from "../schemas.ts";
 import type { KnativeCluster } from "./cluster.ts";
@@ -28,14 +28,6 @@ export interface Installation {
 }
 
 const tickAfterMs = 10_000;
-
-/** Nobody here answers to the name of a Service: the API server asks the replicas at this host. */
-const certificateForLocalhost = {
-  target: { group: "serving.knative.dev", name: "rotate-certificate" },
-  patch: JSON.stringify([
-    { op: "add", path: "/spec/template/spec/containers/0/env/-", value: { name: "TLS_DNS_NAME", value: "localhost" } },
-  ]),
-};
 
 /** Puts what Knative's programs read into a control plane, and the CRD of Serving: objects of its kinds can be applied then. */
 export async function installKnative(controlPlane: ControlPlane): Promise<void> {
@@ -60,7 +52,7 @@ export async function install(cluster: KnativeCluster, options: InstallationOpti
   const { controlPlane, program, nodeOptions } = cluster;
   const kubectl = await Kubectl.open(controlPlane);
   try {
-    const objects = await kubectl.buildIn(namespace, overlay, [...patches, certificateForLocalhost]);
+    const objects = await kubectl.buildIn(namespace, overlay, [...patches, serviceOfThisMachine]);
     await kubectl.apply(objects.filter(isDefinition));
     await kubectl.waitForDefinitions();
     await kubectl.apply([{ apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } }]);
@@ -74,7 +66,7 @@ export async function install(cluster: KnativeCluster, options: InstallationOpti
     if (replicas !== undefined) {
       cluster.host(`rollout-operator.${namespace}.svc:8001`, replicas.plainPort, () => replicas.close());
       const { port } = replicas;
-      await kubectl.apply(objects.filter(isWebhook).map((configuration) => webhookAt(port, configuration)));
+      await kubectl.apply(objects.filter(isWebhook).map((configuration) => webhookBehind(port, configuration)));
     }
     await kubectl.apply(objects.filter(isKnative));
     // A source whose adapter does not watch yet tells nothing of what changes.

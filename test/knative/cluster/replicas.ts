@@ -5,6 +5,7 @@ import type { ControlPlane } from "../../controlplane/controlplane.ts";
 import { freePort, releasePorts } from "../../controlplane/ports.ts";
 import { type Launched, launch } from "../../controlplane/processes.ts";
 import { TcpProxy } from "../../stage/drain-proxy.ts";
+import { sumOf } from "../../stage/server.ts";
 import { kubeconfigOf, workloadOf } from "../installed.ts";
 import type { Built } from "../kubectl.ts";
 
@@ -64,6 +65,12 @@ export class Replicas {
   /** How many run. */
   get count(): number {
     return this.#replicas.length;
+  }
+
+  /** What each of them says of a metric. */
+  metrics(name: string, labels: Readonly<Record<string, string>>): Promise<number[]> {
+    const texts = this.#replicas.map(async ({ port }) => (await fetch(`http://127.0.0.1:${port}/metrics`)).text());
+    return Promise.all(texts.map(async (text) => sumOf(await text, name, labels)));
   }
 
   /** SIGKILL to the oldest; resolves when another one listens in its place. */
