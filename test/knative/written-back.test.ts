@@ -14,7 +14,7 @@ const seconds = Number(wanted ?? 20);
 /** Beside other tests the programs of two overlays wait for a processor: the promise of 15 s is held by the longer run, alone. */
 const mostSeconds = wanted === undefined ? 30 : 15;
 const path = "/pods/eviction/pin";
-/** Knative's is a minute. Between two applications the function must not end: a new process waits until it has known the key for 20 s. */
+/** Knative's is a minute. A new process waits 20 s before it writes the key, so that between two applications none may end. */
 const stableWindowMs = 30_000;
 
 suite("a tool that applies the plain manifests on Knative", {

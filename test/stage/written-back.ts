@@ -1,4 +1,4 @@
-/** A tool that applies the plain manifest of a webhook again and again, as GitOps does, beside a drain and reviews without end. */
+/** A tool that applies plain manifests of webhooks again and again, beside a drain and reviews without end. */
 import { setTimeout as delay } from "node:timers/promises";
 import { eventually } from "../controlplane/api.ts";
 import { drainNodes } from "./drain.ts";
