@@ -1,18 +1,21 @@
 /**
- * `npm test`: every test that can run here, the quick ones first, those on a real control plane last.
+ * `npm test`: every test that can run here, the quick ones first, those on a real control plane last. A file of that last phase which
+ * fails runs once more, alone, in the end: if it passes then, it is flaky, which is a defect to be mended.
  *
  * The control plane and Knative's programs are built once, when Go is at hand, and RabbitMQ is loaded once, where there is apt.
  * Where they cannot be had, their suites are skipped and the summary says so; with CI=true that is a failure.
  */
 import { globSync } from "node:fs";
-import { relative } from "node:path";
 import { Readable } from "node:stream";
-import { run } from "node:test";
 import { spec, type TestEvent } from "node:test/reporters";
 import { ensureAssets, findAssets } from "./controlplane/controlplane.ts";
 import { findBuilt, findDataPlane } from "./knative/dataplane/assets.ts";
 import { canConfine } from "./knative/dataplane/confinement.ts";
 import { ensurePackages } from "./rabbitmq/packages.ts";
+import { runQueue, watchIdle } from "./runner/files.ts";
+import { isFailed, type Outcome, slowest, summarize } from "./runner/outcome.ts";
+import { Queue } from "./runner/queue.ts";
+import { readTimes, writeTimes } from "./runner/times.ts";
 
 interface Phase {
   readonly name: string;
@@ -20,11 +23,17 @@ interface Phase {
   readonly files: readonly string[];
   /** Of these one runs at a time, as long as there are others to run beside it. */
   readonly heavy?: readonly string[];
+  /** Whether a file that fails runs once more: it depends on how busy the machine is. */
+  readonly isTriedAgain?: boolean;
 }
 
 /** One after another; the files of a phase run side by side as far as `concurrency` goes. */
 const phases: readonly Phase[] = [
-  { name: "unit", concurrency: 2, files: ["test/tidy.test.ts", "test/{unit,property,world,mutation}/**/*.test.ts"] },
+  {
+    name: "unit",
+    concurrency: 2,
+    files: ["test/tidy.test.ts", "test/{unit,property,world,mutation,runner}/**/*.test.ts"],
+  },
   // Half of all the seeds are the rules': they come first, or one processor is left without work in the end.
   { name: "simulation", concurrency: 2, files: ["test/simulation/rules.test.ts", "test/simulation/**/*.test.ts"] },
   { name: "demo and bench", concurrency: 1, files: ["test/{demo,bench}/**/*.test.ts"] },
@@ -37,21 +46,14 @@ const phases: readonly Phase[] = [
     concurrency: 2,
     files: ["test/e2e/**/*.test.ts", "test/{contract,controlplane,image}/**/*.test.ts"],
     heavy: ["test/{knative,rabbitmq}/**/*.test.ts"],
+    isTriedAgain: true,
   },
 ];
 
 const root = new URL("..", import.meta.url).pathname;
-const tally = { passed: 0, failed: 0, skipped: 0, real: 0 };
-const failures: string[] = [];
-
-/** True for cases that talk to a real kube-apiserver: by their file, or by the suite that they stand in. */
-function isReal(file: string, suite: string): boolean {
-  return (
-    /^test\/(controlplane|e2e|image)\//.test(file) ||
-    file === "test/contract/real-server.test.ts" ||
-    /real API server/.test(suite)
-  );
-}
+const timesPath = `${root}node_modules/.cache/test-times.json`;
+const times = readTimes(timesPath);
+const say = (line: string) => console.log(line);
 
 /** In the order of the patterns; each once. */
 function matching(patterns: readonly string[]): readonly string[] {
@@ -59,74 +61,31 @@ function matching(patterns: readonly string[]): readonly string[] {
 }
 
 function filesOf({ files, heavy = [] }: Phase): readonly string[] {
-  return [...matching(heavy), ...matching(files)];
+  return [...new Set([...matching(heavy), ...matching(files)])];
 }
 
-async function runPhase(phase: Phase): Promise<void> {
-  const concurrency = phase.name === "control plane" && !(await canRunSideBySide()) ? 1 : phase.concurrency;
-  const events = phase.heavy === undefined ? runFiles(filesOf(phase), concurrency) : runInTurn(phase, concurrency);
-  for await (const text of Readable.from(counted(events)).compose(spec)) process.stdout.write(text);
-}
-
-function runFiles(files: readonly string[], concurrency: number): AsyncIterable<TestEvent> {
-  const execArgv = ["--import", `${root}test/ending.ts`];
-  return run({ files: files.map((file) => `${root}${file}`), concurrency, cwd: root, execArgv });
-}
-
-/** What a file says comes when it has ended. */
-async function* runInTurn({ files, heavy = [] }: Phase, concurrency: number): AsyncGenerator<TestEvent> {
-  const waiting = { heavy: [...matching(heavy)], light: [...matching(files)] };
-  const isHeavy = new Set(waiting.heavy);
-  const running = new Map<string, Promise<{ readonly file: string; readonly events: readonly TestEvent[] }>>();
-  const next = () => {
-    const isTaken = [...running.keys()].some((file) => isHeavy.has(file));
-    return (isTaken ? undefined : waiting.heavy.shift()) ?? waiting.light.shift() ?? waiting.heavy.shift();
-  };
-  for (;;) {
-    while (running.size < concurrency) {
-      const file = next();
-      if (file === undefined) break;
-      running.set(file, runAlone(file));
-    }
-    if (running.size === 0) return;
-    const { file, events } = await Promise.race(running.values());
-    running.delete(file);
+/** Reports each file when it has ended, and collects what came of it. */
+async function* played(queue: Queue, concurrency: number, outcomes: Outcome[]): AsyncGenerator<TestEvent> {
+  for await (const { events, outcome } of runQueue(root, queue, concurrency)) {
+    outcomes.push(outcome);
+    times.set(outcome.file, outcome.tookMs);
     yield* events;
   }
 }
 
-async function runAlone(file: string): Promise<{ readonly file: string; readonly events: readonly TestEvent[] }> {
-  const events: TestEvent[] = [];
-  for await (const event of runFiles([file], 1)) if (!isOfRun(event)) events.push(event);
-  return { file, events };
+async function runFiles(queue: Queue, concurrency: number): Promise<readonly Outcome[]> {
+  const outcomes: Outcome[] = [];
+  for await (const text of Readable.from(played(queue, concurrency, outcomes)).compose(spec))
+    process.stdout.write(text);
+  return outcomes;
 }
 
-/** How many tests a run had and how long it took: of many runs of one file nobody wants to know. */
-function isOfRun({ type, data }: TestEvent): boolean {
-  if (type === "test:summary") return true;
-  return type === "test:diagnostic" && data.nesting === 0 && data.file === undefined;
-}
-
-/** The same events, with what they say counted. */
-async function* counted(events: AsyncIterable<TestEvent>): AsyncGenerator<TestEvent> {
-  const suites = new Map<string, string>();
-  for await (const event of events) {
-    if (event.type === "test:start" && event.data.nesting === 0 && event.data.file !== undefined)
-      suites.set(event.data.file, event.data.name);
-    if (event.type === "test:pass" && event.data.details.type !== "suite") {
-      const { file = "", skip } = event.data;
-      if (skip !== undefined) tally.skipped++;
-      else {
-        tally.passed++;
-        if (isReal(relative(root, file), suites.get(file) ?? "")) tally.real++;
-      }
-    }
-    if (event.type === "test:fail" && event.data.details.type !== "suite") {
-      tally.failed++;
-      failures.push(`${relative(root, event.data.file ?? "")}: ${event.data.name}`);
-    }
-    yield event;
-  }
+async function runPhase(phase: Phase): Promise<readonly Outcome[]> {
+  const concurrency = phase.heavy !== undefined && !(await canRunSideBySide()) ? 1 : phase.concurrency;
+  return runFiles(
+    new Queue(matching(phase.heavy ?? []), matching(phase.files), (file) => times.get(file)),
+    concurrency,
+  );
 }
 
 /** Without networks of their own, the programs of Knative that two files start want the same ports. */
@@ -134,8 +93,6 @@ async function canRunSideBySide(): Promise<boolean> {
   const dataPlane = await findBuilt();
   return dataPlane === undefined || (await canConfine(dataPlane));
 }
-
-const say = (line: string) => console.log(line);
 
 /** Builds the control plane, and Knative's programs, when they are missing. */
 async function prepareControlPlane(): Promise<void> {
@@ -161,32 +118,67 @@ async function prepare(work: () => Promise<unknown>): Promise<void> {
   }
 }
 
+const inSeconds = (ms: number | undefined) => (ms === undefined ? "-" : `${(ms / 1_000).toFixed(1)} s`);
+
+function list(chosen: readonly Phase[]): void {
+  for (const phase of chosen)
+    for (const file of filesOf(phase)) console.log(`${phase.name}\t${inSeconds(times.get(file))}\t${file}`);
+}
+
+function sayMistake(mistake: string): void {
+  console.error(mistake);
+  process.exitCode = 2;
+}
+
+async function runPhases(chosen: readonly Phase[]): Promise<void> {
+  if (chosen.some(({ heavy }) => heavy !== undefined)) {
+    await prepare(prepareControlPlane);
+    await prepare(() => ensurePackages(say));
+  }
+  const startedMs = performance.now();
+  const idle = watchIdle();
+  const outcomes: Outcome[] = [];
+  const again: Outcome[] = [];
+  for (const phase of chosen) {
+    console.log(`\n=== ${phase.name}`);
+    const phaseMs = performance.now();
+    const ended = await runPhase(phase);
+    outcomes.push(...ended);
+    console.log(`${phase.name}: ${ended.length} files in ${inSeconds(performance.now() - phaseMs)}`);
+    const failed = phase.isTriedAgain === true ? ended.filter(isFailed).map(({ file }) => file) : [];
+    if (failed.length === 0) continue;
+    console.log(`\n=== once more, alone: ${failed.join(", ")}`);
+    again.push(...(await runFiles(new Queue([], failed, () => undefined), 1)));
+  }
+  writeTimes(timesPath, times);
+  report(outcomes, again, { tookMs: performance.now() - startedMs, idle: idle() });
+}
+
+function report(
+  outcomes: readonly Outcome[],
+  again: readonly Outcome[],
+  { tookMs, idle }: { readonly tookMs: number; readonly idle: number },
+): void {
+  const { passed, failed, skipped, real, failures, flaky, isGreen } = summarize(outcomes, again);
+  console.log("\nthe slowest files:");
+  for (const outcome of slowest(outcomes, 10)) console.log(`${inSeconds(outcome.tookMs).padStart(8)}  ${outcome.file}`);
+  for (const failure of failures) console.log(`failed: ${failure}`);
+  for (const failure of flaky) console.log(`flaky: ${failure}: it passed when its file ran once more, alone`);
+  if (!isGreen && failed === 0 && flaky.length > 0) console.log("too many files are flaky");
+  const machine = `${(idle * 100).toFixed(0)} % of the machine idle`;
+  console.log(`\n${real} cases ran against the real control plane, in ${inSeconds(tookMs)} for everything, ${machine}`);
+  console.log(`${passed} passed, ${failed} failed, ${skipped} skipped, ${flaky.length} flaky`);
+  process.exitCode = isGreen ? 0 : 1;
+}
+
 // Each file is a process, which would strip the types of every module anew: that is most of what a quick one costs.
 process.env.NODE_COMPILE_CACHE ??= `${root}node_modules/.cache/node`;
-const wanted = process.argv.slice(2);
+const wanted = process.argv.slice(2).filter((word) => word !== "--list");
 const chosen = phases.filter(({ name }) => wanted.length === 0 || wanted.some((word) => name.includes(word)));
-if (chosen.length === 0) {
-  console.error(`no phase is called ${wanted.join(", ")}; there are: ${phases.map(({ name }) => name).join(", ")}`);
-  process.exit(2);
-}
 const held = new Set(phases.flatMap(filesOf));
 const forgotten = globSync("test/**/*.test.ts", { cwd: root }).filter((file) => !held.has(file));
-if (forgotten.length > 0) {
-  console.error(`no phase of test/all.ts holds ${forgotten.join(", ")}`);
-  process.exit(2);
-}
-if (chosen.some(({ name }) => name === "control plane")) {
-  await prepare(prepareControlPlane);
-  await prepare(() => ensurePackages(say));
-}
-const startedMs = performance.now();
-for (const phase of chosen) {
-  console.log(`\n=== ${phase.name}`);
-  await runPhase(phase);
-}
-for (const failure of failures) console.log(`failed: ${failure}`);
-console.log(
-  `\n${tally.real} cases ran against the real control plane, in ${((performance.now() - startedMs) / 1000).toFixed(0)} s for everything`,
-);
-console.log(`${tally.passed} passed, ${tally.failed} failed, ${tally.skipped} skipped`);
-process.exitCode = tally.failed > 0 || tally.passed === 0 ? 1 : 0;
+if (chosen.length === 0)
+  sayMistake(`no phase is called ${wanted.join(", ")}; there are: ${phases.map(({ name }) => name).join(", ")}`);
+else if (forgotten.length > 0) sayMistake(`no phase of test/all.ts holds ${forgotten.join(", ")}`);
+else if (process.argv.includes("--list")) list(chosen);
+else await runPhases(chosen);

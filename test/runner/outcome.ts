@@ -1,0 +1,57 @@
+/** What came of the test files of a run: counts, times, and which of them are flaky. */
+
+/** What came of one file, run once. */
+export interface Outcome {
+  readonly file: string;
+  readonly passed: number;
+  readonly skipped: number;
+  /** Of the passed: those that talked to a real API server. */
+  readonly real: number;
+  /** The names of the tests that failed. */
+  readonly failures: readonly string[];
+  readonly tookMs: number;
+}
+
+export interface Summary {
+  readonly passed: number;
+  readonly failed: number;
+  readonly skipped: number;
+  readonly real: number;
+  /** `FILE: TEST` for each test that failed for good. */
+  readonly failures: readonly string[];
+  /** `FILE: TEST` for each test that failed, and whose file passed when it ran once more, alone. */
+  readonly flaky: readonly string[];
+  readonly isGreen: boolean;
+}
+
+/** More flaky files than this are no bad luck. */
+const mostFlaky = 2;
+
+export const isFailed = ({ failures }: Outcome): boolean => failures.length > 0;
+
+/** @param again what came of those that ran once more, because they had failed */
+export function summarize(outcomes: readonly Outcome[], again: readonly Outcome[] = []): Summary {
+  const second = new Map(again.map((outcome) => [outcome.file, outcome]));
+  const last = outcomes.map((outcome) => second.get(outcome.file) ?? outcome);
+  const namesOf = ({ file, failures }: Outcome) => failures.map((name) => `${file}: ${name}`);
+  const recovered = outcomes.filter(
+    (one) => isFailed(one) && second.has(one.file) && !isFailed(last[outcomes.indexOf(one)] ?? one),
+  );
+  const sum = (count: (outcome: Outcome) => number) => last.reduce((total, outcome) => total + count(outcome), 0);
+  const failed = sum(({ failures }) => failures.length);
+  const passed = sum((outcome) => outcome.passed);
+  return {
+    passed,
+    failed,
+    skipped: sum(({ skipped }) => skipped),
+    real: sum(({ real }) => real),
+    failures: last.flatMap(namesOf),
+    flaky: recovered.flatMap(namesOf),
+    isGreen: failed === 0 && passed > 0 && recovered.length <= mostFlaky,
+  };
+}
+
+/** The slowest files first. */
+export function slowest(outcomes: readonly Outcome[], count: number): readonly Outcome[] {
+  return outcomes.toSorted((one, other) => other.tookMs - one.tookMs).slice(0, count);
+}
