@@ -1,6 +1,6 @@
 /**
- * `npm test`: every test that can run here, the quick ones first, those on a real control plane last. A file of that last phase which
- * fails runs once more, alone, in the end: if it passes then, it is flaky, which is a defect to be mended.
+ * `npm test`: every test that can run here, the quick ones first, those on a real control plane last. A file of that last phase
+ * which fails runs once more, alone, in the end: if it passes then, it is flaky, which is a defect to be mended.
  *
  * The control plane and Knative's programs are built once, when Go is at hand, and RabbitMQ is loaded once, where there is apt.
  * Where they cannot be had, their suites are skipped and the summary says so; with CI=true that is a failure.

@@ -1,4 +1,4 @@
-/** Which file of a phase runs next: the slowest first, so that none is left to run alone in the end; of the heavy ones one at a time. */
+/** Which file of a phase runs next: the slowest first, so that none is left to run alone in the end; one heavy file at a time. */
 
 export class Queue {
   readonly #heavy: string[];

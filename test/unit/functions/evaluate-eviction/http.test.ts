@@ -5,9 +5,9 @@ import { test } from "node:test";
 import { evaluateEviction } from "../../../../functions/evaluate-eviction/function.ts";
 import { pinningPath, plainPaths } from "../../../../functions/evaluate-eviction/observe.ts";
 import type { Context, Judge } from "../../../../functions/shared/pass/definition.ts";
+import { createTestApp } from "../../../stage/app.ts";
 import { namespace, type Passes } from "../../shared/pass/passes.ts";
 import { addBudget, governedGroup, Replica } from "../../shared/review/reviews.ts";
-import { createTestApp } from "../../triggers/doors/app.ts";
 import { zoneBudget } from "../advance-zone-rollout/given.ts";
 
 const read = (path: string) => readFile(new URL(`../../../../functions/${path}`, import.meta.url), "utf8");

@@ -11,7 +11,7 @@ import { messageFor } from "../../../../functions/shared/pass/suspension/writing
 import { allow, badRequest } from "../../../../functions/shared/review/answers.ts";
 import { escapeControls, escapeLines, escapeTexts } from "../../../../functions/shared/text/plain-text.ts";
 import { createReporting } from "../../../../triggers/telemetry/logs-and-metrics.ts";
-import { createTestApp, validation } from "../../triggers/doors/app.ts";
+import { createTestApp, validation } from "../../../stage/app.ts";
 import { sluice } from "../../triggers/plugin/terminal.ts";
 import { namespace, Passes, played } from "../pass/passes.ts";
 

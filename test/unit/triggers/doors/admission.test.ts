@@ -6,7 +6,7 @@ import { allow, forbidden } from "../../../../functions/shared/review/answers.ts
 import { webhookConfiguration } from "../../../../knative/render/webhooks.ts";
 import { createAdmissionApp } from "../../../../triggers/doors/server.ts";
 import { admissionFunctions } from "../../../../triggers/table.ts";
-import { createTestApp, quietDoor, validation } from "./app.ts";
+import { createTestApp, quietDoor, validation } from "../../../stage/app.ts";
 
 const path = "/admission/zpdb-validation";
 const json = { "content-type": "application/json" };

@@ -8,7 +8,7 @@ import { HTTPException } from "hono/http-exception";
 import { Bodies } from "../../../../triggers/doors/bodies.ts";
 import { listen } from "../../../../triggers/doors/server.ts";
 import { eventually } from "../../../controlplane/api.ts";
-import { binaryHeaders, createTestApp } from "./app.ts";
+import { binaryHeaders, createTestApp } from "../../../stage/app.ts";
 
 const mebibyte = 2 ** 20;
 const reviewPath = "/admission/zpdb-validation";

@@ -13,9 +13,9 @@ import {
 } from "../../../../triggers/doors/certificate-source.ts";
 import { openSecureDoor } from "../../../../triggers/doors/secure-door.ts";
 import { startCron } from "../../../../triggers/wake/cron.ts";
+import { createTestApp } from "../../../stage/app.ts";
 import { CertificateWorld, generationOf, settings } from "../../../stage/certificate-world.ts";
 import { createVirtualClock } from "../../shared/kubernetes/virtual-clock.ts";
-import { createTestApp } from "./app.ts";
 
 function sourceIn({ store, timeline }: CertificateWorld, lifetimeMs = settings.lifetimeMs): CertificateSource {
   const cluster = {

@@ -14,8 +14,8 @@ import {
   watchCertificate,
 } from "../../../../triggers/doors/certificate-source.ts";
 import { listen } from "../../../../triggers/doors/server.ts";
+import { createTestApp } from "../../../stage/app.ts";
 import { createAuthority, type IssuedPair } from "../../../stage/certificates.ts";
-import { createTestApp } from "./app.ts";
 
 const authority = await createAuthority();
 

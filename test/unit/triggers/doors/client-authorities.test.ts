@@ -9,8 +9,8 @@ import { certificateInFiles } from "../../../../triggers/doors/certificate-sourc
 import { readClientAuthorities, withClientAuthorities } from "../../../../triggers/doors/client-authorities.ts";
 import { createAdmissionApp, listen } from "../../../../triggers/doors/server.ts";
 import { admissionFunctions } from "../../../../triggers/table.ts";
+import { createTestApp, quietDoor, validation } from "../../../stage/app.ts";
 import { createAuthority, type IssuedPair } from "../../../stage/certificates.ts";
-import { createTestApp, quietDoor, validation } from "./app.ts";
 
 const [ours, clients, others] = await Promise.all([createAuthority(), createAuthority(), createAuthority()]);
 const path = "/admission/zpdb-validation";

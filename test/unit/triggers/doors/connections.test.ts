@@ -10,8 +10,8 @@ import { type Cut, usualBounds } from "../../../../triggers/doors/connections/bo
 import { type ListenOptions, listen } from "../../../../triggers/doors/server.ts";
 import { createMetricsPage, servesForMs } from "../../../../triggers/telemetry/metrics-page.ts";
 import { eventually } from "../../../controlplane/api.ts";
+import { binaryHeaders, createTestApp } from "../../../stage/app.ts";
 import { createAuthority } from "../../../stage/certificates.ts";
-import { binaryHeaders, createTestApp } from "./app.ts";
 
 async function serve(context: TestContext, options: Partial<ListenOptions> = {}) {
   const door = createTestApp();

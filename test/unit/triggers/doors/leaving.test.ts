@@ -6,7 +6,7 @@ import { test } from "node:test";
 import type { AdmissionAnswer, AdmissionRequest } from "../../../../functions/shared/pass/definition.ts";
 import { allow } from "../../../../functions/shared/review/answers.ts";
 import { listen } from "../../../../triggers/doors/server.ts";
-import { createTestApp, validation } from "./app.ts";
+import { createTestApp, validation } from "../../../stage/app.ts";
 
 const review = {
   apiVersion: "admission.k8s.io/v1",

@@ -6,7 +6,7 @@ import type { WebhookConfigurationObject } from "../../../../functions/shared/ku
 import type { Judge } from "../../../../functions/shared/pass/definition.ts";
 import { ReviewKeyDoor } from "../../../../triggers/doors/review-keys.ts";
 import { createAdmissionApp } from "../../../../triggers/doors/server.ts";
-import { createTestApp, quietDoor, validation } from "./app.ts";
+import { createTestApp, quietDoor, validation } from "../../../stage/app.ts";
 
 const [eviction, downscale] = ["/admission/pod-eviction", "/admission/no-downscale"];
 const newKey = () => randomBytes(32).toString("hex");

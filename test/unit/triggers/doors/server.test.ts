@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { type TestContext, test } from "node:test";
 import { listen } from "../../../../triggers/doors/server.ts";
-import { binaryHeaders, createTestApp, reference } from "./app.ts";
+import { binaryHeaders, createTestApp, reference } from "../../../stage/app.ts";
 
 async function serve(
   context: TestContext,

@@ -8,8 +8,8 @@ import { type ConnectionOptions, connect as connectTls } from "node:tls";
 import type { Cut } from "../../../../triggers/doors/connections/bounds.ts";
 import { type ListenOptions, listen } from "../../../../triggers/doors/server.ts";
 import { eventually } from "../../../controlplane/api.ts";
+import { binaryHeaders, createTestApp } from "../../../stage/app.ts";
 import { createAuthority } from "../../../stage/certificates.ts";
-import { binaryHeaders, createTestApp } from "./app.ts";
 
 const [honest, crowd] = ["127.0.0.2", "127.0.0.3"];
 const get = "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";

@@ -4,8 +4,8 @@ import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts
 import type { PassReport } from "../../../../functions/shared/pass/reporter.ts";
 import type { Served } from "../../../../triggers/wake/passes.ts";
 import { sweep } from "../../../../triggers/wake/ping.ts";
+import { createTestApp } from "../../../stage/app.ts";
 import { withPods } from "../../../stage/played-pods.ts";
-import { createTestApp } from "../doors/app.ts";
 
 const key = { namespace: "app", group: "ingester" };
 const pass: PassReport = {

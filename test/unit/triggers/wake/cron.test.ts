@@ -7,9 +7,9 @@ import type { CronDefinition } from "../../../../functions/shared/pass/definitio
 import { cronFunctions, groupFunctions } from "../../../../triggers/table.ts";
 import { startCron } from "../../../../triggers/wake/cron.ts";
 import { answerOf, wakingTypes } from "../../../../triggers/wake/wakeups.ts";
+import { createTestApp } from "../../../stage/app.ts";
 import { settings } from "../../../stage/certificate-world.ts";
 import { createVirtualClock } from "../../shared/kubernetes/virtual-clock.ts";
-import { createTestApp } from "../doors/app.ts";
 
 const rest = { concern: "", needs: [], reads: [], writes: [] };
 

@@ -1,8 +1,8 @@
 /** The HTTP doors over a queue that only remembers what it was given. */
-import type { KnownResource } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { validateZoneBudget } from "../../../../functions/validate-zone-budget/function.ts";
-import { type AppOptions, createApp } from "../../../../triggers/doors/server.ts";
-import { createReporting } from "../../../../triggers/telemetry/logs-and-metrics.ts";
+import type { KnownResource } from "../../functions/shared/kubernetes/cluster.ts";
+import { validateZoneBudget } from "../../functions/validate-zone-budget/function.ts";
+import { type AppOptions, createApp } from "../../triggers/doors/server.ts";
+import { createReporting } from "../../triggers/telemetry/logs-and-metrics.ts";
 
 /** The function that judges without a cluster, open. */
 export const validation = { definition: validateZoneBudget, judge: validateZoneBudget.open(undefined as never) };

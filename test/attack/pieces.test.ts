@@ -4,10 +4,10 @@ import { readFile } from "node:fs/promises";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
-import manifest from "../../../../package.json" with { type: "json" };
-import { eventually } from "../../../controlplane/api.ts";
-import { type Launched, launch } from "../../../controlplane/processes.ts";
-import { parseScript } from "../../../stage/start-script.ts";
+import manifest from "../../package.json" with { type: "json" };
+import { eventually } from "../controlplane/api.ts";
+import { type Launched, launch } from "../controlplane/processes.ts";
+import { parseScript } from "../stage/start-script.ts";
 
 const mebibyte = 2 ** 20;
 const [bodies, calls] = [64, 32];
