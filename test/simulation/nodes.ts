@@ -120,6 +120,7 @@ export class Pods implements Actor {
       if (current?.metadata.uid !== metadata.uid || current.metadata.deletionTimestamp !== undefined) return;
       // What a broken revision lacks does not come by itself.
       if (this.#nodes.isGone(current.spec.nodeName) || brokenBy(current) !== undefined) return;
+      if (current.status.phase === "Failed") return;
       log("world", `pod ${metadata.name} works again`);
       world.kubelet.healPod(metadata);
     });

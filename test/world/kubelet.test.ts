@@ -85,6 +85,19 @@ test("a pod can be broken, healed and made to fail", () => {
   assert.deepEqual([now(world).status.phase, isReady(now(world))], ["Failed", false]);
 });
 
+test("a pod that has ended never runs again, though it is healed or broken", () => {
+  for (const act of ["healPod", "breakPod"] as const) {
+    const world = makeWorld();
+    addPod(world);
+    advance(world, 1000);
+    world.kubelet.failPod(key);
+    const { status } = now(world);
+    world.kubelet[act](key);
+    advance(world, 60_000);
+    assert.deepEqual(now(world).status, status);
+  }
+});
+
 test("a pod that is broken before it started does not become Ready", () => {
   const world = makeWorld();
   addPod(world);

@@ -76,24 +76,27 @@ export class Kubelet {
 
   /**
    * The pod's containers stop being ready and wait for the reason that is given, or run {@link unready}, until it is healed or
-   * replaced.
+   * replaced. One that has ended stays as it is.
    *
    * @throws ApiStatusError 404
    */
   breakPod(key: ObjectKey, reason: string = crashLoop): void {
     const pod = this.#store.get("pods", key);
+    if (hasEnded(pod)) return;
     this.#broken.set(pod.metadata.uid, reason);
     this.#healed.delete(pod.metadata.uid);
     if (pod.status.containerStatuses !== undefined) this.#putStatus(pod, this.#waiting(pod, reason));
   }
 
   /**
-   * The pod's containers run and are ready again, or will be when they start, broken image or not.
+   * The pod's containers run and are ready again, or will be when they start, broken image or not. One that has ended never runs
+   * again.
    *
    * @throws ApiStatusError 404
    */
   healPod(key: ObjectKey): void {
     const pod = this.#store.get("pods", key);
+    if (hasEnded(pod)) return;
     this.#broken.delete(pod.metadata.uid);
     this.#healed.add(pod.metadata.uid);
     // One that has not started yet starts when it would have: nobody is ready before.
@@ -180,7 +183,7 @@ export class Kubelet {
     this.#timeline.after(asked(pod, "readyAfterMs") ?? this.#options.readyAfterMs(pod), () => {
       const current = this.#still(pod);
       if (current === undefined || this.#isLost(current) || current.metadata.deletionTimestamp !== undefined) return;
-      if (current.status.phase === "Failed" || current.status.phase === "Succeeded") return;
+      if (hasEnded(current)) return;
       const { uid } = current.metadata;
       const reason = this.#broken.get(uid) ?? (this.#healed.has(uid) ? undefined : waitingReason(current));
       this.#putStatus(current, reason === undefined ? this.#running(current) : this.#waiting(current, reason));
@@ -274,4 +277,9 @@ export function brokenBy({ spec }: Pick<StoredPod, "spec">): string | undefined 
     if (cause !== undefined || image.endsWith(":broken")) return cause ?? "";
   }
   return undefined;
+}
+
+/** The phases of which Kubernetes says that a pod never leaves them. */
+function hasEnded({ status }: StoredPod): boolean {
+  return status.phase === "Failed" || status.phase === "Succeeded";
 }
