@@ -14,8 +14,6 @@ export interface PreparedSnapshot {
   readonly claim: KnownClaim;
   readonly where: ClaimWhereabouts;
   readonly nowMs: number;
-  /** Whether this process has known the claim for so long that no allowance rests on it any more, whatever clocks say. */
-  readonly isLongKnown: boolean;
 }
 
 export type Fate =
@@ -26,7 +24,7 @@ export type Fate =
 
 const leavingRecheckMs = 10_000;
 
-export function decide({ claim, where, nowMs, isLongKnown }: PreparedSnapshot): Fate {
+export function decide({ claim, where, nowMs }: PreparedSnapshot): Fate {
   const row = kinds[claim.kind];
   if (row.isSettled(claim, where, nowMs)) return { kind: "settled" };
   const wanted = row.undoes(claim, where);
@@ -35,7 +33,6 @@ export function decide({ claim, where, nowMs, isLongKnown }: PreparedSnapshot): 
   const afterMs = claim.phase === undoing ? finishAfterMs : undoAfterMs;
   const remainingMs = claim.stampMs + afterMs - nowMs;
   if (remainingMs > 0) return { kind: "stands", recheckMs: Math.min(remainingMs, leavingRecheckMs) };
-  if (claim.phase !== undoing && !isLongKnown) return { kind: "stands", recheckMs: leavingRecheckMs };
   const isWanted = (ordinal: number) => wanted.some(({ first, last }) => ordinal >= first && ordinal <= last);
   const ordinals = [...where.pods.keys()].sort((one, other) => one - other);
   return {

@@ -8,7 +8,6 @@ import { parseBoolean, setting } from "../shared/objects/settings.ts";
 import { type GroupKey, parseStatefulSet } from "../shared/objects/statefulsets.ts";
 import { lookAtLedger } from "../shared/pass/claim-writing.ts";
 import type { Context } from "../shared/pass/definition.ts";
-import { isLongKnown } from "../shared/pass/ledger-access.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { listClaimed } from "../shared/pass/sizes/claimed-groups.ts";
 import { findClaimed } from "../shared/pass/whereabouts.ts";
@@ -75,6 +74,5 @@ export async function observe(
   if (look === undefined || look.young !== undefined || claim === undefined) return undefined;
   // Rule R21: by GETs after the ledger was read.
   const where = await findClaimed(context.cluster, key.namespace, claim);
-  const nowMs = context.cluster.serverTimeMs();
-  return { observed: look.observed, snapshot: { claim, where, nowMs, isLongKnown: isLongKnown(context, key, claim) } };
+  return { observed: look.observed, snapshot: { claim, where, nowMs: context.cluster.serverTimeMs() } };
 }

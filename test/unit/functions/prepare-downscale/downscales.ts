@@ -181,13 +181,6 @@ export class Process {
     return passes.guard;
   }
 
-  /** As a process sweeps that has known the claims for so long that it may take them back. */
-  async sweepKnowing(): Promise<string | undefined> {
-    await this.sweep();
-    await this.#world.passes.goOn(11_000);
-    return this.sweep();
-  }
-
   writes(): string[] {
     const words = this.calls.map(({ verb, resource }) => `${verb} ${resource}`);
     return words.filter((word) => !/^(get|list|watch) /.test(word));

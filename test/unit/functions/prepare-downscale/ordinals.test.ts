@@ -96,7 +96,7 @@ test("a start that was raised and never came: the lowest pods are told that they
   const process = world.process();
   assert.equal((await move(world, process, { start: 2 })).guard, "allowed");
   await world.passes.goOn(91_000);
-  await process.sweepKnowing();
+  await process.sweep();
   assert.deepEqual([world.claimed, world.prepared.size], [[], 0]);
 });
 

@@ -144,7 +144,7 @@ test("a second write whose answer is lost is not taken back at once: somebody ma
   assert.equal(await process.guard("group-a", 4), "api-server-away");
   assert.deepEqual([world.words, world.claimed], [["POST group-a-4"], ["group-a preparing"]]);
   await world.passes.goOn(91_000);
-  await process.sweepKnowing();
+  await process.sweep();
   assert.deepEqual([world.prepared.size, world.claimed], [0, []]);
 });
 
@@ -226,7 +226,7 @@ test("a change of the size behind our back: pods that are wanted again are told 
   assert.equal(await process.guard("group-a", 3), "allowed");
   world.scale("group-a", 4);
   await world.passes.goOn(91_000);
-  assert.equal(await process.sweepKnowing(), "downscale-taken-back");
+  assert.equal(await process.sweep(), "downscale-taken-back");
   assert.deepEqual(
     world.words.filter((word) => word.startsWith("DELETE")),
     ["DELETE group-a-3"],
