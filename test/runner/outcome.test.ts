@@ -23,6 +23,14 @@ test("a file that failed, and passes when it runs once more, is flaky: the run i
   assert.deepEqual([isGreen, passed, count, flaky], [true, 6, 0, ["a: it holds"]]);
 });
 
+test("a file that failed, and whose tests are skipped when it runs once more, has failed", () => {
+  const { isGreen, failures, flaky } = summarize(
+    [failed("a"), outcome("b")],
+    [outcome("a", { passed: 0, skipped: 3 })],
+  );
+  assert.deepEqual([isGreen, failures, flaky], [false, ["a: it holds"], []]);
+});
+
 test("a run with three flaky files is red", () => {
   const files = ["a", "b", "c"];
   const again = files.map((file) => outcome(file));

@@ -29,14 +29,20 @@ const mostFlaky = 2;
 
 export const isFailed = ({ failures }: Outcome): boolean => failures.length > 0;
 
+/** A run in which fewer tests pass, as when they are skipped, proves nothing. */
+function isRecovered(first: Outcome, other: Outcome | undefined): boolean {
+  return other !== undefined && !isFailed(other) && other.passed >= first.passed;
+}
+
 /** @param again what came of those that ran once more, because they had failed */
 export function summarize(outcomes: readonly Outcome[], again: readonly Outcome[] = []): Summary {
   const second = new Map(again.map((outcome) => [outcome.file, outcome]));
-  const last = outcomes.map((outcome) => second.get(outcome.file) ?? outcome);
+  const last = outcomes.map((outcome) => {
+    const other = second.get(outcome.file);
+    return other !== undefined && (isFailed(other) || isRecovered(outcome, other)) ? other : outcome;
+  });
   const namesOf = ({ file, failures }: Outcome) => failures.map((name) => `${file}: ${name}`);
-  const recovered = outcomes.filter(
-    (one) => isFailed(one) && second.has(one.file) && !isFailed(last[outcomes.indexOf(one)] ?? one),
-  );
+  const recovered = outcomes.filter((one) => isFailed(one) && isRecovered(one, second.get(one.file)));
   const sum = (count: (outcome: Outcome) => number) => last.reduce((total, outcome) => total + count(outcome), 0);
   const failed = sum(({ failures }) => failures.length);
   const passed = sum((outcome) => outcome.passed);

@@ -3,6 +3,7 @@
 export class Queue {
   readonly #heavy: string[];
   readonly #light: string[];
+  readonly #isHeavy: ReadonlySet<string>;
 
   /** @param lastMs what a file took the last time; undefined where it has not run here yet: such files keep their order */
   constructor(heavy: readonly string[], light: readonly string[], lastMs: (file: string) => number | undefined) {
@@ -11,8 +12,6 @@ export class Queue {
     this.#light = light.filter((file) => !heavy.includes(file)).toSorted(bySlowness);
     this.#isHeavy = new Set(heavy);
   }
-
-  readonly #isHeavy: ReadonlySet<string>;
 
   /** The next file beside those that run; undefined where none is left. */
   next(running: Iterable<string>): string | undefined {

@@ -19,7 +19,7 @@ import { Turns } from "./turns.ts";
 /** As rollout-operator asks pods: `-pods.client-timeout`, and 32 in parallel. */
 const defaultTimeoutMs = 5_000;
 export const defaultMostAtOnce = 32;
-/** A quarter of these calls, so that one group whose pods never answer leaves most of the calls to other groups. */
+/** A quarter of these calls, so that a group whose pods never answer leaves most of the calls to other groups. */
 export const defaultMostPerGroup = 8;
 /** Of each group one pod is asked at once. An open connection costs some 30 KB, and answers have their memory together. */
 const defaultMostGroups = 1_000;
