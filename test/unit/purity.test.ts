@@ -6,7 +6,7 @@ import { table } from "../../triggers/table.ts";
 import { functions, leadsTo, matches, none, type Source, withoutComments } from "../stage/tree.ts";
 
 /** What decides: it is pure, by its words and by its imports. */
-const decisions = functions.filter(({ path }) => ["decide.ts", "choose.ts"].includes(basename(path)));
+const decisions = functions.filter(({ path }) => /^(decide(-[a-z]+)*|choose)\.ts$/.test(basename(path)));
 
 test("a decision has no clock, chance, timer, environment, or promise", () => {
   assert.ok(decisions.length >= table.length);
@@ -63,7 +63,7 @@ test("the matcher of imports takes what runs, and leaves out what is only a type
 });
 
 test("no clock, chance or timer of their own in functions: they come from Cluster", () => {
-  const tellers = functions.filter(({ path }) => !path.startsWith("functions/shared/kubernetes/"));
+  const tellers = functions.filter(({ path }) => !/^functions\/shared\/(kubernetes|clock)\//.test(path));
   none(
     matches(tellers, /\bDate\.now\b|\bperformance\.now\b|\bMath\.random\b|\bset(Timeout|Interval)\b|\bprocess\.env\b/),
     "simulations have only one clock",
