@@ -1,12 +1,13 @@
 /** How a process ends after a signal: the queued work, the reviews that still come, the doors, and at last the watches. */
-import type { AdmissionDefinition } from "../functions/shared/pass/definition.ts";
+
+import type { Clock } from "../functions/shared/kubernetes/clock/clock.ts";
+import type { AdmissionDefinition } from "../functions/shared/pass/admission.ts";
 import type { SecureDoor } from "./doors/secure-door.ts";
 import type { Listening } from "./doors/server.ts";
 import type { Settings } from "./settings/settings.ts";
 import type { Standalone } from "./standalone.ts";
 import type { Reporting } from "./telemetry/logs-and-metrics.ts";
 import type { Cron } from "./wake/cron.ts";
-import type { Clock } from "./wake/queue.ts";
 
 export interface Running {
   readonly standalone: Pick<Standalone, "wakeUps" | "stop">;

@@ -5,16 +5,13 @@
 
 import type { PodHttp } from "../functions/shared/http/pod-http.ts";
 import type { Cluster, Resource } from "../functions/shared/kubernetes/cluster.ts";
-import { messageOf } from "../functions/shared/kubernetes/errors.ts";
+import { messageOf } from "../functions/shared/kubernetes/error-message.ts";
 import { protocol } from "../functions/shared/ledger/protocol.ts";
 import { type GroupKey, groupPathOf } from "../functions/shared/objects/statefulsets.ts";
-import {
-  type AdmissionDefinition,
-  type Context,
-  createLedgerCopies,
-  createMemory,
-  type FunctionDefinition,
-} from "../functions/shared/pass/definition.ts";
+import type { AdmissionDefinition } from "../functions/shared/pass/admission.ts";
+import type { Context } from "../functions/shared/pass/context.ts";
+import type { FunctionDefinition } from "../functions/shared/pass/definition.ts";
+import { createLedgerCopies, createMemory } from "../functions/shared/pass/memory.ts";
 import { type AwakeViews, createAwakeViews } from "../functions/shared/views/awake/awake.ts";
 import { createListingViews } from "../functions/shared/views/listing.ts";
 import type { Views } from "../functions/shared/views/view.ts";

@@ -1,10 +1,11 @@
 /** The way of one review: what it asks, the pod, the decision without a ledger or with one, and the answer. */
-import { eventReasons } from "../shared/objects/vocabulary.ts";
+import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
+import type { AdmissionAnswer, AdmissionRequest, Denied, Judge } from "../shared/pass/admission.ts";
 import { withAnswers } from "../shared/pass/asking/ask-pods.ts";
-import type { AdmissionAnswer, AdmissionRequest, Context, Denied, Judge } from "../shared/pass/definition.ts";
+import type { Context } from "../shared/pass/context.ts";
 import { waitForLedger } from "../shared/pass/ledger-access.ts";
 import type { Observed } from "../shared/pass/observation.ts";
-import { announceRefusal, announceWait } from "../shared/pass/verdict-record.ts";
+import { announceRefusal, announceWait } from "../shared/pass/refusal-events.ts";
 import { askAgain, isFinal, inShadow as refusedInShadow, tooLate } from "../shared/review/answers.ts";
 import { GroupCommit } from "../shared/review/commit.ts";
 import { refuseFailure } from "../shared/review/failures.ts";

@@ -4,8 +4,8 @@ import { type Departed, describeDeparted } from "../shared/group/claiming.ts";
 import type { Zone } from "../shared/group/zones.ts";
 import { besideReserved } from "../shared/ledger/questions/health-questions.ts";
 import type { Pod } from "../shared/objects/pods.ts";
+import type { Denied } from "../shared/pass/admission.ts";
 import type { AskedPod } from "../shared/pass/asking/ask-pods.ts";
-import type { Denied } from "../shared/pass/definition.ts";
 import { askAgain, notYet } from "../shared/review/answers.ts";
 import type { Ruling } from "../shared/review/commit.ts";
 

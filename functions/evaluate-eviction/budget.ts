@@ -8,7 +8,7 @@ import { describeClaim, guardOfClaim } from "../shared/ledger/kinds.ts";
 import type { PartitionRule, ZoneBudget } from "../shared/objects/budgets.ts";
 import { isAvailable, type Pod, podNameOf } from "../shared/objects/pods.ts";
 import { isWanted } from "../shared/objects/statefulsets.ts";
-import type { Denied } from "../shared/pass/definition.ts";
+import type { Denied } from "../shared/pass/admission.ts";
 import { askAgain, badRequest, forbidden, notYet } from "../shared/review/answers.ts";
 import { refuseBesideDeparted } from "./ask.ts";
 

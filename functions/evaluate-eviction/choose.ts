@@ -12,7 +12,7 @@ import type { PodDisruptionBudget } from "../shared/objects/disruption-budgets.t
 import { isOurs } from "../shared/objects/ours.ts";
 import { type Pod, podNameOf, statefulSetOfPod } from "../shared/objects/pods.ts";
 import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
-import type { AdmissionAnswer, Denied } from "../shared/pass/definition.ts";
+import type { AdmissionAnswer, Denied } from "../shared/pass/admission.ts";
 import { allow, askAgain, badRequest, forbidden, internalError, notFound, notYet } from "../shared/review/answers.ts";
 
 /** What is asked: to evict the pod of that name, which had that uid when we looked. */

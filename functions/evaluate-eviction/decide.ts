@@ -3,7 +3,7 @@
 import { isAsked, type Questions, warnOfUnknown } from "../shared/group/asking.ts";
 import type { Departed } from "../shared/group/claiming.ts";
 import { governing, type Surroundings } from "../shared/group/governing.ts";
-import { isOwnerGroup } from "../shared/group/suspension/owned.ts";
+import { isOwnerGroup } from "../shared/group/whose-ledger.ts";
 import { claimOn, type Zone } from "../shared/group/zones.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
 import { isGivenUp, refusalOfRenewals, turnMs } from "../shared/ledger/renewals.ts";
@@ -12,7 +12,7 @@ import { type PodDisruptionBudget, refusalOf, severalBudgets } from "../shared/o
 import { formatTime } from "../shared/objects/durations.ts";
 import { type Pod, podNameOf } from "../shared/objects/pods.ts";
 import type { GroupKey } from "../shared/objects/statefulsets.ts";
-import type { AdmissionAnswer, Denied } from "../shared/pass/definition.ts";
+import type { AdmissionAnswer, Denied } from "../shared/pass/admission.ts";
 import { allow, askAgain, notYet } from "../shared/review/answers.ts";
 import type { Ruling } from "../shared/review/commit.ts";
 import { refuseBeside, refuseBesideDeparted, refuseByQuestion, type Taken } from "./ask.ts";
@@ -28,7 +28,6 @@ import {
   ungovernable,
   unseen,
 } from "./choose.ts";
-
 import { claimOnOwned, findOwnedPod, refuseBesideZones, reservationOf, reserveOwned } from "./owned.ts";
 
 export interface Asked {

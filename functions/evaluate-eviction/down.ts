@@ -4,7 +4,7 @@
  */
 
 import { ClusterError } from "../shared/kubernetes/cluster.ts";
-import type { Context } from "../shared/pass/definition.ts";
+import type { Context } from "../shared/pass/context.ts";
 import { refuseNewLedger } from "../shared/pass/ledger-access.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { type Eviction, findPod } from "./choose.ts";

@@ -2,7 +2,7 @@ import { namedLikeOurs } from "../shared/objects/ours.ts";
 import { questionEntries } from "../shared/objects/vocabulary/questions.ts";
 import * as scaling from "../shared/objects/vocabulary/scaling.ts";
 import { claims, ledgerEntries, rolloutGroup } from "../shared/objects/vocabulary.ts";
-import type { AdmissionDefinition } from "../shared/pass/definition.ts";
+import type { AdmissionDefinition } from "../shared/pass/admission.ts";
 import { ledgerNeeds } from "../shared/pass/ledger-access.ts";
 import { createJudge } from "./act.ts";
 import { keepOf, name, pinningPath, plainPaths } from "./observe.ts";

@@ -6,7 +6,7 @@ import { isUnsettled, type Zone } from "../shared/group/zones.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
 import type { Reservation } from "../shared/ledger/reservation.ts";
 import { type Pod, podNameOf, statefulSetOfPod } from "../shared/objects/pods.ts";
-import type { Denied } from "../shared/pass/definition.ts";
+import type { Denied } from "../shared/pass/admission.ts";
 import { notYet } from "../shared/review/answers.ts";
 import type { Ruling } from "../shared/review/commit.ts";
 import type { Taken } from "./ask.ts";

@@ -4,11 +4,12 @@ import type { MirroredScale } from "../shared/group/mirrored-scale.ts";
 import type { SizeHeld } from "../shared/group/wanted-replicas.ts";
 import { ClusterError, wordsOf } from "../shared/kubernetes/cluster.ts";
 import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
-import { eventReasons } from "../shared/objects/vocabulary.ts";
+import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import type { Act } from "../shared/pass/act.ts";
 import { claimsBy, lookAtLedger, writeClaim } from "../shared/pass/claim-writing.ts";
-import type { Context } from "../shared/pass/definition.ts";
+import type { Context } from "../shared/pass/context.ts";
 import type { Observed } from "../shared/pass/observation.ts";
+import { isNews } from "../shared/pass/recorder.ts";
 import {
   endOfScaleDown,
   forgetWithdrawn,
@@ -17,7 +18,7 @@ import {
   resize,
   sizeChanged,
 } from "../shared/pass/sizes/resizing.ts";
-import { isNews, type Telling } from "../shared/pass/verdict-record.ts";
+import type { Telling } from "../shared/pass/verdict-record.ts";
 import type { Resizing } from "./decide.ts";
 import { name } from "./observe.ts";
 

@@ -2,7 +2,7 @@
 import { findLed, type Scales } from "../shared/group/led.ts";
 import { openQuestions, withAnswers } from "../shared/pass/asking/ask-pods.ts";
 import { claimsBy } from "../shared/pass/claim-writing.ts";
-import type { Context } from "../shared/pass/definition.ts";
+import type { Context } from "../shared/pass/context.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { refusedSizes } from "../shared/pass/sizes/resizing.ts";
 import { decide, type FollowSnapshot, leaversBy } from "./decide.ts";

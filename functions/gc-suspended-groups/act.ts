@@ -14,13 +14,14 @@ import {
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { kinds } from "../shared/ledger/kinds.ts";
 import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
+import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import * as keys from "../shared/objects/vocabulary/suspension.ts";
-import { eventReasons } from "../shared/objects/vocabulary.ts";
 import type { VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 import type { Act } from "../shared/pass/act.ts";
 import { claimsBy, lookAtLedger, writeClaims } from "../shared/pass/claim-writing.ts";
-import type { Context, GroupMemory } from "../shared/pass/definition.ts";
+import type { Context } from "../shared/pass/context.ts";
 import { isLongKnown } from "../shared/pass/ledger-access.ts";
+import type { GroupMemory } from "../shared/pass/memory.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { readMembers } from "../shared/pass/suspension/reading.ts";
 import { retain } from "../shared/pass/suspension/retaining.ts";

@@ -7,7 +7,7 @@ import { isRemoving, isUsed, type Member } from "../shared/group/suspension/memb
 import { chooseTurn, whyFrozen } from "../shared/group/suspension/pace.ts";
 import { keepsWord, keptWordMs, tellerOf } from "../shared/group/suspension/teller.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
-import { clockSkewMs } from "../shared/ledger/reservation.ts";
+import { clockSkewMs } from "../shared/ledger/skew.ts";
 import { hold, removalClaim } from "../shared/objects/vocabulary/suspension.ts";
 import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 import type { OtherClaim } from "../shared/pass/act.ts";

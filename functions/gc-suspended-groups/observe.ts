@@ -3,7 +3,7 @@ import { isRemoving, type Member } from "../shared/group/suspension/members.ts";
 import { ageOf, durationNow } from "../shared/group/suspension/time-left.ts";
 import { valuesOf } from "../shared/objects/settings.ts";
 import { claimsBy } from "../shared/pass/claim-writing.ts";
-import type { Context } from "../shared/pass/definition.ts";
+import type { Context } from "../shared/pass/context.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { withDrainAnswers } from "../shared/pass/suspension/drain-questions.ts";
 import { withTrueMarks } from "../shared/pass/suspension/marks.ts";

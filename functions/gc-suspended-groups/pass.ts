@@ -6,9 +6,10 @@ import { describeSpan, warningDue } from "../shared/group/suspension/time-left.t
 import type { Claim } from "../shared/ledger/claim.ts";
 import { ledgerNewMs } from "../shared/ledger/reservation.ts";
 import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
-import { eventReasons } from "../shared/objects/vocabulary.ts";
+import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import { lookAtLedger } from "../shared/pass/claim-writing.ts";
-import type { Context, Outcome } from "../shared/pass/definition.ts";
+import type { Context } from "../shared/pass/context.ts";
+import type { Outcome } from "../shared/pass/definition.ts";
 import { Conflict, forgetLedger, knownLedger, waitForLedger } from "../shared/pass/ledger-access.ts";
 import { type Gate, perform } from "../shared/pass/perform.ts";
 import { isGroupOfConcern } from "../shared/pass/suspension/reading.ts";

@@ -1,10 +1,10 @@
 /** A volume claim that somebody has deleted goes only if its data stays. */
 import { hasCode, isRefused, wordsOf } from "../shared/kubernetes/cluster.ts";
 import type { GroupKey } from "../shared/objects/statefulsets.ts";
+import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import type { SuspensionMessage } from "../shared/objects/vocabulary/suspension.ts";
-import { eventReasons } from "../shared/objects/vocabulary.ts";
 import type { VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
-import type { Context } from "../shared/pass/definition.ts";
+import type { Context } from "../shared/pass/context.ts";
 import { retain } from "../shared/pass/suspension/retaining.ts";
 import { messageFor, patchVolumeClaim, tellOfClaim } from "../shared/pass/suspension/writing.ts";
 import { name } from "./observe.ts";

@@ -3,10 +3,10 @@ import { withoutFalseMark } from "../shared/group/suspension/marks.ts";
 import type { Stray } from "../shared/group/suspension/members.ts";
 import { groupOfLoneStatefulSet } from "../shared/group/whose-ledger.ts";
 import { ClusterError, hasCode, wordsOf } from "../shared/kubernetes/cluster.ts";
+import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import * as keys from "../shared/objects/vocabulary/suspension.ts";
-import { eventReasons } from "../shared/objects/vocabulary.ts";
 import { meant } from "../shared/objects/volumes/volume-claim.ts";
-import type { Context } from "../shared/pass/definition.ts";
+import type { Context } from "../shared/pass/context.ts";
 import { clocksOf, isNamespaceEnding, listLedgerClaims, listStrays } from "../shared/pass/suspension/reading.ts";
 import {
   type ClaimNews,

@@ -1,6 +1,7 @@
 /** The way of one review: what becomes smaller, what is stored of it, and the answer. */
-import { messageOf } from "../shared/kubernetes/errors.ts";
-import type { AdmissionAnswer, AdmissionRequest, Context, Judge } from "../shared/pass/definition.ts";
+import { messageOf } from "../shared/kubernetes/error-message.ts";
+import type { AdmissionAnswer, AdmissionRequest, Judge } from "../shared/pass/admission.ts";
+import type { Context } from "../shared/pass/context.ts";
 import { allow, inShadow, tooLate } from "../shared/review/answers.ts";
 import { Deadlines } from "../shared/review/deadlines.ts";
 import { type Downscale, readDownscale, type SizedObject } from "../shared/review/size-review.ts";

@@ -1,7 +1,7 @@
 import { workloadNamedLikeOurs } from "../shared/objects/ours.ts";
 import { noDownscale } from "../shared/objects/vocabulary/scaling.ts";
 import { lastApplied } from "../shared/objects/vocabulary.ts";
-import type { AdmissionDefinition } from "../shared/pass/definition.ts";
+import type { AdmissionDefinition } from "../shared/pass/admission.ts";
 import { mayBeDownscale, scaledResources } from "../shared/review/size-review.ts";
 import { createJudge } from "./act.ts";
 import { name } from "./observe.ts";

@@ -1,15 +1,15 @@
 /** What is written to a FoundationDBCluster and to its volume claims, each under the uid and the revision that was decided on. */
 import type { OtherObject } from "../shared/kubernetes/cluster.ts";
-import { messageOf } from "../shared/kubernetes/errors.ts";
+import { messageOf } from "../shared/kubernetes/error-message.ts";
 import { fieldsOf } from "../shared/objects/fields.ts";
+import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import { formatHeld, heldGroups } from "../shared/objects/vocabulary/foundationdb.ts";
 import * as keys from "../shared/objects/vocabulary/suspension.ts";
-import { eventReasons } from "../shared/objects/vocabulary.ts";
-import type { Context } from "../shared/pass/definition.ts";
+import type { Context } from "../shared/pass/context.ts";
 import { resultOfFailure, sayRefusal, type WriteResult } from "../shared/pass/owners/write-result.ts";
+import { announceNews, isNews } from "../shared/pass/recorder.ts";
 import type { ActReport } from "../shared/pass/reporter.ts";
 import { type ClaimPatch, patchVolumeClaim } from "../shared/pass/suspension/writing.ts";
-import { announceNews, isNews } from "../shared/pass/verdict-record.ts";
 import type { ObjectRef } from "../shared/views/keys.ts";
 import type { Step, Told, Verdict } from "./decide.ts";
 import {

@@ -21,7 +21,7 @@ import {
   selectorOf,
   usualMarks,
 } from "../shared/objects/volumes/foundation-marks.ts";
-import type { Context } from "../shared/pass/definition.ts";
+import type { Context } from "../shared/pass/context.ts";
 import { isNamespaceEnding } from "../shared/pass/suspension/reading.ts";
 import { volumeHoldSetting } from "../shared/pass/suspension/settings.ts";
 import { type KeyLookUp, type ObjectRef, pathOf } from "../shared/views/keys.ts";

@@ -7,13 +7,15 @@ import {
   type LeaseObject,
   wordsOf,
 } from "../shared/kubernetes/cluster.ts";
-import { messageOf } from "../shared/kubernetes/errors.ts";
+import { messageOf } from "../shared/kubernetes/error-message.ts";
 import { LedgerUnreadable } from "../shared/ledger/errors.ts";
 import { ledgerName } from "../shared/ledger/name.ts";
 import type { GroupKey } from "../shared/objects/statefulsets.ts";
-import type { Context, GroupMemory, Outcome } from "../shared/pass/definition.ts";
+import type { Context } from "../shared/pass/context.ts";
+import type { Outcome } from "../shared/pass/definition.ts";
 import { forgetLedger, knownLedger, noteLedger } from "../shared/pass/ledger-access.ts";
-import { isNews } from "../shared/pass/verdict-record.ts";
+import type { GroupMemory } from "../shared/pass/memory.ts";
+import { isNews } from "../shared/pass/recorder.ts";
 import { decide, type Held, type Kept } from "./decide.ts";
 import { isLiving, name, observeAll, observeVanished, readLease, vanishedOf } from "./observe.ts";
 

@@ -18,7 +18,7 @@ import {
   read,
   verdicts,
 } from "../shared/objects/vocabulary.ts";
-import type { Context } from "../shared/pass/definition.ts";
+import type { Context } from "../shared/pass/context.ts";
 import { observeGroup } from "../shared/pass/observation.ts";
 import { listBudgets, membersNeed } from "../shared/views/view.ts";
 import type { Kept } from "./decide.ts";

@@ -1,6 +1,7 @@
 /** What is done to an owner and to its pods: each write is conditional on the uid and the revision that was decided on. */
 import type { Metadata } from "../shared/kubernetes/cluster.ts";
-import { messageOf } from "../shared/kubernetes/errors.ts";
+import { messageOf } from "../shared/kubernetes/error-message.ts";
+import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import {
   anyValue,
   formatStamp,
@@ -10,11 +11,10 @@ import {
   skipLabelledAt,
   skipStatus,
 } from "../shared/objects/vocabulary/skip-labels.ts";
-import { eventReasons } from "../shared/objects/vocabulary.ts";
-import type { Context } from "../shared/pass/definition.ts";
+import type { Context } from "../shared/pass/context.ts";
 import { resultOfFailure, sayRefusal, type WriteResult } from "../shared/pass/owners/write-result.ts";
+import { announceNews, isNews } from "../shared/pass/recorder.ts";
 import type { ActReport } from "../shared/pass/reporter.ts";
-import { announceNews, isNews } from "../shared/pass/verdict-record.ts";
 import type { ObjectRef } from "../shared/views/keys.ts";
 import { labelText, type Member, type Step, type Verdict } from "./decide.ts";
 import { kindOf, name, type Observed } from "./observe.ts";

@@ -1,8 +1,8 @@
 /** Which pods have their marker where their stop hooks look for it: read in the containers, where the account may do that. */
-import { messageOf } from "../shared/kubernetes/errors.ts";
+import { messageOf } from "../shared/kubernetes/error-message.ts";
 import { valuesOf } from "../shared/objects/settings.ts";
-import type { Context } from "../shared/pass/definition.ts";
-import { isNews } from "../shared/pass/verdict-record.ts";
+import type { Context } from "../shared/pass/context.ts";
+import { isNews } from "../shared/pass/recorder.ts";
 import type { ObjectRef } from "../shared/views/keys.ts";
 import { type Member, mayNotSee } from "./decide.ts";
 import { settings } from "./owners.ts";

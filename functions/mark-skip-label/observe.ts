@@ -11,9 +11,9 @@ import {
 import { valuesOf } from "../shared/objects/settings.ts";
 import type { SkipLabel } from "../shared/objects/vocabulary/skip-labels.ts";
 import type { Malformed } from "../shared/objects/vocabulary.ts";
-import type { Context } from "../shared/pass/definition.ts";
+import type { Context } from "../shared/pass/context.ts";
 import { ownerResources } from "../shared/pass/owners/kinds.ts";
-import { isNews } from "../shared/pass/verdict-record.ts";
+import { isNews } from "../shared/pass/recorder.ts";
 import type { ObjectRef } from "../shared/views/keys.ts";
 import { isLetGo, needsMembers, type Owner, type OwnerSnapshot } from "./decide.ts";
 import { seeMarkers } from "./markers.ts";

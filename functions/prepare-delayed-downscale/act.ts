@@ -2,10 +2,10 @@
 import { isSuccess, PodHttpError } from "../shared/http/pod-http.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import type { StatefulSet } from "../shared/objects/statefulsets.ts";
-import { eventReasons } from "../shared/objects/vocabulary.ts";
+import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import type { Act } from "../shared/pass/act.ts";
 import { type ClaimEnd, claimsBy, lookAtLedger, renewClaim, writeClaim } from "../shared/pass/claim-writing.ts";
-import type { Context } from "../shared/pass/definition.ts";
+import type { Context } from "../shared/pass/context.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import {
   endOfScaleDown,

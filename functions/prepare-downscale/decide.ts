@@ -9,7 +9,7 @@ import { isMalformed } from "../shared/objects/scaling/scaling.ts";
 import type { StatefulSet } from "../shared/objects/statefulsets.ts";
 import { lastDownscale, minTimeBetweenZonesDownscale, unpreparedPods } from "../shared/objects/vocabulary/scaling.ts";
 import { lastDownscales } from "../shared/objects/vocabulary.ts";
-import type { Denied } from "../shared/pass/definition.ts";
+import type { Denied } from "../shared/pass/admission.ts";
 import { askAgain, badRequest, conflict } from "../shared/review/answers.ts";
 
 /** What is asked for, as a sentence about it begins. */

@@ -1,6 +1,6 @@
 import * as scaling from "../shared/objects/vocabulary/scaling.ts";
 import { claims, lastApplied, lastDownscales, ledgerEntries, rolloutGroup } from "../shared/objects/vocabulary.ts";
-import type { AdmissionDefinition } from "../shared/pass/definition.ts";
+import type { AdmissionDefinition } from "../shared/pass/admission.ts";
 import { leasesNeed } from "../shared/pass/ledger-access.ts";
 import { mayBeDownscale } from "../shared/review/size-review.ts";
 import { createJudge } from "./act.ts";

@@ -3,13 +3,14 @@ import { addressOf, isTakenBack, type PrepareEndpoint, requestTo } from "../shar
 import { joinScaleDown, scaleDownPhases } from "../shared/group/size-changes.ts";
 import { isSuccess, type PodHttp } from "../shared/http/pod-http.ts";
 import { type Told, tellPods } from "../shared/http/telling.ts";
-import { messageOf } from "../shared/kubernetes/errors.ts";
+import { messageOf } from "../shared/kubernetes/error-message.ts";
 import { changeClaim, type KnownClaim } from "../shared/ledger/claim.ts";
 import type { ClaimWhereabouts } from "../shared/ledger/kinds.ts";
 import type { Pod } from "../shared/objects/pods.ts";
 import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
+import type { AdmissionAnswer, Denied } from "../shared/pass/admission.ts";
 import { lookAtLedger, renewClaim, writeClaims } from "../shared/pass/claim-writing.ts";
-import type { AdmissionAnswer, Context, Denied } from "../shared/pass/definition.ts";
+import type { Context } from "../shared/pass/context.ts";
 import { Conflict } from "../shared/pass/ledger-access.ts";
 import { findClaimed } from "../shared/pass/whereabouts.ts";
 import { allow, askAgain, conflict, tooLate } from "../shared/review/answers.ts";

@@ -9,16 +9,19 @@ import {
   wordsOf,
 } from "../shared/kubernetes/cluster.ts";
 import { valuesOf } from "../shared/objects/settings.ts";
+import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import {
   formatRebalanceState,
   queueRebalanceNeededAt,
   type RebalanceState,
   rebalanceState,
 } from "../shared/objects/vocabulary/rebalancing.ts";
-import { eventReasons, read } from "../shared/objects/vocabulary.ts";
-import type { Context, GroupMemory, Outcome } from "../shared/pass/definition.ts";
+import { read } from "../shared/objects/vocabulary.ts";
+import type { Context } from "../shared/pass/context.ts";
+import type { Outcome } from "../shared/pass/definition.ts";
+import type { GroupMemory } from "../shared/pass/memory.ts";
+import { announceNews, isNews } from "../shared/pass/recorder.ts";
 import { type Wait, wait } from "../shared/pass/verdict.ts";
-import { announceNews, isNews } from "../shared/pass/verdict-record.ts";
 import type { ObjectRef } from "../shared/views/keys.ts";
 import { ask, type Refusal } from "./ask.ts";
 import { decide, failure, pauseMs, type Rebalance, type Step } from "./decide.ts";

@@ -3,7 +3,7 @@ import { type PodAnswer, PodHttpError } from "../shared/http/pod-http.ts";
 import { healthAuthority } from "../shared/objects/vocabulary/questions.ts";
 import { NoAuthority, trust, untrustedWords } from "../shared/pass/asking/authorities.ts";
 import { NoPassword, readPassword } from "../shared/pass/asking/credentials.ts";
-import type { Context } from "../shared/pass/definition.ts";
+import type { Context } from "../shared/pass/context.ts";
 import type { Endpoint } from "./decide.ts";
 
 /** What became of it: undefined where the node has taken it on. */

@@ -19,7 +19,7 @@ import {
   wantsRebalance,
 } from "../shared/objects/vocabulary/rebalancing.ts";
 import { type Malformed, read } from "../shared/objects/vocabulary.ts";
-import type { Context } from "../shared/pass/definition.ts";
+import type { Context } from "../shared/pass/context.ts";
 import { type Wait, wait } from "../shared/pass/verdict.ts";
 import type { ObjectRef } from "../shared/views/keys.ts";
 import type { Endpoint, Nodes, RebalanceSnapshot } from "./decide.ts";

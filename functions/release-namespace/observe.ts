@@ -14,9 +14,9 @@ import { releaseFinalizer } from "../shared/objects/vocabulary/skip-labels.ts";
 import { volumeHold, volumeProtection } from "../shared/objects/vocabulary/suspension.ts";
 import { parseSuspendableSet, type SuspendableSet } from "../shared/objects/volumes/suspendable.ts";
 import { parseVolumeClaim, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
-import type { Context } from "../shared/pass/definition.ts";
+import type { Context } from "../shared/pass/context.ts";
 import { listOfType, ownerResources, skipLabelKindsSetting } from "../shared/pass/owners/kinds.ts";
-import { isNews } from "../shared/pass/verdict-record.ts";
+import { isNews } from "../shared/pass/recorder.ts";
 import type { ObjectRef } from "../shared/views/keys.ts";
 import type { Held, Ours, Snapshot } from "./decide.ts";
 

@@ -1,5 +1,6 @@
 /** One pass over a namespace. */
-import type { Context, Outcome } from "../shared/pass/definition.ts";
+import type { Context } from "../shared/pass/context.ts";
+import type { Outcome } from "../shared/pass/definition.ts";
 import { reportLook } from "../shared/pass/owners/look.ts";
 import type { ObjectRef } from "../shared/views/keys.ts";
 import { actWithinMs, release } from "./act.ts";

@@ -7,7 +7,7 @@ import { fieldsOf } from "../shared/objects/fields.ts";
 import { parseBoolean, setting } from "../shared/objects/settings.ts";
 import { type GroupKey, parseStatefulSet } from "../shared/objects/statefulsets.ts";
 import { lookAtLedger } from "../shared/pass/claim-writing.ts";
-import type { Context } from "../shared/pass/definition.ts";
+import type { Context } from "../shared/pass/context.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { listClaimed } from "../shared/pass/sizes/claimed-groups.ts";
 import { findClaimed } from "../shared/pass/whereabouts.ts";

@@ -5,7 +5,7 @@ import { valuesOf } from "../shared/objects/settings.ts";
 import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import { lastDownscale } from "../shared/objects/vocabulary/scaling.ts";
 import { lookAtLedger } from "../shared/pass/claim-writing.ts";
-import type { Context } from "../shared/pass/definition.ts";
+import type { Context } from "../shared/pass/context.ts";
 import { findUntold, type Timed, writableInMs, writeAfterMs } from "./decide.ts";
 import { name, observeTime, settings } from "./observe.ts";
 

@@ -1,14 +1,9 @@
 /** The rotation itself: step after step, and what each writes. */
 import { type ClusterError, hasCode, type SecretObject } from "../shared/kubernetes/cluster.ts";
-import {
-  type CertificateSettings,
-  dataOf,
-  dataOfPromotion,
-  generateKeys,
-  issue,
-  type Keys,
-} from "../shared/objects/certificates.ts";
-import { eventReasons } from "../shared/objects/vocabulary.ts";
+import type { CertificateSettings } from "../shared/objects/certificate-settings.ts";
+import { dataOf, dataOfPromotion } from "../shared/objects/certificates.ts";
+import { generateKeys, issue, type Keys } from "../shared/objects/issue-certificate.ts";
+import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import type { CronOutcome } from "../shared/pass/definition.ts";
 import type { ActReport } from "../shared/pass/reporter.ts";
 import {

@@ -1,6 +1,7 @@
 /** Writes webhook configurations: the bundle of each webhook, and the review key in its path. */
 import { hasCode, isRightMissing, type SecretObject, type WebhookClient } from "../shared/kubernetes/cluster.ts";
-import { eventReasons, injectCertificateAuthority } from "../shared/objects/vocabulary.ts";
+import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
+import { injectCertificateAuthority } from "../shared/objects/vocabulary.ts";
 import type { ActReport } from "../shared/pass/reporter.ts";
 import { takesKey, withKey } from "../shared/review/review-key.ts";
 import { type Configuration, isKeyDue, type Patch } from "./decide.ts";

@@ -1,5 +1,5 @@
 import type { KnownResource } from "../shared/kubernetes/cluster.ts";
-import { certificateSettings, usualSecretName } from "../shared/objects/certificates.ts";
+import { certificateSettings, usualSecretName } from "../shared/objects/certificate-settings.ts";
 import { injectCertificateAuthority, reviewKey, webhookNamespace } from "../shared/objects/vocabulary.ts";
 import type { CronDefinition } from "../shared/pass/definition.ts";
 import { createRotation } from "./act.ts";

@@ -6,15 +6,10 @@ import {
   type SecretObject,
   type WebhookConfigurationObject,
 } from "../shared/kubernetes/cluster.ts";
-import { messageOf } from "../shared/kubernetes/errors.ts";
-import {
-  type CertificateSettings,
-  howToEmpty,
-  type Keys,
-  parseCertificates,
-  type StoredCertificates,
-  splitPem,
-} from "../shared/objects/certificates.ts";
+import { messageOf } from "../shared/kubernetes/error-message.ts";
+import type { CertificateSettings } from "../shared/objects/certificate-settings.ts";
+import { howToEmpty, parseCertificates, type StoredCertificates, splitPem } from "../shared/objects/certificates.ts";
+import type { Keys } from "../shared/objects/issue-certificate.ts";
 import { injectCertificateAuthority, reviewKey, webhookNamespace } from "../shared/objects/vocabulary.ts";
 import { parseReviewKeys, type ReviewKeys, reviewKeyFault, splitPath, takesKey } from "../shared/review/review-key.ts";
 import { type Configuration, isLeftOut, type Snapshot } from "./decide.ts";

@@ -1,8 +1,8 @@
 /** What all steps of a rotation share, and the Events by which a rotation reports them. */
 import { type Announcement, announce } from "../shared/kubernetes/announcements.ts";
 import type { SecretObject } from "../shared/kubernetes/cluster.ts";
-import type { CertificateSettings } from "../shared/objects/certificates.ts";
-import type { Context } from "../shared/pass/definition.ts";
+import type { CertificateSettings } from "../shared/objects/certificate-settings.ts";
+import type { Context } from "../shared/pass/context.ts";
 import { type CertificateMemory, name } from "./observe.ts";
 
 /** One process that rotates: with what it calls the API server, and what it remembers. */

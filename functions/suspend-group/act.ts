@@ -3,11 +3,11 @@ import { describeAgreeing, durationOf, type Member, type VolumeUser } from "../s
 import { hasNewPartners, wordsOnPartners } from "../shared/group/suspension/owned.ts";
 import { hasCode } from "../shared/kubernetes/cluster.ts";
 import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
+import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import * as keys from "../shared/objects/vocabulary/suspension.ts";
-import { eventReasons } from "../shared/objects/vocabulary.ts";
 import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 import type { Act } from "../shared/pass/act.ts";
-import type { Context } from "../shared/pass/definition.ts";
+import type { Context } from "../shared/pass/context.ts";
 import { isOver, noteRefusal, noteRefused, noteWithdrawn, readAgain, resize } from "../shared/pass/sizes/resizing.ts";
 import { noteSaid } from "../shared/pass/suspension/said.ts";
 import {

@@ -2,9 +2,10 @@
 import { whyAnew } from "../shared/group/suspension/anew.ts";
 import { lastRemovalOf } from "../shared/group/suspension/looks.ts";
 import { isBegun, isRequested, type Member } from "../shared/group/suspension/members.ts";
-import { hasNewPartners, isOwnerGroup } from "../shared/group/suspension/owned.ts";
+import { hasNewPartners } from "../shared/group/suspension/owned.ts";
 import { isPodNews } from "../shared/group/suspension/proof.ts";
 import { isProgress, keepsWord, keptWordMs, tellerOf } from "../shared/group/suspension/teller.ts";
+import { isOwnerGroup } from "../shared/group/whose-ledger.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
 import { describeClaim, type HeldBack, heldBy } from "../shared/ledger/kinds.ts";
 import { take, type Verdict, wait } from "../shared/pass/verdict.ts";

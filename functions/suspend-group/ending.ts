@@ -1,13 +1,14 @@
 /** How a claim of this function ends: its pods are gone, or nobody takes them any more. */
 
 import { removalEnded } from "../shared/group/suspension/looks.ts";
-import { parseVolumeUser } from "../shared/group/suspension/members.ts";
-import { isOwnerGroup } from "../shared/group/suspension/owned.ts";
-import { areLeaving, endOfLettingGo } from "../shared/group/suspension/owned-zones.ts";
+import { parseVolumeUser, type VolumeUser } from "../shared/group/suspension/members.ts";
+import { areLeaving, namedOf } from "../shared/group/suspension/owned-zones.ts";
+import { isOwnerGroup } from "../shared/group/whose-ledger.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
+import { undoAfterMs } from "../shared/ledger/kinds.ts";
 import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import { claimsBy, lookAtLedger, timesAfter, writeClaims } from "../shared/pass/claim-writing.ts";
-import type { Context } from "../shared/pass/definition.ts";
+import type { Context } from "../shared/pass/context.ts";
 import { isLongKnown } from "../shared/pass/ledger-access.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { endOfScaleDown, forgetWithdrawn, isWithdrawn, type ScaleDownEnd } from "../shared/pass/sizes/resizing.ts";
@@ -41,4 +42,19 @@ async function endOf(context: Context, key: GroupKey, claim: KnownClaim): Promis
   if (isWithdrawn(context, key, claim) && !areLeaving(claim, pods)) return "withdrawn";
   const end = endOfLettingGo(claim, pods, context.cluster.serverTimeMs());
   return end === "abandoned" && !isKnown ? "stands" : end;
+}
+
+/**
+ * What has become of pods that were let go under a claim, by the uids that it names: all are gone; or some stand, though nobody
+ * sends a deletion any more (rule R20). One that is on its way out keeps its zone for as long as that takes.
+ */
+export function endOfLettingGo(
+  { uids = {}, stampMs }: Pick<KnownClaim, "uids" | "stampMs">,
+  pods: readonly VolumeUser[],
+  nowMs: number,
+): "stands" | "settled" | "abandoned" {
+  const there = namedOf(uids, pods);
+  if (there.length === 0) return "settled";
+  const isAwaited = areLeaving({ uids }, pods) || nowMs - stampMs < undoAfterMs;
+  return isAwaited ? "stands" : "abandoned";
 }

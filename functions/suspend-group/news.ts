@@ -1,9 +1,9 @@
 /** What is said of a volume claim, on itself and in an Event about it. */
 import { durationOf, type Member } from "../shared/group/suspension/members.ts";
 import { formatTime } from "../shared/objects/durations.ts";
-import { eventReasons } from "../shared/objects/vocabulary.ts";
+import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
-import type { Context } from "../shared/pass/definition.ts";
+import type { Context } from "../shared/pass/context.ts";
 import type { Step } from "./judge.ts";
 
 export function untilWhen(member: Member, nowMs: number): string {

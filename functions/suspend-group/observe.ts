@@ -5,7 +5,7 @@ import { parsePod } from "../shared/objects/pods.ts";
 import { valuesOf } from "../shared/objects/settings.ts";
 import { type AskedPod, openQuestions, withAnswers } from "../shared/pass/asking/ask-pods.ts";
 import { claimsBy } from "../shared/pass/claim-writing.ts";
-import type { Context } from "../shared/pass/definition.ts";
+import type { Context } from "../shared/pass/context.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { refusedSizes } from "../shared/pass/sizes/resizing.ts";
 import { withDrainAnswers } from "../shared/pass/suspension/drain-questions.ts";

@@ -6,13 +6,9 @@ import { evaluateEviction } from "../../functions/evaluate-eviction/function.ts"
 import { pinningPath, plainPaths } from "../../functions/evaluate-eviction/observe.ts";
 import { ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
 import { protocol } from "../../functions/shared/ledger/protocol.ts";
-import {
-  type AdmissionAnswer,
-  type AdmissionRequest,
-  type Context,
-  createMemory,
-  type Judge,
-} from "../../functions/shared/pass/definition.ts";
+import type { AdmissionAnswer, AdmissionRequest, Judge } from "../../functions/shared/pass/admission.ts";
+import type { Context } from "../../functions/shared/pass/context.ts";
+import { createMemory } from "../../functions/shared/pass/memory.ts";
 import { silentReporter } from "../../functions/shared/pass/reporter.ts";
 import { askedOf } from "../stage/asked-eviction.ts";
 import { undrainedOf } from "../stage/checkers/liveness.ts";

@@ -2,18 +2,16 @@
 import assert from "node:assert/strict";
 import { rotateCertificate } from "../../functions/rotate-certificate/function.ts";
 import type { Cluster, Resource, WebhookConfigurationObject } from "../../functions/shared/kubernetes/cluster.ts";
+import type { CertificateSettings } from "../../functions/shared/objects/certificate-settings.ts";
 import {
-  type CertificateSettings,
   dataOf,
   type Generation,
-  generateKeys,
-  issue,
   parseCertificates,
   type StoredCertificates,
   splitPem,
 } from "../../functions/shared/objects/certificates.ts";
-import type { ActReport } from "../../functions/shared/pass/reporter.ts";
-import { silentReporter } from "../../functions/shared/pass/reporter.ts";
+import { generateKeys, issue } from "../../functions/shared/objects/issue-certificate.ts";
+import { type ActReport, silentReporter } from "../../functions/shared/pass/reporter.ts";
 import { dataOfFirstKey, parseReviewKeys, type ReviewKeys } from "../../functions/shared/review/review-key.ts";
 import { seededRandom } from "../world/random.ts";
 import { Store } from "../world/store.ts";

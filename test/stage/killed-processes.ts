@@ -2,7 +2,9 @@
 import { type Cluster, ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
 import { wrapCalls } from "../../functions/shared/kubernetes/wrap-cluster.ts";
 import { protocol } from "../../functions/shared/ledger/protocol.ts";
-import { type Context, createMemory, type Outcome } from "../../functions/shared/pass/definition.ts";
+import type { Context } from "../../functions/shared/pass/context.ts";
+import type { Outcome } from "../../functions/shared/pass/definition.ts";
+import { createMemory } from "../../functions/shared/pass/memory.ts";
 import { silentReporter } from "../../functions/shared/pass/reporter.ts";
 import { createListingViews } from "../../functions/shared/views/listing.ts";
 import type { Random } from "../world/random.ts";

@@ -2,7 +2,7 @@
 import { guardDownscale } from "../../functions/guard-downscale/function.ts";
 import { prepareDownscale } from "../../functions/prepare-downscale/function.ts";
 import { prepareDownscale as preparedLabel } from "../../functions/shared/objects/vocabulary/scaling.ts";
-import type { AdmissionDefinition } from "../../functions/shared/pass/definition.ts";
+import type { AdmissionDefinition } from "../../functions/shared/pass/admission.ts";
 import { type Api, ApiError, eventually } from "../controlplane/api.ts";
 
 export interface SizeDoor {

@@ -9,9 +9,9 @@ const saidOnce: readonly (readonly [what: string, pattern: RegExp, path: string]
   ["STATEFULSET-ORDINAL", /\}-\$\{(\w+\.)*ordinal\}|-\(?\\d\+\)?\$\//, "functions/shared/objects/pods.ts"],
   ["the fields of an object", /!Array\.isArray\(\w+\) \? \(/, "functions/shared/objects/fields.ts"],
   ["a right that is missing", /[Ll]acks the right|\bcannot \\S/, "functions/shared/kubernetes/cluster.ts"],
-  ["what an error says", /\w instanceof Error \? \w+\.message/, "functions/shared/kubernetes/errors.ts"],
+  ["what an error says", /\w instanceof Error \? \w+\.message/, "functions/shared/kubernetes/error-message.ts"],
   ["a list and a watch after it", /\.watch\(/, "functions/shared/views/following.ts"],
-  ["whether an Event is news", /announced\.(has|add)\(/, "functions/shared/pass/verdict-record.ts"],
+  ["whether an Event is news", /announced\.(has|add)\(/, "functions/shared/pass/recorder.ts"],
   ["once a minute", /\?\? Number\.NEGATIVE_INFINITY\) (<|>|>=) \w+/, "triggers/telemetry/repeats.ts"],
 ];
 

@@ -6,7 +6,7 @@
 import type { ServerResponse } from "node:http";
 import type { Context, Hono } from "hono";
 import { HTTPException } from "hono/http-exception";
-import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
+import { messageOf } from "../../functions/shared/kubernetes/error-message.ts";
 import { BoundedMap } from "../../functions/shared/objects/bounded-map.ts";
 import { parseGoDuration } from "../../functions/shared/objects/durations.ts";
 import { fieldsOf } from "../../functions/shared/objects/fields.ts";
@@ -16,7 +16,7 @@ import type {
   AdmissionDefinition,
   AdmissionRequest,
   Judge,
-} from "../../functions/shared/pass/definition.ts";
+} from "../../functions/shared/pass/admission.ts";
 import { allow, badRequest, internalError } from "../../functions/shared/review/answers.ts";
 import { escapeControls } from "../../functions/shared/text/plain-text.ts";
 import type { Reporting } from "../telemetry/logs-and-metrics.ts";

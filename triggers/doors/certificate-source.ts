@@ -8,7 +8,7 @@ import { readFile } from "node:fs/promises";
 import { createSecureContext } from "node:tls";
 import { isDeepStrictEqual } from "node:util";
 import { type Cluster, hasCode, type ObjectKey, type SecretObject } from "../../functions/shared/kubernetes/cluster.ts";
-import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
+import { messageOf } from "../../functions/shared/kubernetes/error-message.ts";
 import { type Generation, howToEmpty, parseCertificates } from "../../functions/shared/objects/certificates.ts";
 import { parseReviewKeys, type ReviewKeys } from "../../functions/shared/review/review-key.ts";
 import { showValue, unshown } from "../../functions/shared/text/plain-text.ts";

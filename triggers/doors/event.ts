@@ -7,7 +7,7 @@ import { type CloudEvent, HTTP } from "cloudevents";
 import type { Context } from "hono";
 import { HTTPException } from "hono/http-exception";
 import { type KnownResource, resources } from "../../functions/shared/kubernetes/cluster.ts";
-import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
+import { messageOf } from "../../functions/shared/kubernetes/error-message.ts";
 import { fieldsOf } from "../../functions/shared/objects/fields.ts";
 import { isNamespaceName, isObjectName } from "../../functions/shared/objects/names.ts";
 import type { EventResult } from "../telemetry/logs-and-metrics.ts";

@@ -9,7 +9,7 @@ import { getRequestListener } from "@hono/node-server";
 import { type Context, Hono, type MiddlewareHandler } from "hono";
 import { HTTPException } from "hono/http-exception";
 import { getPath } from "hono/utils/url";
-import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
+import { messageOf } from "../../functions/shared/kubernetes/error-message.ts";
 import { splitPath } from "../../functions/shared/review/review-key.ts";
 import { escapeControls } from "../../functions/shared/text/plain-text.ts";
 import type { EventResult, Reporting } from "../telemetry/logs-and-metrics.ts";

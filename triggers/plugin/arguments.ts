@@ -2,7 +2,7 @@
 
 import { parseArgs } from "node:util";
 import { groupOfBudget } from "../../functions/shared/group/whose-ledger.ts";
-import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
+import { messageOf } from "../../functions/shared/kubernetes/error-message.ts";
 import { isNamespaceName, isObjectName } from "../../functions/shared/objects/names.ts";
 import { rolloutGroup } from "../../functions/shared/objects/vocabulary.ts";
 

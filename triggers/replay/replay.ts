@@ -5,15 +5,12 @@
 import { readFile } from "node:fs/promises";
 import type { KubernetesCluster } from "../../functions/shared/kubernetes/client.ts";
 import { type Cluster, hasCode, type ObjectKey, type Resource } from "../../functions/shared/kubernetes/cluster.ts";
-import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
-import type { CertificateSettings } from "../../functions/shared/objects/certificates.ts";
+import { messageOf } from "../../functions/shared/kubernetes/error-message.ts";
+import type { CertificateSettings } from "../../functions/shared/objects/certificate-settings.ts";
 import { statefulSetOfPod } from "../../functions/shared/objects/pods.ts";
 import { rolloutGroup } from "../../functions/shared/objects/vocabulary.ts";
-import type {
-  AdmissionDefinition,
-  CronDefinition,
-  FunctionDefinition,
-} from "../../functions/shared/pass/definition.ts";
+import type { AdmissionDefinition } from "../../functions/shared/pass/admission.ts";
+import type { CronDefinition, FunctionDefinition } from "../../functions/shared/pass/definition.ts";
 import type { OpenAdmission } from "../doors/admission.ts";
 import { createApp } from "../doors/server.ts";
 import type { Settings } from "../settings/settings.ts";

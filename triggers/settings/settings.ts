@@ -1,6 +1,6 @@
 /** The settings: environment variables, each described once: here, or in the definition of the function that it is of. */
 import { isClusterDomain } from "../../functions/shared/http/target.ts";
-import { certificateSettings } from "../../functions/shared/objects/certificates.ts";
+import { certificateSettings } from "../../functions/shared/objects/certificate-settings.ts";
 import { isNamespaceName } from "../../functions/shared/objects/names.ts";
 import {
   parseBoolean,

@@ -1,9 +1,8 @@
 /** The spans of the doors: whom they belong to, by what the caller says, and what they are called. */
 
 import { callerOf, inSpan, type SpanOptions, under } from "../../functions/shared/kubernetes/spans.ts";
-import type { AdmissionAnswer, AdmissionRequest } from "../../functions/shared/pass/definition.ts";
+import type { AdmissionAnswer, AdmissionRequest } from "../../functions/shared/pass/admission.ts";
 import { isGroup, type Key } from "../../functions/shared/views/keys.ts";
-import type { Wake } from "../wake/queue.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 type Header = (name: string) => string | undefined;
@@ -68,7 +67,12 @@ export function inReviewSpan(
 }
 
 /** Runs a pass over a key in a span of its own, which is linked to those that woke it: several may have, and none waits. */
-export function inPassSpan<T>(by: string, key: Key, { sweep, wakers = [] }: Wake, pass: () => Promise<T>): Promise<T> {
+export function inPassSpan<T>(
+  by: string,
+  key: Key,
+  { sweep, wakers = [] }: { readonly sweep: boolean; readonly wakers?: NonNullable<SpanOptions["links"]> },
+  pass: () => Promise<T>,
+): Promise<T> {
   const describe = (): SpanOptions => {
     const which = isGroup(key) ? { "sluice.group": key.group } : { "sluice.object": `${key.resource}/${key.name}` };
     const where = { "k8s.namespace.name": key.namespace, ...which };

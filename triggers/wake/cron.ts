@@ -2,7 +2,7 @@
 
 import type { Cluster, Resource } from "../../functions/shared/kubernetes/cluster.ts";
 import { inSpan } from "../../functions/shared/kubernetes/spans.ts";
-import type { CertificateSettings } from "../../functions/shared/objects/certificates.ts";
+import type { CertificateSettings } from "../../functions/shared/objects/certificate-settings.ts";
 import type { CronDefinition, CronOutcome } from "../../functions/shared/pass/definition.ts";
 import type { Reporting } from "../telemetry/logs-and-metrics.ts";
 import { leastBackoffMs, sentenceOf } from "./passes.ts";

@@ -2,11 +2,12 @@
 
 import type { Announcement } from "../../functions/shared/kubernetes/announcements.ts";
 import { ClusterError, hasCode, isRightMissing, lackOf, wordsOf } from "../../functions/shared/kubernetes/cluster.ts";
-import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
+import { messageOf } from "../../functions/shared/kubernetes/error-message.ts";
 import { ledgerName } from "../../functions/shared/ledger/name.ts";
-import { eventReasons } from "../../functions/shared/objects/vocabulary.ts";
-import type { Context, FunctionDefinition, Outcome } from "../../functions/shared/pass/definition.ts";
-import { announceNews, isNews } from "../../functions/shared/pass/verdict-record.ts";
+import { eventReasons } from "../../functions/shared/objects/vocabulary/event-reasons.ts";
+import type { Context } from "../../functions/shared/pass/context.ts";
+import type { FunctionDefinition, Outcome } from "../../functions/shared/pass/definition.ts";
+import { announceNews, isNews } from "../../functions/shared/pass/recorder.ts";
 import { isGroup, type Key } from "../../functions/shared/views/keys.ts";
 import { listStatefulSets } from "../../functions/shared/views/listing.ts";
 import type { Reporting } from "../telemetry/logs-and-metrics.ts";

@@ -1,12 +1,13 @@
 /** The cron door: a tick starts a sweep, which finds the functions' work by listing. */
 
+import type { Clock } from "../../functions/shared/kubernetes/clock/clock.ts";
 import { hasCode, resources } from "../../functions/shared/kubernetes/cluster.ts";
-import { messageOf } from "../../functions/shared/kubernetes/errors.ts";
+import { messageOf } from "../../functions/shared/kubernetes/error-message.ts";
 import type { FunctionDefinition } from "../../functions/shared/pass/definition.ts";
 import { isGroup, type Key } from "../../functions/shared/views/keys.ts";
 import type { Reporting } from "../telemetry/logs-and-metrics.ts";
 import { causeOf, type Served } from "./passes.ts";
-import { type Clock, KeyedQueue } from "./queue.ts";
+import { KeyedQueue } from "./queue.ts";
 
 /** The type of a PingSource's CloudEvents. The user writes their data, and nothing reads it. */
 export const pingType = "dev.knative.sources.ping";

@@ -4,15 +4,9 @@
  * are refused, so that the door can say so. Wake-ups that come faster than the pace wait, and one run serves them.
  * It is made by hand: the common queues of promises know no keys, and simulations need one that lives by their clock.
  */
+import type { Clock } from "../../functions/shared/kubernetes/clock/clock.ts";
 import { activeSpans, joinSpans, type SpanContext } from "../../functions/shared/kubernetes/spans.ts";
 import { type Pace, Pacer } from "./pace.ts";
-
-/** The time that a queue lives in. */
-export interface Clock {
-  monotonicMs(): number;
-  /** Resolves after `ms`, or at once when the signal is aborted. */
-  sleep(ms: number, signal?: AbortSignal): Promise<void>;
-}
 
 export interface Wake {
   /** True for a sweep. Wake-ups that are gathered are a sweep when one of them is. */

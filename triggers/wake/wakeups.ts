@@ -1,5 +1,6 @@
 /** What the doors share: an object or a tick comes in, and the passes that it needs are queued. */
 
+import type { Clock } from "../../functions/shared/kubernetes/clock/clock.ts";
 import {
   hasCode,
   type KnownResource,
@@ -24,7 +25,7 @@ import type { KnownGroups } from "./known-groups.ts";
 import type { Pace } from "./pace.ts";
 import { causeOf, leastBackoffMs, runPass, type Served, sentenceOf } from "./passes.ts";
 import { sweep, sweepDue } from "./ping.ts";
-import { type Clock, KeyedQueue, type QueueOptions, type RunOutcome, type Wake } from "./queue.ts";
+import { KeyedQueue, type QueueOptions, type RunOutcome, type Wake } from "./queue.ts";
 
 export interface WakeUps {
   /** An event names an object that has changed: what becomes of that. Whoever sent it may be anybody. */

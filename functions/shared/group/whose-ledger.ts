@@ -84,3 +84,7 @@ export function nextToAnnounce(keys: readonly GroupKey[], holds: (key: GroupKey)
   const inOrder = keys.toSorted((one, other) => (groupPathOf(one) < groupPathOf(other) ? -1 : 1));
   return inOrder.find((key) => !holds(key));
 }
+
+export function isOwnerGroup(group: string): boolean {
+  return readGroup(group).kind === "owner";
+}

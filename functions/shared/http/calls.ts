@@ -1,5 +1,5 @@
 /** {@link PodHttp} over a transport: turns, deadlines, one more try, spans, and errors that say what failed. */
-import type { Cluster } from "../kubernetes/cluster.ts";
+import type { Clock } from "../kubernetes/clock/clock.ts";
 import { callerHeaders, inSpan } from "../kubernetes/spans.ts";
 import { withoutQuery } from "./grammar.ts";
 import {
@@ -40,7 +40,7 @@ export interface PodObservation {
 }
 
 export interface PodCallsOptions {
-  readonly clock: Pick<Cluster, "monotonicMs" | "sleep">;
+  readonly clock: Clock;
   readonly transport: Transport;
   /** `sluice/VERSION (FUNCTION)`. */
   readonly userAgent: string;

@@ -1,7 +1,7 @@
 /** The real {@link Transport}: kept connections to pods, over undici. */
 import type { LookupFunction } from "node:net";
 import { Agent, buildConnector, type Dispatcher, errors } from "undici";
-import { messageOf } from "../kubernetes/errors.ts";
+import { messageOf } from "../kubernetes/error-message.ts";
 import { createPodCalls, defaultMostAtOnce, type PodCallsOptions } from "./calls.ts";
 import { GrowingBuffer, type Holder, SharedMemory } from "./growing-buffer.ts";
 import type { PodHttp } from "./pod-http.ts";

@@ -1,6 +1,6 @@
 /** Several pods are told the same thing, and each answer counts: whoever has not said that it heard has not heard. */
-import type { Cluster } from "../kubernetes/cluster.ts";
-import { messageOf } from "../kubernetes/errors.ts";
+import type { Clock } from "../kubernetes/clock/clock.ts";
+import { messageOf } from "../kubernetes/error-message.ts";
 import { defaultMostPerGroup } from "./calls.ts";
 import { type PodAddress, type PodHttp, PodHttpError, type PodRequest, refusal } from "./pod-http.ts";
 
@@ -20,7 +20,7 @@ export interface Told {
 
 export interface Telling {
   readonly pods: PodHttp;
-  readonly clock: Pick<Cluster, "monotonicMs" | "sleep">;
+  readonly clock: Clock;
   readonly addresses: readonly PodAddress[];
   readonly request: PodRequest;
   /** Which answers say that the pod has heard. */

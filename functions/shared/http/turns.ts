@@ -3,10 +3,10 @@
  * a part, and one pod has a single call. So pods that never answer stop only their own group. Groups that wait take turns. Those
  * that wait are not too many either, and none waits for ever.
  */
-import type { Cluster } from "../kubernetes/cluster.ts";
+import type { Clock } from "../kubernetes/clock/clock.ts";
 
 export interface TurnsOptions {
-  readonly clock: Pick<Cluster, "sleep">;
+  readonly clock: Pick<Clock, "sleep">;
   /** The calls that are under way besides the first one of each group. */
   readonly mostAtOnce: number;
   /** Groups whose first call needs none of these turns. Those of more groups wait. */

@@ -2,6 +2,7 @@
  * The whole I/O surface of Sluice: what a function may ask of the API server, and of time. What it may ask for stands in
  * `resources.ts` and `types/objects.ts`, and is told from here too: whoever calls needs all of it.
  */
+import type { Clock } from "./clock/clock.ts";
 import type { Answered, ObjectKey, ObjectTypes, Resource, ServedKind } from "./resources.ts";
 
 export type * from "./resources.ts";
@@ -81,7 +82,7 @@ export interface DeleteCallOptions extends CallOptions {
  * Implementations: `client.ts` over the real API, the embedded world in `test/world`, and whatever a test wraps
  * around either.
  */
-export interface Cluster {
+export interface Cluster extends Clock {
   get<R extends Resource, S extends "scale" | undefined = undefined>(
     resource: R,
     key: ObjectKey,

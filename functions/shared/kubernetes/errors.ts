@@ -68,9 +68,3 @@ export function refusal(request: Asked, code: number, body: string, retryAfter?:
     ...(seconds >= 0 ? { retryAfterMs: seconds * 1000 } : {}),
   });
 }
-
-/** What an error says, of whatever kind; Node leaves the message empty when several addresses were tried. */
-export function messageOf(error: unknown): string {
-  if (error instanceof AggregateError && error.message === "") return error.errors.map(messageOf).join("; ");
-  return error instanceof Error ? error.message : String(error);
-}

@@ -3,7 +3,7 @@
 import { gunzipSync } from "node:zlib";
 import type { Dispatcher } from "undici";
 import type { SteadyClock } from "./clock/steady-clock.ts";
-import { messageOf } from "./errors.ts";
+import { messageOf } from "./error-message.ts";
 
 export interface Answer {
   readonly statusCode: number;

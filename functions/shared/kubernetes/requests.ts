@@ -6,7 +6,8 @@ import type { ServerTime } from "./clock/server-time.ts";
 import type { SteadyClock } from "./clock/steady-clock.ts";
 import { ClusterError, isTransient } from "./cluster.ts";
 import type { Access, AccessProvider } from "./configuration.ts";
-import { aborted, afterTries, failure, messageOf, refusal } from "./errors.ts";
+import { messageOf } from "./error-message.ts";
+import { aborted, afterTries, failure, refusal } from "./errors.ts";
 import { type Answer, type ExchangeLimit, exchange, NotSentError } from "./exchange.ts";
 import { callerHeaders, describeSpan, inSpan } from "./spans.ts";
 

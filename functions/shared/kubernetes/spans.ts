@@ -16,7 +16,7 @@ import {
   SpanStatusCode,
   trace,
 } from "@opentelemetry/api";
-import { messageOf } from "./errors.ts";
+import { messageOf } from "./error-message.ts";
 
 export type { SpanContext };
 

@@ -1,6 +1,7 @@
 /** A watch: JSON objects, one a line, in an answer that does not end for minutes. */
 import { ClusterError, type WatchEvent } from "./cluster.ts";
-import { failure, messageOf, refusal } from "./errors.ts";
+import { messageOf } from "./error-message.ts";
+import { failure, refusal } from "./errors.ts";
 import type { ApiRequest, Requests } from "./requests.ts";
 
 const newline = 0x0a;

@@ -9,7 +9,8 @@ import { escapeControls } from "../text/plain-text.ts";
 import { countRanges, parseClaims } from "./claim.ts";
 import { LedgerUnreadable } from "./errors.ts";
 import { type Ledger, maxReservations, type RecordedVerdict, type Refusal, type Reservation } from "./reservation.ts";
-import { annotationBytes, cut } from "./size.ts";
+import { annotationBytes } from "./size.ts";
+import { cut } from "./truncate.ts";
 
 /** The longest name that the API server gives any object: no entry holds a longer text, but for sentences. */
 const longestName = 253;

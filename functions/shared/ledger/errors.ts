@@ -1,6 +1,7 @@
 /** Why a ledger cannot be read or written. */
 import type { Ledger } from "./reservation.ts";
-import { cut, maxLedgerBytes } from "./size.ts";
+import { maxLedgerBytes } from "./size.ts";
+import { cut } from "./truncate.ts";
 
 const correct = "Correct it, or delete it: it is made again empty after 10 s.";
 

@@ -7,8 +7,9 @@
 import { isAvailable, type Pod, podNameOf } from "../objects/pods.ts";
 import type { StatefulSet } from "../objects/statefulsets.ts";
 import { type Claim, describeMembers, type KindName, type KnownClaim, type OrdinalRange } from "./claim.ts";
-import { clockSkewMs, dropAfterMs } from "./reservation.ts";
-import { cut } from "./size.ts";
+import { dropAfterMs } from "./reservation.ts";
+import { clockSkewMs } from "./skew.ts";
+import { cut } from "./truncate.ts";
 
 /** Rule R20: so long after its last stamp nobody can still carry a scale-down out: 60 s of the API server, and the clocks. */
 export const undoAfterMs = 60_000 + clockSkewMs;

@@ -6,6 +6,7 @@
 import type { GroupKey } from "../objects/statefulsets.ts";
 import type { Looks } from "../objects/vocabulary.ts";
 import type { Claim } from "./claim.ts";
+import { clockSkewMs } from "./skew.ts";
 
 /** Rule R2: one pod that may be taken down, or has been and is not back. At most one per ordinal. */
 export interface Reservation {
@@ -97,8 +98,6 @@ export interface LedgerChange extends LedgerTimes {
 export const maxReservations = 1000;
 /** Rule R4: a ledger younger than this permits nothing: whoever acted on a lost one has finished by then (rule R9). */
 export const ledgerNewMs = 10_000;
-/** How far the clocks of two API servers may differ (rule R10). */
-export const clockSkewMs = 30_000;
 /** Rule R9: nobody acts later than this after sending the write that stamped the reservation. */
 export const actWithinMs = 5_000;
 /** Rule R10: a reservation whose pod still stands is finished by its function once its writer must have given up. */

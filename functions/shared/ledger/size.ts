@@ -5,20 +5,6 @@ import type { RecordedVerdict, Refusal } from "./reservation.ts";
 
 /** The API server takes 262,144 bytes of annotations on one object, keys and values, whoever wrote them; we stay far below. */
 export const maxLedgerBytes = 192 * 1024;
-/** What an API server or a webhook says may be as long as it likes; what is kept of it is cut to this. */
-export const maxSentenceBytes = 1024;
-
-const ellipsis = "…";
-
-/** A text of at most `maxBytes`; where it was longer it ends in `…`. No character is cut in two. */
-export function cut(text: string, maxBytes = maxSentenceBytes): string {
-  const bytes = Buffer.from(text);
-  if (bytes.length <= maxBytes) return text;
-  let end = maxBytes - Buffer.byteLength(ellipsis);
-  // A byte that goes on with a character is 10xxxxxx.
-  while (((bytes[end] ?? 0) & 0xc0) === 0x80) end--;
-  return bytes.toString("utf8", 0, end) + ellipsis;
-}
 
 /** What a set of annotations counts as for the API server. */
 export function annotationBytes(annotations: Metadata["annotations"]): number {

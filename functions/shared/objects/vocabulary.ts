@@ -13,7 +13,6 @@ import { suspensionEntries } from "./vocabulary/suspension.ts";
 import { webhookEntries } from "./vocabulary/webhooks.ts";
 
 export { type Entry, type Malformed, read } from "./vocabulary/entry.ts";
-export { eventReasons } from "./vocabulary/event-reasons.ts";
 export { injectCertificateAuthority, reviewKey, webhookNamespace } from "./vocabulary/webhooks.ts";
 
 /** A budget as a user writes it: pods, or percent of `spec.replicas`. */

@@ -4,14 +4,14 @@ import type { Announcement } from "../kubernetes/announcements.ts";
 import { ClusterError, hasCode, isRightMissing, isTransient, lackOf, wordsOf } from "../kubernetes/cluster.ts";
 import type { ClaimContent } from "../ledger/claim.ts";
 import { finishAfterMs, type Reservation } from "../ledger/reservation.ts";
-import { cut } from "../ledger/size.ts";
+import { cut } from "../ledger/truncate.ts";
 import type { Pod } from "../objects/pods.ts";
 import type { GroupKey, StatefulSet } from "../objects/statefulsets.ts";
-import { eventReasons } from "../objects/vocabulary.ts";
-import type { Context } from "./definition.ts";
+import { eventReasons } from "../objects/vocabulary/event-reasons.ts";
+import type { Context } from "./context.ts";
+import { tryToAnnounce } from "./recorder.ts";
 import type { ActReport } from "./reporter.ts";
 import type { Take, Verdict, Wait } from "./verdict.ts";
-import { tryToAnnounce } from "./verdict-record.ts";
 
 /** How soon to look again at what no reservation holds and somebody else wrote meanwhile, in milliseconds. */
 const lookOnceMoreMs = 1_000;

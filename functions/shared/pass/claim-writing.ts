@@ -2,13 +2,12 @@
 import { readGroup } from "../group/whose-ledger.ts";
 import { changeClaim, type KindName, type KnownClaim, type OrdinalRange } from "../ledger/claim.ts";
 import { type ClaimWhereabouts, kinds } from "../ledger/kinds.ts";
-import { actWithinMs, type LedgerTimes } from "../ledger/reservation.ts";
+import { actWithinMs, type LedgerChange, type LedgerTimes, type RecordedVerdict } from "../ledger/reservation.ts";
 import type { GroupKey } from "../objects/statefulsets.ts";
-import type { Context } from "./definition.ts";
+import type { Context } from "./context.ts";
 import { isLongKnown, knownLedger, loadLedger, refuseNewLedger, writeChange } from "./ledger-access.ts";
-import { type Observed, observeGroup } from "./observation.ts";
+import { keptRefusals, type Observed, observeGroup } from "./observation.ts";
 import type { Wait } from "./verdict.ts";
-import { keptRefusals } from "./verdict-record.ts";
 import { findClaimed } from "./whereabouts.ts";
 
 /** What one look at a group and its ledger says, and what keeps the ledger from permitting anything yet (rule R4). */
@@ -112,4 +111,17 @@ export async function findEnd(context: Context, key: GroupKey, claim: KnownClaim
   if (row.isSettled(claim, where, nowMs)) return { kind: "settled" };
   if (!isKnown || !row.isAbandoned(claim, where, nowMs)) return { kind: "stands", where };
   return { kind: "abandoned", where, undoes: row.undoes(claim, where) };
+}
+
+/** What a write of the ledger makes of it when nothing new is reserved: the settled and abandoned reservations go. */
+export function changeOf(observed: Observed, by: string, record: RecordedVerdict): LedgerChange {
+  return {
+    reservations: observed.open,
+    seenThrough: observed.view.seenThrough,
+    membersThrough: observed.view.membersThrough,
+    members: observed.joining.members,
+    refusals: keptRefusals(observed),
+    verdicts: { ...observed.ledger.verdicts, [by]: record },
+    ...observed.notes?.change,
+  };
 }

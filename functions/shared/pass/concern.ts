@@ -2,8 +2,10 @@
 import type { Claim } from "../ledger/claim.ts";
 import type { GroupKey, StatefulSet } from "../objects/statefulsets.ts";
 import { membersNeed } from "../views/view.ts";
-import type { Context, GroupMemory, Outcome } from "./definition.ts";
+import type { Context } from "./context.ts";
+import type { Outcome } from "./definition.ts";
 import { knownLedger, waitForLedger } from "./ledger-access.ts";
+import type { GroupMemory } from "./memory.ts";
 
 export interface Concern {
   /** A StatefulSet asks for what the function does. */

@@ -4,7 +4,8 @@
  * as new as this ledger asks for need show it.
  */
 import type { Cluster } from "../kubernetes/cluster.ts";
-import { clockSkewMs, type Ledger, ledgerNewMs } from "../ledger/reservation.ts";
+import { type Ledger, ledgerNewMs } from "../ledger/reservation.ts";
+import { clockSkewMs } from "../ledger/skew.ts";
 import { BoundedMap } from "../objects/bounded-map.ts";
 import { groupPathOf, type StatefulSet } from "../objects/statefulsets.ts";
 import type { GroupView } from "../views/view.ts";

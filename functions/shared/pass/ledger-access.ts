@@ -4,15 +4,18 @@ import { type Cluster, type ClusterError, hasCode, isRightMissing } from "../kub
 import type { KnownClaim } from "../ledger/claim.ts";
 import { LedgerFull, LedgerUnreadable, LedgerUnwritable } from "../ledger/errors.ts";
 import { ledgerName } from "../ledger/name.ts";
-import { clockSkewMs, type Ledger, type LedgerChange, ledgerNewMs } from "../ledger/reservation.ts";
+import { type Ledger, type LedgerChange, ledgerNewMs } from "../ledger/reservation.ts";
 import { noteKnown } from "../ledger/settling.ts";
-import { cut } from "../ledger/size.ts";
+import { clockSkewMs } from "../ledger/skew.ts";
+import { cut } from "../ledger/truncate.ts";
 import { BoundedMap } from "../objects/bounded-map.ts";
 import type { GroupKey } from "../objects/statefulsets.ts";
 import { ourAnnotations, pathsOf } from "../objects/vocabulary/paths.ts";
 import { managedBy } from "../objects/vocabulary.ts";
-import type { Context, GroupMemory, Need } from "./definition.ts";
+import type { Context } from "./context.ts";
+import type { Need } from "./definition.ts";
 import { refuseJoining } from "./joining.ts";
+import type { GroupMemory } from "./memory.ts";
 import type { Observed } from "./observation.ts";
 import { type Wait, wait } from "./verdict.ts";
 

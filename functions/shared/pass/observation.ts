@@ -9,7 +9,7 @@ import { noteKnown, type Whereabouts } from "../ledger/settling.ts";
 import { isSightedLongAgo, mendStamp, mendStamps, sight } from "../ledger/stamps.ts";
 import type { GroupKey, StatefulSet } from "../objects/statefulsets.ts";
 import type { GroupView, ViewNeed } from "../views/view.ts";
-import type { Context } from "./definition.ts";
+import type { Context } from "./context.ts";
 import { findJoining, type Joining } from "./joining.ts";
 import { findLeft, findReserved, isMissingMember, readAsNew, readStrangers } from "./whereabouts.ts";
 
@@ -170,4 +170,10 @@ function newest(all: readonly Refusal[], nowMs: number): ReadonlyMap<string, Ref
     if (isNewest && nowMs - refusal.stampMs < retryRefusedAfterMs) refusals.set(refusal.uid, refusal);
   }
   return refusals;
+}
+
+/** The newest of the refusals that still hold: an annotation is no place for thousands. */
+export function keptRefusals({ refusals, givenUp }: Observed): Refusal[] {
+  if (refusals.size + givenUp.size === 0) return [];
+  return [...refusals.values(), ...givenUp.values()].sort((one, other) => one.stampMs - other.stampMs).slice(-100);
 }

@@ -18,9 +18,11 @@ import {
 } from "../ledger/reservation.ts";
 import { podNameOf } from "../objects/pods.ts";
 import type { GroupKey } from "../objects/statefulsets.ts";
-import { eventReasons } from "../objects/vocabulary.ts";
+import { eventReasons } from "../objects/vocabulary/event-reasons.ts";
 import { type Act, carryOutAll, fittingInto, isOfPod, isOther, whileYoung } from "./act.ts";
-import type { Context, GroupMemory, Outcome } from "./definition.ts";
+import { changeOf } from "./claim-writing.ts";
+import type { Context } from "./context.ts";
+import type { Outcome } from "./definition.ts";
 import {
   Conflict,
   forgetLedger,
@@ -30,17 +32,11 @@ import {
   waitForLedger,
   writeChange,
 } from "./ledger-access.ts";
+import type { GroupMemory } from "./memory.ts";
 import { type Notes, type Observed, observeGroup } from "./observation.ts";
+import { announceNews, isNews } from "./recorder.ts";
 import { failingGuards, guardOf, type Verdict, type Wait, wait } from "./verdict.ts";
-import {
-  announceChange,
-  announceNews,
-  changeOf,
-  isNews,
-  recordOf,
-  type Teller,
-  writeAloneInMs,
-} from "./verdict-record.ts";
+import { announceChange, recordOf, type Teller, writeAloneInMs } from "./verdict-record.ts";
 
 /** A function's own part of a pass: what it makes of an observation, what it decides, and what is done about that. */
 export interface Gate<Snapshot, Target> extends Teller {

@@ -1,17 +1,16 @@
 /** What is said of a verdict, and when: the ledger's record, the Kubernetes Event on change, the metric. */
 
-import { isOwnerGroup } from "../group/suspension/owned.ts";
-import { type Announcement, announce, eventName } from "../kubernetes/announcements.ts";
-import { type Cluster, hasCode } from "../kubernetes/cluster.ts";
+import { isOwnerGroup } from "../group/whose-ledger.ts";
 import { fitting } from "../ledger/lease.ts";
-import type { LedgerChange, RecordedVerdict, Refusal } from "../ledger/reservation.ts";
-import { cut, isFarBelowBound } from "../ledger/size.ts";
+import type { RecordedVerdict } from "../ledger/reservation.ts";
+import { isFarBelowBound } from "../ledger/size.ts";
 import { mendStamp } from "../ledger/stamps.ts";
-import type { StatefulSet } from "../objects/statefulsets.ts";
-import { eventReasons } from "../objects/vocabulary.ts";
-import type { Key } from "../views/keys.ts";
-import type { Context, Denied, GroupMemory } from "./definition.ts";
+import { cut } from "../ledger/truncate.ts";
+import { changeOf } from "./claim-writing.ts";
+import type { Context } from "./context.ts";
+import type { GroupMemory } from "./memory.ts";
 import type { Observed } from "./observation.ts";
+import { announceNews, isNews } from "./recorder.ts";
 import { guardOf, type Verdict } from "./verdict.ts";
 
 /** A verdict is written alone at most this often: each write makes other replicas conflict. */
@@ -60,25 +59,6 @@ export function recordOf(
   const since = mendStamp(held, observed.nowMs);
   memory.holding = { guard, zone, sinceMs: since };
   return { guard, zone, sentence, since, at: observed.nowMs };
-}
-
-/** What a write of the ledger makes of it when nothing new is reserved: the settled and abandoned reservations go. */
-export function changeOf(observed: Observed, by: string, record: RecordedVerdict): LedgerChange {
-  return {
-    reservations: observed.open,
-    seenThrough: observed.view.seenThrough,
-    membersThrough: observed.view.membersThrough,
-    members: observed.joining.members,
-    refusals: keptRefusals(observed),
-    verdicts: { ...observed.ledger.verdicts, [by]: record },
-    ...observed.notes?.change,
-  };
-}
-
-/** The newest of the refusals that still hold: an annotation is no place for thousands. */
-export function keptRefusals({ refusals, givenUp }: Observed): Refusal[] {
-  if (refusals.size + givenUp.size === 0) return [];
-  return [...refusals.values(), ...givenUp.values()].sort((one, other) => one.stampMs - other.stampMs).slice(-100);
 }
 
 /** How long until the record is worth a write of its own: 0 for now, undefined for not at all. */
@@ -164,105 +144,4 @@ function announcementOf(
     return now.at - now.since >= quietForMs ? { type: "Normal", reason: reasons.waits } : undefined;
   }
   return changed ? { type: "Warning", reason: reasons.waits } : undefined;
-}
-
-/** What a client that tries again at once will hardly meet a second time. */
-const passingGuards: ReadonlySet<string> = new Set([
-  "pod-unseen",
-  "late",
-  "ledger-contended",
-  "api-server-away",
-  "credentials-refused",
-]);
-const sayRefusalEveryMs = 60_000;
-
-/**
- * The Kubernetes Event about a refused review, on the StatefulSet: one for each guard and StatefulSet a minute, whatever the
- * number of replicas and of those who ask. Returns at once; that it could not be sent is a log line.
- */
-export function announceRefusal(
-  context: Context,
-  by: string,
-  owner: StatefulSet,
-  { guard, sentence }: Denied,
-  reason: string,
-): void {
-  if (context.mode === "shadow" || passingGuards.has(guard)) return;
-  const key = { namespace: owner.namespace, group: owner.group ?? owner.name };
-  const identity = `${guard} ${owner.uid} ${minuteOf(context.cluster.serverTimeMs())}`;
-  if (!isNews(context, key, identity)) return;
-  const about = { resource: "statefulsets" as const, ...owner };
-  const message = `${guard}: ${sentence}`;
-  // One that could not be sent is not sent again before the next minute: each refused review of a storm would send one more.
-  void tryToAnnounce(context, by, key, {
-    about,
-    type: "Warning",
-    reason,
-    message,
-    identity,
-  });
-}
-
-/** The same of a review that waits its turn: one for each StatefulSet a minute, so that {@link findWait} can tell its name. */
-export function announceWait(context: Context, by: string, owner: StatefulSet, { guard, sentence }: Denied): void {
-  const key = { namespace: owner.namespace, group: owner.group ?? owner.name };
-  const identity = minuteOf(context.cluster.serverTimeMs());
-  const reason = eventReasons.evictionWaits;
-  if (!isNews(context, key, `${reason} ${owner.uid} ${identity}`)) return;
-  const about = { resource: "statefulsets" as const, ...owner };
-  void tryToAnnounce(context, by, key, { about, type: "Normal", reason, message: `${guard}: ${sentence}`, identity });
-}
-
-function minuteOf(atMs: number): string {
-  return String(Math.floor(atMs / sayRefusalEveryMs));
-}
-
-/** What {@link announceWait} said of a StatefulSet in this minute or in the last one, and when. Throws ClusterError. */
-export async function findWait(
-  cluster: Cluster,
-  owner: StatefulSet,
-): Promise<{ readonly sentence: string; readonly at: string } | undefined> {
-  const nowMs = cluster.serverTimeMs();
-  const about = { resource: "statefulsets" as const, ...owner };
-  for (const atMs of [nowMs, nowMs - sayRefusalEveryMs]) {
-    const name = eventName(about, eventReasons.evictionWaits, minuteOf(atMs));
-    try {
-      const { message = "", lastTimestamp = "" } = await cluster.get("events", { namespace: owner.namespace, name });
-      return { sentence: message, at: lastTimestamp };
-    } catch (error) {
-      // Whoever may not read Events sees the rest.
-      if (!hasCode(error, 403, 404)) throw error;
-    }
-  }
-  return undefined;
-}
-
-/** True the first time that something is to be said of a key, as long as that is remembered. */
-export function isNews(context: Context, key: Key, identity: string): boolean {
-  const { announced } = context.memoryOf(key);
-  if (announced.has(identity)) return false;
-  announced.add(identity);
-  return true;
-}
-
-/** Sends the Event that {@link isNews} has found new; one that cannot be sent is new again. Resolves, never rejects. */
-export async function announceNews(context: Context, by: string, key: Key, announcement: Announcement): Promise<void> {
-  const isSent = await tryToAnnounce(context, by, key, announcement);
-  if (!isSent) context.memoryOf(key).announced.delete(announcement.identity);
-}
-
-/** Sends an Event about a key; that it cannot be sent is a log line and nothing more. Resolves to whether it was sent. */
-export async function tryToAnnounce(
-  { cluster, reporter }: Context,
-  by: string,
-  key: Key,
-  announcement: Announcement,
-): Promise<boolean> {
-  try {
-    await announce(cluster, by, announcement);
-    return true;
-  } catch (error) {
-    reporter.problem(key, by, `no Event could be sent about ${announcement.about.name}`, error);
-    return false;
-  }
 }

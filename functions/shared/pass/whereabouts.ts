@@ -4,8 +4,7 @@
  */
 import type { Departed } from "../group/claiming.ts";
 import { isMember, selects } from "../group/governing.ts";
-import { isOwnerGroup } from "../group/suspension/owned.ts";
-import { readGroup } from "../group/whose-ledger.ts";
+import { isOwnerGroup, readGroup } from "../group/whose-ledger.ts";
 import { type Cluster, hasCode, isKnown } from "../kubernetes/cluster.ts";
 import { type KnownClaim, namesOrdinal } from "../ledger/claim.ts";
 import type { ClaimWhereabouts } from "../ledger/kinds.ts";
@@ -16,7 +15,7 @@ import { type GroupKey, isWanted, type StatefulSet } from "../objects/statefulse
 import { rolloutGroup } from "../objects/vocabulary.ts";
 import { getStatefulSet } from "../views/listing.ts";
 import { type GroupView, getPod } from "../views/view.ts";
-import type { Context } from "./definition.ts";
+import type { Context } from "./context.ts";
 
 /**
  * StatefulSets that the view does not have, as a GET found them; undefined for one that is gone. Reservations name them, the last

@@ -7,7 +7,8 @@ import { renewalOf } from "../ledger/renewals.ts";
 import { actWithinMs, type Ledger, maxConflicts, type Reservation } from "../ledger/reservation.ts";
 import { podNameOf } from "../objects/pods.ts";
 import type { GroupKey } from "../objects/statefulsets.ts";
-import type { AdmissionAnswer, Context, Denied, GroupMemory } from "../pass/definition.ts";
+import type { AdmissionAnswer, Denied } from "../pass/admission.ts";
+import type { Context } from "../pass/context.ts";
 import {
   Conflict,
   forgetLedger,
@@ -17,8 +18,8 @@ import {
   waitForLedger,
   writeChange,
 } from "../pass/ledger-access.ts";
-import { type Observed, observeGroup } from "../pass/observation.ts";
-import { keptRefusals } from "../pass/verdict-record.ts";
+import type { GroupMemory } from "../pass/memory.ts";
+import { keptRefusals, type Observed, observeGroup } from "../pass/observation.ts";
 import { askAgain, isFinal, notYet, tooLate } from "./answers.ts";
 import type { Deadlines } from "./deadlines.ts";
 import { refuseFailure } from "./failures.ts";

@@ -2,7 +2,7 @@
  * Those who wait for something, each until a moment: one timer for all of them, however many there are. A timer for each costs
  * a busy door more than most of what it waits for.
  */
-import type { Cluster } from "../kubernetes/cluster.ts";
+import type { Clock } from "../kubernetes/clock/clock.ts";
 
 /** One who waits. It is looked at, and not kept in order: the moment may be put off. Who brings it forward puts it in again. */
 export interface HasDeadline {
@@ -16,14 +16,14 @@ export interface HasDeadline {
 const longestSleepMs = 1_000;
 
 export class Deadlines {
-  readonly #clock: Pick<Cluster, "monotonicMs" | "sleep">;
+  readonly #clock: Clock;
   readonly #waiting = new Set<HasDeadline>();
   #isWatched = false;
   /** When the next look is, and what brings it forward. While it is under way, it sees whoever comes. */
   #nextMs = Number.NEGATIVE_INFINITY;
   #sooner = new AbortController();
 
-  constructor(clock: Pick<Cluster, "monotonicMs" | "sleep">) {
+  constructor(clock: Clock) {
     this.#clock = clock;
   }
 

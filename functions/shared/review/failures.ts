@@ -1,6 +1,6 @@
 /** What a failing API server makes of a review: a refusal that says so. */
 import { ClusterError, hasCode, isTransient, wordsOf } from "../kubernetes/cluster.ts";
-import type { Denied } from "../pass/definition.ts";
+import type { Denied } from "../pass/admission.ts";
 import { TooManyLookUps } from "../views/look-ups.ts";
 import { askAgain, notYet } from "./answers.ts";
 

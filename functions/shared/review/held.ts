@@ -2,7 +2,7 @@
  * Reviews that wait their turn: each was refused for a reason that time alone may cure, and whoever asked has time. They keep
  * their order for each group, and hold nothing in any ledger. Each costs a seat in the API server: so there are bounds.
  */
-import type { Denied } from "../pass/definition.ts";
+import type { Denied } from "../pass/admission.ts";
 import type { HeldReport } from "../pass/reporter.ts";
 import type { Deadlines, HasDeadline } from "./deadlines.ts";
 

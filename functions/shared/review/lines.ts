@@ -5,7 +5,7 @@
 import type { Cluster } from "../kubernetes/cluster.ts";
 import { BoundedMap } from "../objects/bounded-map.ts";
 import { type GroupKey, groupPathOf } from "../objects/statefulsets.ts";
-import type { AdmissionAnswer } from "../pass/definition.ts";
+import type { AdmissionAnswer } from "../pass/admission.ts";
 import type { Reporter } from "../pass/reporter.ts";
 import type { Views } from "../views/view.ts";
 import { tooLate } from "./answers.ts";

@@ -8,7 +8,7 @@ import { type Fields, fieldsOf } from "../objects/fields.ts";
 import { isLed, parseScaling, type Scaling } from "../objects/scaling/scaling.ts";
 import { noDownscale } from "../objects/vocabulary/scaling.ts";
 import { lastApplied, read } from "../objects/vocabulary.ts";
-import type { AdmissionRequest, Denied } from "../pass/definition.ts";
+import type { AdmissionRequest, Denied } from "../pass/admission.ts";
 import { badRequest } from "./answers.ts";
 import type { Downscale, SizedObject } from "./size-review.ts";
 

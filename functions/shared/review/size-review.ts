@@ -4,7 +4,7 @@ import type { StatefulSetObject } from "../kubernetes/cluster.ts";
 import { resources } from "../kubernetes/resources.ts";
 import { type Fields, fieldsOf } from "../objects/fields.ts";
 import { largestOrdinal } from "../objects/pods.ts";
-import type { AdmissionAnswer, AdmissionRequest, Allowed, Denied } from "../pass/definition.ts";
+import type { AdmissionAnswer, AdmissionRequest, Allowed, Denied } from "../pass/admission.ts";
 import { allow, badRequest } from "./answers.ts";
 
 /** The types whose sizes are judged: each says it in `spec.replicas`, and has a scale subresource. */

@@ -1,6 +1,6 @@
 /** What a failing look-up makes of a review of a size: the object behind a scale is known only by it. */
 import { hasCode } from "../kubernetes/cluster.ts";
-import type { Denied } from "../pass/definition.ts";
+import type { Denied } from "../pass/admission.ts";
 import { notFound } from "./answers.ts";
 import { refuseFailure } from "./failures.ts";
 

@@ -1,7 +1,7 @@
 /** Views kept in memory by watches, for processes that live: a decision that only waits costs no request. */
 
 import { parseStoredBudget, type StoredBudget, selects } from "../group/governing.ts";
-import { isOwnerGroup } from "../group/suspension/owned.ts";
+import { isOwnerGroup } from "../group/whose-ledger.ts";
 import type {
   Cluster,
   ObjectKey,

@@ -2,7 +2,7 @@
 import type { KindName } from "../../../functions/shared/ledger/claim.ts";
 import { ledgerName } from "../../../functions/shared/ledger/name.ts";
 import { protocol } from "../../../functions/shared/ledger/protocol.ts";
-import { createMemory } from "../../../functions/shared/pass/definition.ts";
+import { createMemory } from "../../../functions/shared/pass/memory.ts";
 import { silentReporter } from "../../../functions/shared/pass/reporter.ts";
 import type { Actor } from "../actor.ts";
 import type { Checker } from "../checker.ts";

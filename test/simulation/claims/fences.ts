@@ -4,7 +4,7 @@ import { hasCode } from "../../../functions/shared/kubernetes/cluster.ts";
 import { type ClaimContent, makeClaim } from "../../../functions/shared/ledger/claim.ts";
 import { ledgerName } from "../../../functions/shared/ledger/name.ts";
 import { type GroupKey, groupPathOf } from "../../../functions/shared/objects/statefulsets.ts";
-import type { Context } from "../../../functions/shared/pass/definition.ts";
+import type { Context } from "../../../functions/shared/pass/context.ts";
 import { forgetLedger } from "../../../functions/shared/pass/ledger-access.ts";
 import { groupLabel, ordinalIn, setNameOf } from "../../stage/checkers/raw.ts";
 import type { World } from "../../world/world.ts";

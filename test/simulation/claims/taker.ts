@@ -19,7 +19,7 @@ import { refuseByHealth } from "../../../functions/shared/ledger/questions/healt
 import { finishAfterMs } from "../../../functions/shared/ledger/reservation.ts";
 import { parsePod } from "../../../functions/shared/objects/pods.ts";
 import type { GroupKey } from "../../../functions/shared/objects/statefulsets.ts";
-import type { Context } from "../../../functions/shared/pass/definition.ts";
+import type { Context } from "../../../functions/shared/pass/context.ts";
 import { Conflict, forgetLedger, waitForLedger } from "../../../functions/shared/pass/ledger-access.ts";
 import type { Observed } from "../../../functions/shared/pass/observation.ts";
 import { findClaimed } from "../../../functions/shared/pass/whereabouts.ts";

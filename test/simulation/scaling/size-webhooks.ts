@@ -6,7 +6,8 @@ import { prepareDownscale } from "../../../functions/prepare-downscale/function.
 import { type Cluster, ClusterError, hasCode, type ObjectKey } from "../../../functions/shared/kubernetes/cluster.ts";
 import { wrapCluster } from "../../../functions/shared/kubernetes/wrap-cluster.ts";
 import { fieldsOf } from "../../../functions/shared/objects/fields.ts";
-import type { AdmissionAnswer, AdmissionRequest, Context, Judge } from "../../../functions/shared/pass/definition.ts";
+import type { AdmissionAnswer, AdmissionRequest, Judge } from "../../../functions/shared/pass/admission.ts";
+import type { Context } from "../../../functions/shared/pass/context.ts";
 import type { GroupView } from "../../../functions/shared/views/view.ts";
 import type { SeedRun } from "../seed.ts";
 import { decidedBy } from "../seen-view.ts";

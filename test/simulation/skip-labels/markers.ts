@@ -10,7 +10,8 @@ import {
 import { wrapCluster } from "../../../functions/shared/kubernetes/wrap-cluster.ts";
 import { protocol } from "../../../functions/shared/ledger/protocol.ts";
 import { fieldsOf } from "../../../functions/shared/objects/fields.ts";
-import { type Context, createMemory } from "../../../functions/shared/pass/definition.ts";
+import type { Context } from "../../../functions/shared/pass/context.ts";
+import { createMemory } from "../../../functions/shared/pass/memory.ts";
 import { silentReporter } from "../../../functions/shared/pass/reporter.ts";
 import { type ObjectRef, pathOf } from "../../../functions/shared/views/keys.ts";
 import { KeyedQueue } from "../../../triggers/wake/queue.ts";

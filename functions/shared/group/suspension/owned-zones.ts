@@ -1,7 +1,6 @@
 /** What is counted of the pods of an owner that is no StatefulSet: zone by zone, as a StatefulSet's are. Pure. */
 import type { PodObject } from "../../kubernetes/cluster.ts";
 import type { KnownClaim } from "../../ledger/claim.ts";
-import { undoAfterMs } from "../../ledger/kinds.ts";
 import { type Pod, parsePod } from "../../objects/pods.ts";
 import type { StatefulSet } from "../../objects/statefulsets.ts";
 import type { SuspendableSet } from "../../objects/volumes/suspendable.ts";
@@ -147,27 +146,12 @@ function asStatefulSet({ namespace, name, uid }: SuspendableSet, group: string, 
   };
 }
 
-/**
- * What has become of pods that were let go under a claim, by the uids that it names: all are gone; or some stand, though nobody
- * sends a deletion any more (rule R20). One that is on its way out keeps its zone for as long as that takes.
- */
-export function endOfLettingGo(
-  { uids = {}, stampMs }: Pick<KnownClaim, "uids" | "stampMs">,
-  pods: readonly VolumeUser[],
-  nowMs: number,
-): "stands" | "settled" | "abandoned" {
-  const there = namedOf(uids, pods);
-  if (there.length === 0) return "settled";
-  const isAwaited = areLeaving({ uids }, pods) || nowMs - stampMs < undoAfterMs;
-  return isAwaited ? "stands" : "abandoned";
-}
-
 /** True while a pod that a claim names by its uid is on its way out, whoever has deleted it. */
 export function areLeaving({ uids = {} }: Pick<KnownClaim, "uids">, pods: readonly VolumeUser[]): boolean {
   return namedOf(uids, pods).some(({ isTerminating }) => isTerminating);
 }
 
-function namedOf(uids: Readonly<Record<string, string>>, pods: readonly VolumeUser[]): readonly VolumeUser[] {
+export function namedOf(uids: Readonly<Record<string, string>>, pods: readonly VolumeUser[]): readonly VolumeUser[] {
   const named = new Set(Object.values(uids));
   return pods.filter(({ uid }) => named.has(uid));
 }

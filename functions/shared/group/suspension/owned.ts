@@ -8,7 +8,7 @@ import { podSelector, suspendTogether, usualWaitMs } from "../../objects/vocabul
 import { type OwnerPace, strictestMode } from "../../objects/volumes/owner-pace.ts";
 import { ordinalOfClaim, type SuspendableSet, type SuspensionPolicy } from "../../objects/volumes/suspendable.ts";
 import { labelled, meant, type VolumeClaim } from "../../objects/volumes/volume-claim.ts";
-import { groupOfOwner, readGroup } from "../whose-ledger.ts";
+import { groupOfOwner } from "../whose-ledger.ts";
 import { findMembers, type Member, type VolumeUser } from "./members.ts";
 
 /** Of a volume claim about whose zone nobody says anything. */
@@ -18,10 +18,6 @@ export const unknownZone = "unknown";
 export function groupOfClaim({ owned }: VolumeClaim): string | undefined {
   const owner = owned && meant(owned.owner);
   return owner === undefined ? undefined : groupOfOwner(owner);
-}
-
-export function isOwnerGroup(group: string): boolean {
-  return readGroup(group).kind === "owner";
 }
 
 /**

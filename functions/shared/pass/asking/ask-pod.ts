@@ -3,7 +3,7 @@ import { type Health, unknownHealth } from "../../http/answered-health.ts";
 import { askHealth } from "../../http/health.ts";
 import type { PodAddress, PodAnswer } from "../../http/pod-http.ts";
 import type { AuthorityRef } from "../../objects/vocabulary/questions.ts";
-import type { Context } from "../definition.ts";
+import type { Context } from "../context.ts";
 import { NoAuthority, trust, untrustedWords } from "./authorities.ts";
 import { NoPassword, readPassword } from "./credentials.ts";
 

@@ -9,7 +9,8 @@ import type { Pod } from "../../objects/pods.ts";
 import type { Ask } from "../../objects/questions/question.ts";
 import type { GroupKey, StatefulSet } from "../../objects/statefulsets.ts";
 import { healthAuthority } from "../../objects/vocabulary/questions.ts";
-import type { Context, GroupMemory } from "../definition.ts";
+import type { Context } from "../context.ts";
+import type { GroupMemory } from "../memory.ts";
 import type { Observed } from "../observation.ts";
 import { askPod, askWithinMs, type PodQuestion } from "./ask-pod.ts";
 

@@ -1,6 +1,6 @@
 /** What is told of one look at an object that is a key: for counting and logging. */
 import type { ObjectRef } from "../../views/keys.ts";
-import type { Context } from "../definition.ts";
+import type { Context } from "../context.ts";
 
 interface LookVerdict {
   readonly guard: string;

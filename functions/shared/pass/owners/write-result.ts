@@ -1,6 +1,6 @@
 /** What becomes of a write of one object that was decided on a read of it. */
 import { ClusterError, isRefused, wordsOf } from "../../kubernetes/cluster.ts";
-import { messageOf } from "../../kubernetes/errors.ts";
+import { messageOf } from "../../kubernetes/error-message.ts";
 
 /** The write was made, the object is another one by now, or the API server does not want it. */
 export type WriteResult = "done" | "changed" | "refused";

@@ -5,8 +5,10 @@ import type { ClaimWhereabouts } from "../../ledger/kinds.ts";
 import { type GroupKey, isWanted, type StatefulSet } from "../../objects/statefulsets.ts";
 import { getStatefulSet } from "../../views/listing.ts";
 import { type ClaimEnd, findEnd } from "../claim-writing.ts";
-import type { Context, GroupMemory, Need } from "../definition.ts";
+import type { Context } from "../context.ts";
+import type { Need } from "../definition.ts";
 import { ledgerNeeds } from "../ledger-access.ts";
+import type { GroupMemory } from "../memory.ts";
 
 /** The rights of whoever changes sizes by a ledger. */
 export const resizingNeeds: readonly Need[] = [

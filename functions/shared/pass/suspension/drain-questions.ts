@@ -8,7 +8,7 @@ import { drainAuthority } from "../../objects/vocabulary/suspension.ts";
 import { type DrainQuestion, drainPath } from "../../objects/volumes/drain-question.ts";
 import { meant } from "../../objects/volumes/volume-claim.ts";
 import { askPod, askWithinMs, type PodQuestion } from "../asking/ask-pod.ts";
-import type { Context } from "../definition.ts";
+import type { Context } from "../context.ts";
 
 /** So many members are asked about in one pass; the others have their turn in the next, some seconds later. */
 const mostAtOnce = 16;

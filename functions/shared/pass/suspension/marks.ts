@@ -3,7 +3,7 @@
 import { isMarkFalse, withoutFalseMarks } from "../../group/suspension/marks.ts";
 import type { Member } from "../../group/suspension/members.ts";
 import type { Ledger } from "../../ledger/reservation.ts";
-import type { Context } from "../definition.ts";
+import type { Context } from "../context.ts";
 import { Conflict } from "../ledger-access.ts";
 
 /**

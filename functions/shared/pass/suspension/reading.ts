@@ -7,8 +7,8 @@ import {
   type Stray,
   type VolumeUser,
 } from "../../group/suspension/members.ts";
-import { findOwned, groupOfClaim, isOwnerGroup, notOf } from "../../group/suspension/owned.ts";
-import { foundationClusterOf } from "../../group/whose-ledger.ts";
+import { findOwned, groupOfClaim, notOf } from "../../group/suspension/owned.ts";
+import { foundationClusterOf, isOwnerGroup } from "../../group/whose-ledger.ts";
 import { type Cluster, hasCode, type ObjectKey, type VolumeClaimObject } from "../../kubernetes/cluster.ts";
 import { type Claim, parseClaims } from "../../ledger/claim.ts";
 import { ledgerName } from "../../ledger/name.ts";
@@ -24,7 +24,7 @@ import {
 import { isSuspensionAsked, parseVolumeClaim, type VolumeClaim } from "../../objects/volumes/volume-claim.ts";
 import type { KeyLookUp, KnownKeys } from "../../views/keys.ts";
 import { membersNeed, type Views } from "../../views/view.ts";
-import type { Context } from "../definition.ts";
+import type { Context } from "../context.ts";
 import { knownLedger, waitForLedger } from "../ledger-access.ts";
 
 type Lists = Pick<Cluster, "list">;

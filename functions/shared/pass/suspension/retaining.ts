@@ -1,9 +1,10 @@
 /** The data of a volume stays after its claim has gone: its PersistentVolume gets the reclaim policy Retain. */
 import { hasCode } from "../../kubernetes/cluster.ts";
 import type { GroupKey } from "../../objects/statefulsets.ts";
-import { eventReasons } from "../../objects/vocabulary.ts";
+import { eventReasons } from "../../objects/vocabulary/event-reasons.ts";
 import type { VolumeClaim } from "../../objects/volumes/volume-claim.ts";
-import type { Context, Need } from "../definition.ts";
+import type { Context } from "../context.ts";
+import type { Need } from "../definition.ts";
 import { tellOfClaim } from "./writing.ts";
 
 /** The right to have a volume stay. A policy limits it to the volumes of the namespaces that are served, and to Retain. */

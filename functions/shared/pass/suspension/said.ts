@@ -4,7 +4,8 @@
  */
 import { keptWordMs } from "../../group/suspension/teller.ts";
 import type { GroupKey } from "../../objects/statefulsets.ts";
-import type { Context, GroupMemory } from "../definition.ts";
+import type { Context } from "../context.ts";
+import type { GroupMemory } from "../memory.ts";
 
 /** When a word was written, by the uid of the volume claim and by the monotonic clock. Losing it costs one write. */
 const memories = new WeakMap<GroupMemory, Map<string, number>>();

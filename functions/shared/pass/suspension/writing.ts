@@ -2,14 +2,15 @@
 import { type Anew, isDrainVoid } from "../../group/suspension/anew.ts";
 import { isPodNews } from "../../group/suspension/proof.ts";
 import { ClusterError, type Metadata } from "../../kubernetes/cluster.ts";
-import { cut } from "../../ledger/size.ts";
+import { cut } from "../../ledger/truncate.ts";
 import type { GroupKey } from "../../objects/statefulsets.ts";
+import { eventReasons } from "../../objects/vocabulary/event-reasons.ts";
 import { finalizerPaths, pathsOf } from "../../objects/vocabulary/paths.ts";
 import * as keys from "../../objects/vocabulary/suspension.ts";
-import { eventReasons } from "../../objects/vocabulary.ts";
 import { parseVolumeClaim, type VolumeClaim } from "../../objects/volumes/volume-claim.ts";
-import type { Context, Need } from "../definition.ts";
-import { announceNews, isNews } from "../verdict-record.ts";
+import type { Context } from "../context.ts";
+import type { Need } from "../definition.ts";
+import { announceNews, isNews } from "../recorder.ts";
 
 /** The rights of both functions that suspend volumes and remove them. */
 export const suspensionNeeds: readonly Need[] = [

@@ -3,7 +3,7 @@
  * memory as a process that lives does. Nobody asks for some seconds, and the watches are let go.
  */
 
-import { isOwnerGroup } from "../../group/suspension/owned.ts";
+import { isOwnerGroup } from "../../group/whose-ledger.ts";
 import { hasCode, type ObjectKey, type Resource } from "../../kubernetes/cluster.ts";
 import { BoundedMap } from "../../objects/bounded-map.ts";
 import type { GroupKey } from "../../objects/statefulsets.ts";

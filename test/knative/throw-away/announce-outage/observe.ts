@@ -1,7 +1,7 @@
 /** The ConfigMaps that a StatefulSet owns, and what the ledger says of them. */
 import { type Cluster, type ConfigMapObject, hasCode } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { parseOrdinal } from "../../../../functions/shared/objects/pods.ts";
-import type { Context } from "../../../../functions/shared/pass/definition.ts";
+import type { Context } from "../../../../functions/shared/pass/context.ts";
 import type { Observed } from "../../../../functions/shared/pass/observation.ts";
 import type { KeySources, ObjectRef } from "../../../../functions/shared/views/keys.ts";
 import type { Approval, OutageSnapshot } from "./decide.ts";

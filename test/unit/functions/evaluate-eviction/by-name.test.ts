@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { pinningPath, plainPaths } from "../../../../functions/evaluate-eviction/observe.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { dropAfterMs, finishAfterMs } from "../../../../functions/shared/ledger/reservation.ts";
-import type { AdmissionAnswer } from "../../../../functions/shared/pass/definition.ts";
+import type { AdmissionAnswer } from "../../../../functions/shared/pass/admission.ts";
 import { namespace, type Passes, played, refused } from "../../shared/pass/passes.ts";
 import { governedGroup, Replica, reservationOf } from "../../shared/review/reviews.ts";
 import { nowMs, reservation, zone } from "../advance-zone-rollout/given.ts";

@@ -8,7 +8,7 @@ import {
   parseDisruptionBudget,
 } from "../../../../functions/shared/objects/disruption-budgets.ts";
 import type { StatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
-import type { Denied } from "../../../../functions/shared/pass/definition.ts";
+import type { Denied } from "../../../../functions/shared/pass/admission.ts";
 import type { Ruling } from "../../../../functions/shared/review/commit.ts";
 import { namespace, nowMs, zoneBudget } from "../advance-zone-rollout/given.ts";
 

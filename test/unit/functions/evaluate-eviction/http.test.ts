@@ -4,14 +4,14 @@ import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import { evaluateEviction } from "../../../../functions/evaluate-eviction/function.ts";
 import { pinningPath, plainPaths } from "../../../../functions/evaluate-eviction/observe.ts";
-import type { Context, Judge } from "../../../../functions/shared/pass/definition.ts";
+import type { Judge } from "../../../../functions/shared/pass/admission.ts";
+import type { Context } from "../../../../functions/shared/pass/context.ts";
 import { createTestApp } from "../../../stage/app.ts";
 import { namespace, type Passes } from "../../shared/pass/passes.ts";
 import { addBudget, governedGroup, Replica } from "../../shared/review/reviews.ts";
 import { zoneBudget } from "../advance-zone-rollout/given.ts";
 
-const read = (path: string) => readFile(new URL(`../../../../functions/${path}`, import.meta.url), "utf8");
-const readme = await read("evaluate-eviction/README.md");
+const readme = await readFile(new URL("../../../../functions/evaluate-eviction/README.md", import.meta.url), "utf8");
 const json = { "content-type": "application/json" };
 
 interface Answer {

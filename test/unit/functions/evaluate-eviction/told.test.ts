@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pinningPath, plainPaths } from "../../../../functions/evaluate-eviction/observe.ts";
-import type { Denied } from "../../../../functions/shared/pass/definition.ts";
+import type { Denied } from "../../../../functions/shared/pass/admission.ts";
 import { Passes, refused } from "../../shared/pass/passes.ts";
 import { addBudget, Replica } from "../../shared/review/reviews.ts";
 import { claimOf } from "../advance-zone-rollout/given.ts";

@@ -3,14 +3,9 @@ import { prepareDownscale } from "../../../../functions/prepare-downscale/functi
 import { releasePrepared } from "../../../../functions/release-prepared/function.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { type Claim, makeClaim } from "../../../../functions/shared/ledger/claim.ts";
-import {
-  type AdmissionAnswer,
-  type AdmissionRequest,
-  type Context,
-  createMemory,
-  type Denied,
-  type Judge,
-} from "../../../../functions/shared/pass/definition.ts";
+import type { AdmissionAnswer, AdmissionRequest, Denied, Judge } from "../../../../functions/shared/pass/admission.ts";
+import type { Context } from "../../../../functions/shared/pass/context.ts";
+import { createMemory } from "../../../../functions/shared/pass/memory.ts";
 import { createListingViews } from "../../../../functions/shared/views/listing.ts";
 import { createWorldPodHttp, type PodReply } from "../../../world/pod-http.ts";
 import type { GroupOptions } from "../../../world/world.ts";

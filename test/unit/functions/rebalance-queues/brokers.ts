@@ -3,7 +3,9 @@ import { rebalanceQueues } from "../../../../functions/rebalance-queues/function
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { type RebalanceState, rebalanceState } from "../../../../functions/shared/objects/vocabulary/rebalancing.ts";
 import { read } from "../../../../functions/shared/objects/vocabulary.ts";
-import { type Context, createMemory, type Outcome } from "../../../../functions/shared/pass/definition.ts";
+import type { Context } from "../../../../functions/shared/pass/context.ts";
+import type { Outcome } from "../../../../functions/shared/pass/definition.ts";
+import { createMemory } from "../../../../functions/shared/pass/memory.ts";
 import type { ObjectRef } from "../../../../functions/shared/views/keys.ts";
 import { createListingViews } from "../../../../functions/shared/views/listing.ts";
 import type { StoredStatefulSet } from "../../../world/objects.ts";

@@ -3,9 +3,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseVolumeUser } from "../../../../functions/shared/group/suspension/members.ts";
 import { findAll } from "../../../../functions/shared/group/suspension/owned.ts";
-import { endOfLettingGo } from "../../../../functions/shared/group/suspension/owned-zones.ts";
 import { describeDown, isUnsettled } from "../../../../functions/shared/group/zones.ts";
 import { parseVolumeClaim } from "../../../../functions/shared/objects/volumes/volume-claim.ts";
+import { endOfLettingGo } from "../../../../functions/suspend-group/ending.ts";
 import { Owned } from "../../../stage/owned.ts";
 import { nowMs } from "../../../stage/suspended.ts";
 

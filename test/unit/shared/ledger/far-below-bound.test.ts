@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseLedger } from "../../../../functions/shared/ledger/contents.ts";
 import { fitting } from "../../../../functions/shared/ledger/lease.ts";
-import { cut, isFarBelowBound } from "../../../../functions/shared/ledger/size.ts";
+import { isFarBelowBound } from "../../../../functions/shared/ledger/size.ts";
+import { cut } from "../../../../functions/shared/ledger/truncate.ts";
 import { ledgerGroup } from "../../../../functions/shared/objects/vocabulary.ts";
 import { leaseObject, nowMs, reservation } from "../../functions/advance-zone-rollout/given.ts";
 

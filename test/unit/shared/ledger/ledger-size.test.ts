@@ -5,13 +5,8 @@ import { parseLedger } from "../../../../functions/shared/ledger/contents.ts";
 import { LedgerFull } from "../../../../functions/shared/ledger/errors.ts";
 import { fitting } from "../../../../functions/shared/ledger/lease.ts";
 import { maxReservations } from "../../../../functions/shared/ledger/reservation.ts";
-import {
-  annotationBytes,
-  cut,
-  maxLedgerBytes,
-  maxSentenceBytes,
-  shed,
-} from "../../../../functions/shared/ledger/size.ts";
+import { annotationBytes, maxLedgerBytes, shed } from "../../../../functions/shared/ledger/size.ts";
+import { cut, maxSentenceBytes } from "../../../../functions/shared/ledger/truncate.ts";
 import { leaseObject, namespace, nowMs, reservation } from "../../functions/advance-zone-rollout/given.ts";
 
 const verdict = { guard: "budget", zone: "a", sentence: "one of three is down", since: nowMs, at: nowMs };

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { renewalOf } from "../../../../functions/shared/ledger/renewals.ts";
 import { dropAfterMs } from "../../../../functions/shared/ledger/reservation.ts";
-import type { AdmissionAnswer } from "../../../../functions/shared/pass/definition.ts";
+import type { AdmissionAnswer } from "../../../../functions/shared/pass/admission.ts";
 import { namespace, type Passes } from "../pass/passes.ts";
 import { governedGroup, Replica, reservationOf, reserved } from "../review/reviews.ts";
 

@@ -6,11 +6,10 @@ import type { SecretObject } from "../../../../functions/shared/kubernetes/clust
 import {
   dataOf,
   dataOfPromotion,
-  generateKeys,
-  issue,
   parseCertificates,
   splitPem,
 } from "../../../../functions/shared/objects/certificates.ts";
+import { generateKeys, issue } from "../../../../functions/shared/objects/issue-certificate.ts";
 import { createAuthority } from "../../../stage/certificates.ts";
 
 const keys = await generateKeys();

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { eventReasons } from "../../../../functions/shared/objects/vocabulary/event-reasons.ts";
 import {
   type Entry,
-  eventReasons,
   type Malformed,
   read,
   rolloutGroup,

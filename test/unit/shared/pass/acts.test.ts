@@ -5,7 +5,7 @@ import { LedgerUnreadable } from "../../../../functions/shared/ledger/errors.ts"
 import type { Pod } from "../../../../functions/shared/objects/pods.ts";
 import type { StatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
 import { type Act, deletionOf } from "../../../../functions/shared/pass/act.ts";
-import type { Context } from "../../../../functions/shared/pass/definition.ts";
+import type { Context } from "../../../../functions/shared/pass/context.ts";
 import { Conflict } from "../../../../functions/shared/pass/ledger-access.ts";
 import type { Observed } from "../../../../functions/shared/pass/observation.ts";
 import { type Gate, perform } from "../../../../functions/shared/pass/perform.ts";

@@ -3,7 +3,6 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { type Cluster, ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { Ledger } from "../../../../functions/shared/ledger/reservation.ts";
-import { createLedgerCopies, createMemory } from "../../../../functions/shared/pass/definition.ts";
 import {
   Conflict,
   forgetLedger,
@@ -14,6 +13,7 @@ import {
   refuseNewLedger,
   writeChange,
 } from "../../../../functions/shared/pass/ledger-access.ts";
+import { createLedgerCopies, createMemory } from "../../../../functions/shared/pass/memory.ts";
 import { type Observed, observeGroup } from "../../../../functions/shared/pass/observation.ts";
 import { nowMs, reservation } from "../../functions/advance-zone-rollout/given.ts";
 import { key, Passes, played, refused } from "./passes.ts";

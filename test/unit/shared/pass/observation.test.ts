@@ -9,7 +9,7 @@ import {
   type Refusal,
   type Reservation,
 } from "../../../../functions/shared/ledger/reservation.ts";
-import type { Context } from "../../../../functions/shared/pass/definition.ts";
+import type { Context } from "../../../../functions/shared/pass/context.ts";
 import { type Observed, observeGroup, retryRefusedAfterMs } from "../../../../functions/shared/pass/observation.ts";
 import type { GroupView, ViewNeed } from "../../../../functions/shared/views/view.ts";
 import { key, namespace, Passes, played } from "./passes.ts";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseStatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
-import { announceRefusal } from "../../../../functions/shared/pass/verdict-record.ts";
+import { announceRefusal } from "../../../../functions/shared/pass/refusal-events.ts";
 import { askAgain } from "../../../../functions/shared/review/answers.ts";
 import { namespace, Passes, refused } from "./passes.ts";
 

@@ -10,7 +10,7 @@ import {
 import type { Ledger, Reservation } from "../../../../functions/shared/ledger/reservation.ts";
 import { type Pod, parsePod } from "../../../../functions/shared/objects/pods.ts";
 import type { StatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
-import type { Context } from "../../../../functions/shared/pass/definition.ts";
+import type { Context } from "../../../../functions/shared/pass/context.ts";
 import {
   findReserved,
   isMissingMember,

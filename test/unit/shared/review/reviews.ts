@@ -5,13 +5,9 @@ import { evaluateEviction } from "../../../../functions/evaluate-eviction/functi
 import { name, observe } from "../../../../functions/evaluate-eviction/observe.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { Reservation } from "../../../../functions/shared/ledger/reservation.ts";
-import {
-  type AdmissionAnswer,
-  type AdmissionRequest,
-  type Context,
-  createMemory,
-  type Judge,
-} from "../../../../functions/shared/pass/definition.ts";
+import type { AdmissionAnswer, AdmissionRequest, Judge } from "../../../../functions/shared/pass/admission.ts";
+import type { Context } from "../../../../functions/shared/pass/context.ts";
+import { createMemory } from "../../../../functions/shared/pass/memory.ts";
 import { GroupCommit, type Petition, type ReviewGate } from "../../../../functions/shared/review/commit.ts";
 import { createListingViews } from "../../../../functions/shared/views/listing.ts";
 import { askedOf } from "../../../stage/asked-eviction.ts";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { parseStatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
-import type { AdmissionRequest } from "../../../../functions/shared/pass/definition.ts";
+import type { AdmissionRequest } from "../../../../functions/shared/pass/admission.ts";
 import { readDownscale } from "../../../../functions/shared/review/size-review.ts";
 
 const kinds = { statefulsets: "StatefulSet", deployments: "Deployment", replicasets: "ReplicaSet" } as const;

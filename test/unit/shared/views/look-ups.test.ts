@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { evaluateEviction } from "../../../../functions/evaluate-eviction/function.ts";
-import type { AdmissionAnswer } from "../../../../functions/shared/pass/definition.ts";
+import type { AdmissionAnswer } from "../../../../functions/shared/pass/admission.ts";
 import { TooManyLookUps } from "../../../../functions/shared/views/look-ups.ts";
 import { SharedReads } from "../../../../functions/shared/views/shared-reads.ts";
 import {

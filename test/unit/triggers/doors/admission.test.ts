@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
-import type { AdmissionRequest } from "../../../../functions/shared/pass/definition.ts";
+import type { AdmissionRequest } from "../../../../functions/shared/pass/admission.ts";
 import { allow, forbidden } from "../../../../functions/shared/review/answers.ts";
 import { webhookConfiguration } from "../../../../knative/render/webhooks.ts";
 import { createAdmissionApp } from "../../../../triggers/doors/server.ts";

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { request } from "node:http";
 import { test } from "node:test";
-import type { AdmissionAnswer, AdmissionRequest } from "../../../../functions/shared/pass/definition.ts";
+import type { AdmissionAnswer, AdmissionRequest } from "../../../../functions/shared/pass/admission.ts";
 import { allow } from "../../../../functions/shared/review/answers.ts";
 import { listen } from "../../../../triggers/doors/server.ts";
 import { createTestApp, validation } from "../../../stage/app.ts";

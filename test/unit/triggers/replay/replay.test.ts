@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { connect, type KubernetesCluster } from "../../../../functions/shared/kubernetes/client.ts";
-import type { CertificateSettings } from "../../../../functions/shared/objects/certificates.ts";
+import type { CertificateSettings } from "../../../../functions/shared/objects/certificate-settings.ts";
 import { readRecording, replay } from "../../../../triggers/replay/replay.ts";
 import { readSettings } from "../../../../triggers/settings/settings.ts";
 import { admissionFunctions, cronFunctions, groupFunctions } from "../../../../triggers/table.ts";

@@ -7,7 +7,8 @@ import { hasCode } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { GroupKey } from "../../../../functions/shared/objects/statefulsets.ts";
 import { clusterName } from "../../../../functions/shared/objects/vocabulary/foundationdb.ts";
 import { wantsRebalance } from "../../../../functions/shared/objects/vocabulary/rebalancing.ts";
-import { type Context, type FunctionDefinition, listGroupKeys } from "../../../../functions/shared/pass/definition.ts";
+import type { Context } from "../../../../functions/shared/pass/context.ts";
+import { type FunctionDefinition, listGroupKeys } from "../../../../functions/shared/pass/definition.ts";
 import {
   groupOfPod,
   groupOfStatefulSet,

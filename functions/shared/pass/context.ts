@@ -1,0 +1,27 @@
+import type { PodHttp } from "../http/pod-http.ts";
+import type { Cluster } from "../kubernetes/cluster.ts";
+import type { Protocol } from "../ledger/protocol.ts";
+import type { Key } from "../views/keys.ts";
+import type { LookUps } from "../views/look-ups.ts";
+import type { Views } from "../views/view.ts";
+import type { GroupMemory } from "./memory.ts";
+import type { Reporter } from "./reporter.ts";
+
+/** What a process gives its functions: the cluster, views of it, HTTP to pods, settings, and a memory. */
+export interface Context {
+  readonly cluster: Cluster;
+  readonly views: Views;
+  readonly protocol: Protocol;
+  readonly reporter: Reporter;
+  /** `shadow` decides and reports, and writes nothing, not even to the ledger (rule R16). */
+  readonly mode: "act" | "shadow";
+  /** The namespaces that this process serves; all of them when undefined. */
+  readonly namespaces: readonly string[] | undefined;
+  /** Where reviews read what memory does not have, at a pace; absent: from `cluster`. */
+  readonly lookUps?: LookUps;
+  /** The settings of this process, by field, for `valuesOf`; absent: nobody set any. */
+  readonly settings?: Readonly<Record<string, unknown>>;
+  /** HTTP to pods; absent in a process none of whose functions calls any. */
+  readonly pods?: PodHttp;
+  memoryOf(key: Key): GroupMemory;
+}

@@ -1,0 +1,86 @@
+import type { Ledger, Refusal, Reservation } from "../ledger/reservation.ts";
+import { BoundedMap, BoundedSet } from "../objects/bounded-map.ts";
+import { type Key, pathOf } from "../views/keys.ts";
+
+/**
+ * A group's ledger as one process knows it: one copy for all its functions, or each write of one would make the copies of the
+ * others stale, and their next write would only be a conflict.
+ */
+export interface LedgerCopy {
+  /** As our own last write left it, or as last read. */
+  ledger: Ledger | undefined;
+  /** Whose write or read that was. */
+  from: GroupMemory | undefined;
+  /** When its answer came, by the monotonic clock. */
+  atMs: number;
+}
+
+/** What one function remembers of a group, or of another key, between passes. Losing it costs requests, never safety. */
+export interface GroupMemory {
+  /** To be read and changed through `ledger-access.ts`. */
+  readonly copy: LedgerCopy;
+  /**
+   * When a ledger that somebody else may have written was last taken over, by the monotonic clock. Another function of this
+   * process is somebody else: what it decided by may be newer than what this one has read of StatefulSets (rule R5).
+   */
+  ledgerReadMs: number;
+  /** When this function last wrote it, by the monotonic clock. A storm of reviews beside it must not keep a verdict untold. */
+  ledgerWrittenMs: number;
+  /** How a write of it was refused for good, and until when no other is tried, by the monotonic clock. */
+  ledgerRefused?: { readonly error: Error; readonly untilMs: number } | undefined;
+  /** The verdict that holds now, whether written to the ledger or not. */
+  holding: { readonly guard: string; readonly zone: string; readonly sinceMs: number } | undefined;
+  readonly refusals: Map<string, Refusal>;
+  /** Reservations whose only attempt the API server refused, by pod uid: the next write takes them out. */
+  readonly refusedOnce: Map<string, Reservation>;
+  /** Since when this process has known each reservation as it stands, by pod uid, function and stamp, by the monotonic clock. */
+  readonly knownSince: Map<string, number>;
+  /** Since when this process has known zones that have joined, by name and uid, by the monotonic clock. */
+  readonly joinedSince: Map<string, number>;
+  /** Identities of the Events that this process has sent. */
+  readonly announced: Set<string>;
+}
+
+/**
+ * Of one group: what an API server refused, of which a ledger takes fewer, and what is forgotten is tried once more; and
+ * identities of Events, of which one that is forgotten is sent again, and counts up the Event that there is.
+ */
+const remembered = 1_000;
+
+/** The copies of ledgers that the functions of one process share. They must share their connection and their views as well. */
+export function createLedgerCopies(capacity = 10_000): (key: Key) => LedgerCopy {
+  return remembering(capacity, () => ({ ledger: undefined, from: undefined, atMs: Number.NEGATIVE_INFINITY }));
+}
+
+/** A memory that forgets the key that was least recently asked for once it holds `capacity` of them. */
+export function createMemory(
+  copyOf: (key: Key) => LedgerCopy = createLedgerCopies(),
+  capacity = 10_000,
+): (key: Key) => GroupMemory {
+  return remembering(capacity, (key) => ({
+    copy: copyOf(key),
+    ledgerReadMs: Number.NEGATIVE_INFINITY,
+    ledgerWrittenMs: Number.NEGATIVE_INFINITY,
+    holding: undefined,
+    refusals: new BoundedMap(remembered),
+    refusedOnce: new BoundedMap(remembered),
+    knownSince: new Map(),
+    joinedSince: new Map(),
+    announced: new BoundedSet(remembered),
+  }));
+}
+
+function remembering<Known>(capacity: number, create: (key: Key) => Known): (key: Key) => Known {
+  const keys = new BoundedMap<string, Known>(capacity);
+  // A pass asks many times for one key, whose place is then the last already.
+  let last: { readonly name: string; readonly known: Known } | undefined;
+  return (key) => {
+    const name = pathOf(key);
+    if (last?.name === name) return last.known;
+    const known = keys.get(name) ?? create(key);
+    keys.delete(name);
+    keys.set(name, known);
+    last = { name, known };
+    return known;
+  };
+}

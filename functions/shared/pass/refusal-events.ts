@@ -1,0 +1,79 @@
+import { eventName } from "../kubernetes/announcements.ts";
+import { type Cluster, hasCode } from "../kubernetes/cluster.ts";
+import type { StatefulSet } from "../objects/statefulsets.ts";
+import { eventReasons } from "../objects/vocabulary/event-reasons.ts";
+import type { Denied } from "./admission.ts";
+import type { Context } from "./context.ts";
+import { isNews, tryToAnnounce } from "./recorder.ts";
+
+/** What a client that tries again at once will hardly meet a second time. */
+const passingGuards: ReadonlySet<string> = new Set([
+  "pod-unseen",
+  "late",
+  "ledger-contended",
+  "api-server-away",
+  "credentials-refused",
+]);
+
+const sayRefusalEveryMs = 60_000;
+
+/**
+ * The Kubernetes Event about a refused review, on the StatefulSet: one for each guard and StatefulSet a minute, whatever the
+ * number of replicas and of those who ask. Returns at once; that it could not be sent is a log line.
+ */
+export function announceRefusal(
+  context: Context,
+  by: string,
+  owner: StatefulSet,
+  { guard, sentence }: Denied,
+  reason: string,
+): void {
+  if (context.mode === "shadow" || passingGuards.has(guard)) return;
+  const key = { namespace: owner.namespace, group: owner.group ?? owner.name };
+  const identity = `${guard} ${owner.uid} ${minuteOf(context.cluster.serverTimeMs())}`;
+  if (!isNews(context, key, identity)) return;
+  const about = { resource: "statefulsets" as const, ...owner };
+  const message = `${guard}: ${sentence}`;
+  // One that could not be sent is not sent again before the next minute: each refused review of a storm would send one more.
+  void tryToAnnounce(context, by, key, {
+    about,
+    type: "Warning",
+    reason,
+    message,
+    identity,
+  });
+}
+
+/** The same of a review that waits its turn: one for each StatefulSet a minute, so that {@link findWait} can tell its name. */
+export function announceWait(context: Context, by: string, owner: StatefulSet, { guard, sentence }: Denied): void {
+  const key = { namespace: owner.namespace, group: owner.group ?? owner.name };
+  const identity = minuteOf(context.cluster.serverTimeMs());
+  const reason = eventReasons.evictionWaits;
+  if (!isNews(context, key, `${reason} ${owner.uid} ${identity}`)) return;
+  const about = { resource: "statefulsets" as const, ...owner };
+  void tryToAnnounce(context, by, key, { about, type: "Normal", reason, message: `${guard}: ${sentence}`, identity });
+}
+
+function minuteOf(atMs: number): string {
+  return String(Math.floor(atMs / sayRefusalEveryMs));
+}
+
+/** What {@link announceWait} said of a StatefulSet in this minute or in the last one, and when. Throws ClusterError. */
+export async function findWait(
+  cluster: Cluster,
+  owner: StatefulSet,
+): Promise<{ readonly sentence: string; readonly at: string } | undefined> {
+  const nowMs = cluster.serverTimeMs();
+  const about = { resource: "statefulsets" as const, ...owner };
+  for (const atMs of [nowMs, nowMs - sayRefusalEveryMs]) {
+    const name = eventName(about, eventReasons.evictionWaits, minuteOf(atMs));
+    try {
+      const { message = "", lastTimestamp = "" } = await cluster.get("events", { namespace: owner.namespace, name });
+      return { sentence: message, at: lastTimestamp };
+    } catch (error) {
+      // Whoever may not read Events sees the rest.
+      if (!hasCode(error, 403, 404)) throw error;
+    }
+  }
+  return undefined;
+}
