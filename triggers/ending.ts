@@ -1,6 +1,6 @@
 /** How a process ends after a signal: the queued work, the reviews that still come, the doors, and at last the watches. */
 
-import type { Clock } from "../functions/shared/kubernetes/clock/clock.ts";
+import type { Clock } from "../functions/shared/clock/clock.ts";
 import type { AdmissionDefinition } from "../functions/shared/pass/admission.ts";
 import type { SecureDoor } from "./doors/secure-door.ts";
 import type { Listening } from "./doors/server.ts";

@@ -3,15 +3,15 @@
  * settings, or a file that holds nothing to be replayed.
  */
 
+import { messageOf } from "../functions/shared/base/error-message.ts";
+import { escapeControls } from "../functions/shared/base/escape-control.ts";
+import { processClock } from "../functions/shared/clock/process-clock.ts";
 import { type ConnectedPods, connectPods } from "../functions/shared/http/connections.ts";
 import { connect, type KubernetesCluster } from "../functions/shared/kubernetes/client.ts";
-import { processClock } from "../functions/shared/kubernetes/clock/process-clock.ts";
 import type { Cluster } from "../functions/shared/kubernetes/cluster.ts";
-import { messageOf } from "../functions/shared/kubernetes/error-message.ts";
 import type { CertificateSettings } from "../functions/shared/objects/certificate-settings.ts";
 import type { AdmissionDefinition } from "../functions/shared/pass/admission.ts";
 import type { CronDefinition } from "../functions/shared/pass/definition.ts";
-import { escapeControls } from "../functions/shared/text/plain-text.ts";
 import manifest from "../package.json" with { type: "json" };
 import { type CertificateSource, certificateInFiles, certificateInSecret } from "./doors/certificate-source.ts";
 import { readClientAuthorities, withClientAuthorities } from "./doors/client-authorities.ts";

@@ -3,9 +3,9 @@
  * same, so that one process serves either way.
  */
 
+import { messageOf } from "../functions/shared/base/error-message.ts";
 import type { PodHttp } from "../functions/shared/http/pod-http.ts";
 import type { Cluster, Resource } from "../functions/shared/kubernetes/cluster.ts";
-import { messageOf } from "../functions/shared/kubernetes/error-message.ts";
 import { protocol } from "../functions/shared/ledger/protocol.ts";
 import { type GroupKey, groupPathOf } from "../functions/shared/objects/statefulsets.ts";
 import type { AdmissionDefinition } from "../functions/shared/pass/admission.ts";

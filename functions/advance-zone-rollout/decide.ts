@@ -1,11 +1,11 @@
 /** Roll a group zone by zone: which pods may go now, or which guard holds them back. */
 
+import { formatTime } from "../shared/clock/durations.ts";
 import { type Departed, describeDeparted } from "../shared/group/claiming.ts";
 import { claimOn, countDown, describeDown, isUnsettled, type Zone } from "../shared/group/zones.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/kinds.ts";
 import { dropAfterMs, finishAfterMs, type Refusal } from "../shared/ledger/reservation.ts";
-import { formatTime } from "../shared/objects/durations.ts";
 import { type Pod, podNameOf } from "../shared/objects/pods.ts";
 import { take, type Verdict, type Wait, wait } from "../shared/pass/verdict.ts";
 import { choose, type GroupNow, heldByLimit, subjectOf, type Target } from "./choose.ts";

@@ -1,5 +1,6 @@
 /** Whether a pod may be evicted now: which pods of a group's reviews may go, or which guard holds each of them back. */
 
+import { formatTime } from "../shared/clock/durations.ts";
 import { isAsked, type Questions, warnOfUnknown } from "../shared/group/asking.ts";
 import type { Departed } from "../shared/group/claiming.ts";
 import { governing, type Surroundings } from "../shared/group/governing.ts";
@@ -9,7 +10,6 @@ import type { Claim } from "../shared/ledger/claim.ts";
 import { isGivenUp, refusalOfRenewals, turnMs } from "../shared/ledger/renewals.ts";
 import { dropAfterMs, finishAfterMs, type Refusal, type Reservation } from "../shared/ledger/reservation.ts";
 import { type PodDisruptionBudget, refusalOf, severalBudgets } from "../shared/objects/disruption-budgets.ts";
-import { formatTime } from "../shared/objects/durations.ts";
 import { type Pod, podNameOf } from "../shared/objects/pods.ts";
 import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import type { AdmissionAnswer, Denied } from "../shared/pass/admission.ts";

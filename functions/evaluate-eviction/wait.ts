@@ -1,5 +1,5 @@
 /** How long an eviction may wait for its turn before it is refused. */
-import { parseDuration, setting, valuesOf } from "../shared/objects/settings.ts";
+import { parseDuration, setting, valuesOf } from "../shared/base/settings.ts";
 import type { AdmissionRequest } from "../shared/pass/admission.ts";
 import type { Context } from "../shared/pass/context.ts";
 import { name } from "./observe.ts";

@@ -1,7 +1,8 @@
 /** What is read of a group whose suspended volumes may be removed: those whose time looks over once more, by GETs. */
+
+import { valuesOf } from "../shared/base/settings.ts";
 import { isRemoving, type Member } from "../shared/group/suspension/members.ts";
 import { ageOf, durationNow } from "../shared/group/suspension/time-left.ts";
-import { valuesOf } from "../shared/objects/settings.ts";
 import { claimsBy } from "../shared/pass/claim-writing.ts";
 import type { Context } from "../shared/pass/context.ts";
 import type { Observed } from "../shared/pass/observation.ts";

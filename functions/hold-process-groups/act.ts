@@ -1,7 +1,8 @@
 /** What is written to a FoundationDBCluster and to its volume claims, each under the uid and the revision that was decided on. */
+
+import { messageOf } from "../shared/base/error-message.ts";
+import { fieldsOf } from "../shared/base/fields.ts";
 import type { OtherObject } from "../shared/kubernetes/cluster.ts";
-import { messageOf } from "../shared/kubernetes/error-message.ts";
-import { fieldsOf } from "../shared/objects/fields.ts";
 import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import { formatHeld, heldGroups } from "../shared/objects/vocabulary/foundationdb.ts";
 import * as keys from "../shared/objects/vocabulary/suspension.ts";

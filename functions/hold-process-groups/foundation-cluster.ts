@@ -1,8 +1,9 @@
 /** What is read of a FoundationDBCluster, of its volume claims and of its pods (spec suspend-before-delete 2.1), parsed once. */
+
+import { fieldsOf } from "../shared/base/fields.ts";
+import { parseTime } from "../shared/clock/durations.ts";
 import { parseVolumeUser, type VolumeUser } from "../shared/group/suspension/members.ts";
 import type { OtherObject, PodObject, VolumeClaimObject } from "../shared/kubernetes/cluster.ts";
-import { parseTime } from "../shared/objects/durations.ts";
-import { fieldsOf } from "../shared/objects/fields.ts";
 import { type HeldGroups, heldGroups, protectVolumes } from "../shared/objects/vocabulary/foundationdb.ts";
 import {
   protectedVolume,

@@ -1,4 +1,6 @@
 /** What is read of a FoundationDBCluster: itself, and after it its volume claims and pods by the labels that it names. */
+
+import { valuesOf } from "../shared/base/settings.ts";
 import {
   type Cluster,
   hasCode,
@@ -9,7 +11,6 @@ import {
   type PodObject,
   type VolumeClaimObject,
 } from "../shared/kubernetes/cluster.ts";
-import { valuesOf } from "../shared/objects/settings.ts";
 import { heldGroups, protectVolumes } from "../shared/objects/vocabulary/foundationdb.ts";
 import { protectedVolume, suspendDuration } from "../shared/objects/vocabulary/suspension.ts";
 import {

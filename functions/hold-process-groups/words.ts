@@ -1,5 +1,5 @@
 /** What the volume claims of a process group are to say of themselves. Pure. */
-import { formatTime } from "../shared/objects/durations.ts";
+import { formatTime } from "../shared/clock/durations.ts";
 import * as keys from "../shared/objects/vocabulary/suspension.ts";
 import { meant } from "../shared/objects/volumes/volume-claim.ts";
 import type { FoundationCluster, GroupClaim } from "./foundation-cluster.ts";

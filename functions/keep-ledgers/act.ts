@@ -1,4 +1,6 @@
 /** Makes ledgers, and collects them: in a sweep over all groups, or of one that something was heard of. */
+
+import { messageOf } from "../shared/base/error-message.ts";
 import {
   ClusterError,
   hasCode,
@@ -7,7 +9,6 @@ import {
   type LeaseObject,
   wordsOf,
 } from "../shared/kubernetes/cluster.ts";
-import { messageOf } from "../shared/kubernetes/error-message.ts";
 import { LedgerUnreadable } from "../shared/ledger/errors.ts";
 import { ledgerName } from "../shared/ledger/name.ts";
 import type { GroupKey } from "../shared/objects/statefulsets.ts";

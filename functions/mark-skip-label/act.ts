@@ -1,6 +1,7 @@
 /** What is done to an owner and to its pods: each write is conditional on the uid and the revision that was decided on. */
+
+import { messageOf } from "../shared/base/error-message.ts";
 import type { Metadata } from "../shared/kubernetes/cluster.ts";
-import { messageOf } from "../shared/kubernetes/error-message.ts";
 import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import {
   anyValue,

@@ -1,6 +1,6 @@
 /** Which pods have their marker where their stop hooks look for it: read in the containers, where the account may do that. */
-import { messageOf } from "../shared/kubernetes/error-message.ts";
-import { valuesOf } from "../shared/objects/settings.ts";
+import { messageOf } from "../shared/base/error-message.ts";
+import { valuesOf } from "../shared/base/settings.ts";
 import type { Context } from "../shared/pass/context.ts";
 import { isNews } from "../shared/pass/recorder.ts";
 import type { ObjectRef } from "../shared/views/keys.ts";

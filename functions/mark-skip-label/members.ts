@@ -1,6 +1,7 @@
 /** The pods of an owner, by uids: a label that they share with the pods of others says nothing. */
+
+import { fieldsOf } from "../shared/base/fields.ts";
 import type { Cluster, Metadata, OtherObject, PodObject, Resource } from "../shared/kubernetes/cluster.ts";
-import { fieldsOf } from "../shared/objects/fields.ts";
 import { read, type SkipLabel, skipLabelledAt } from "../shared/objects/vocabulary/skip-labels.ts";
 import { listOfType } from "../shared/pass/owners/kinds.ts";
 import type { Member } from "./decide.ts";

@@ -1,4 +1,6 @@
 /** What is read of an owner: itself, its namespace, and where its pods may have to be let go, these. */
+
+import { valuesOf } from "../shared/base/settings.ts";
 import {
   type Cluster,
   hasCode,
@@ -8,7 +10,6 @@ import {
   type Resource,
   resources,
 } from "../shared/kubernetes/cluster.ts";
-import { valuesOf } from "../shared/objects/settings.ts";
 import type { SkipLabel } from "../shared/objects/vocabulary/skip-labels.ts";
 import type { Malformed } from "../shared/objects/vocabulary.ts";
 import type { Context } from "../shared/pass/context.ts";

@@ -1,6 +1,7 @@
 /** Which objects are owners, of which kinds they are, and what one asks for. */
+
+import { parseDuration, setting } from "../shared/base/settings.ts";
 import type { Cluster, OtherObject, Resource } from "../shared/kubernetes/cluster.ts";
-import { parseDuration, setting } from "../shared/objects/settings.ts";
 import {
   isKeyPermitted,
   parseLabelKeys,

@@ -1,10 +1,11 @@
 /** When a StatefulSet may be made smaller whose pods are told long before: by how much now, or which guard holds it. Pure. */
+
+import { formatTime } from "../shared/clock/durations.ts";
 import { heldLeaving, isAsked, type Questions } from "../shared/group/asking.ts";
 import { type Around, type HeldBack, leaversOf, refuseScaleDown } from "../shared/group/claiming.ts";
 import { leavingOrdinals, scaleDownPhases } from "../shared/group/size-changes.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/kinds.ts";
-import { formatTime } from "../shared/objects/durations.ts";
 import type { Pod } from "../shared/objects/pods.ts";
 import type { StatefulSet } from "../shared/objects/statefulsets.ts";
 import type { OtherClaim } from "../shared/pass/act.ts";

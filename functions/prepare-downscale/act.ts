@@ -1,8 +1,10 @@
 /** The way of one review: what it asks, the claim, the pods that are told, the second write, the answer (rules R18 to R20). */
+
+import { messageOf } from "../shared/base/error-message.ts";
+import { Deadlines } from "../shared/clock/deadlines.ts";
 import type { HeldBack } from "../shared/group/claiming.ts";
 import { prepareEndpointOf, toldAtOf } from "../shared/group/prepared.ts";
 import { sizesOf } from "../shared/group/size-changes.ts";
-import { messageOf } from "../shared/kubernetes/error-message.ts";
 import { makeClaim } from "../shared/ledger/claim.ts";
 import { maxConflicts } from "../shared/ledger/reservation.ts";
 import type { StatefulSet } from "../shared/objects/statefulsets.ts";
@@ -13,7 +15,6 @@ import type { Context } from "../shared/pass/context.ts";
 import { Conflict, forgetLedger, waitForLedger } from "../shared/pass/ledger-access.ts";
 import { announceRefusal } from "../shared/pass/refusal-events.ts";
 import { allow, askAgain, badRequest, inShadow, internalError, tooLate } from "../shared/review/answers.ts";
-import { Deadlines } from "../shared/review/deadlines.ts";
 import { originOf, refuseDropped, refuseProtected } from "../shared/review/refused-sizes.ts";
 import { type Downscale, readDownscale } from "../shared/review/size-review.ts";
 import { refuseUnread } from "../shared/review/unread-sizes.ts";

@@ -1,10 +1,11 @@
 /** Whether a StatefulSet may be made smaller now: its own settings, and the other zones of its group. Pure. */
+
+import { formatTime } from "../shared/clock/durations.ts";
 import { type Around, refuseClaim } from "../shared/group/claiming.ts";
 import { describeSizes, joinScaleDown, type Size, type SizeChange } from "../shared/group/size-changes.ts";
 import { restAfter } from "../shared/group/wanted-replicas.ts";
 import type { Zone } from "../shared/group/zones.ts";
 import type { Claim, ClaimContent, KnownClaim } from "../shared/ledger/claim.ts";
-import { formatTime } from "../shared/objects/durations.ts";
 import { isMalformed } from "../shared/objects/scaling/scaling.ts";
 import type { StatefulSet } from "../shared/objects/statefulsets.ts";
 import { lastDownscale, minTimeBetweenZonesDownscale, unpreparedPods } from "../shared/objects/vocabulary/scaling.ts";

@@ -1,4 +1,9 @@
 /** What a downscale is judged by: its StatefulSet, the ledger, the pods that would leave, and the times of other zones. */
+
+import { isObjectName } from "../shared/base/dns-names.ts";
+import { fieldsOf } from "../shared/base/fields.ts";
+import { setting, valuesOf } from "../shared/base/settings.ts";
+import { parseTime } from "../shared/clock/durations.ts";
 import { selects } from "../shared/group/governing.ts";
 import { isPrepared, preparedId } from "../shared/group/prepared.ts";
 import { leavingOrdinals, type SizeChange, scaleDownPhases } from "../shared/group/size-changes.ts";
@@ -13,11 +18,7 @@ import {
   type OrdinalRange,
 } from "../shared/ledger/claim.ts";
 import { type ClaimWhereabouts, kinds } from "../shared/ledger/kinds.ts";
-import { parseTime } from "../shared/objects/durations.ts";
-import { fieldsOf } from "../shared/objects/fields.ts";
-import { isObjectName } from "../shared/objects/names.ts";
 import type { Pod } from "../shared/objects/pods.ts";
-import { setting, valuesOf } from "../shared/objects/settings.ts";
 import { type GroupKey, parseStatefulSet, type StatefulSet } from "../shared/objects/statefulsets.ts";
 import type { Denied } from "../shared/pass/admission.ts";
 import { timesAfter } from "../shared/pass/claim-writing.ts";

@@ -1,4 +1,6 @@
 /** One pass: what is known is written down, a rebalance is claimed, asked for, and its end is written down. */
+
+import { valuesOf } from "../shared/base/settings.ts";
 import { askedGroupOf } from "../shared/group/whose-ledger.ts";
 import {
   ClusterError,
@@ -8,7 +10,6 @@ import {
   type StatefulSetObject,
   wordsOf,
 } from "../shared/kubernetes/cluster.ts";
-import { valuesOf } from "../shared/objects/settings.ts";
 import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import {
   formatRebalanceState,

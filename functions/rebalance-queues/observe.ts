@@ -1,5 +1,6 @@
 /** A StatefulSet that wants its queues rebalanced: itself, its pods, and the RabbitmqCluster that it belongs to. */
 import { hash } from "node:crypto";
+import { parseDuration, setting } from "../shared/base/settings.ts";
 import {
   type Cluster,
   hasCode,
@@ -9,7 +10,6 @@ import {
   type StatefulSetObject,
 } from "../shared/kubernetes/cluster.ts";
 import { type Pod, parsePod } from "../shared/objects/pods.ts";
-import { parseDuration, setting } from "../shared/objects/settings.ts";
 import { parseStatefulSet, type StatefulSet } from "../shared/objects/statefulsets.ts";
 import { healthQuestion, healthSecret } from "../shared/objects/vocabulary/questions.ts";
 import {

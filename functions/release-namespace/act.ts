@@ -1,7 +1,7 @@
 /** What is done to one object: its volume is kept where that is asked for, and then it loses our finalizers. */
 
+import { messageOf } from "../shared/base/error-message.ts";
 import { groupOfLoneStatefulSet } from "../shared/group/whose-ledger.ts";
-import { messageOf } from "../shared/kubernetes/error-message.ts";
 import type { Context } from "../shared/pass/context.ts";
 import { resultOfFailure, sayRefusal, type WriteResult } from "../shared/pass/owners/write-result.ts";
 import { retain } from "../shared/pass/suspension/retaining.ts";

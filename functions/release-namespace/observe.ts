@@ -1,4 +1,6 @@
 /** What is read of a namespace: whether it is being deleted, and then what in it has a finalizer of ours. */
+
+import { valuesOf } from "../shared/base/settings.ts";
 import { outlivesNamespace } from "../shared/group/suspension/outliving.ts";
 import {
   type Cluster,
@@ -9,7 +11,6 @@ import {
   type StatefulSetObject,
   type VolumeClaimObject,
 } from "../shared/kubernetes/cluster.ts";
-import { valuesOf } from "../shared/objects/settings.ts";
 import { releaseFinalizer } from "../shared/objects/vocabulary/skip-labels.ts";
 import { volumeHold, volumeProtection } from "../shared/objects/vocabulary/suspension.ts";
 import { parseSuspendableSet, type SuspendableSet } from "../shared/objects/volumes/suspendable.ts";

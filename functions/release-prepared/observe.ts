@@ -1,10 +1,11 @@
 /** Which ledgers hold claims of downscales that were prepared, and where all is that one of them names. */
+
+import { fieldsOf } from "../shared/base/fields.ts";
+import { parseBoolean, setting } from "../shared/base/settings.ts";
+import { parseTime } from "../shared/clock/durations.ts";
 import { isPrepared } from "../shared/group/prepared.ts";
 import { hasCode } from "../shared/kubernetes/cluster.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
-import { parseTime } from "../shared/objects/durations.ts";
-import { fieldsOf } from "../shared/objects/fields.ts";
-import { parseBoolean, setting } from "../shared/objects/settings.ts";
 import { type GroupKey, parseStatefulSet } from "../shared/objects/statefulsets.ts";
 import { lookAtLedger } from "../shared/pass/claim-writing.ts";
 import type { Context } from "../shared/pass/context.ts";

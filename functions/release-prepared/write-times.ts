@@ -1,7 +1,8 @@
 /** The times of last downscales, from the ledger to the StatefulSets: for those who read `grafana.com/last-downscale`. */
+
+import { valuesOf } from "../shared/base/settings.ts";
+import { formatTime } from "../shared/clock/durations.ts";
 import { ClusterError, wordsOf } from "../shared/kubernetes/cluster.ts";
-import { formatTime } from "../shared/objects/durations.ts";
-import { valuesOf } from "../shared/objects/settings.ts";
 import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import { lastDownscale } from "../shared/objects/vocabulary/scaling.ts";
 import { lookAtLedger } from "../shared/pass/claim-writing.ts";

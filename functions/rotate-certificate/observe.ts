@@ -1,12 +1,12 @@
 /** What a rotation sees: the Secret, the webhook configurations that carry our labels, and what this process remembers. */
 
+import { messageOf } from "../shared/base/error-message.ts";
 import {
   type Cluster,
   hasCode,
   type SecretObject,
   type WebhookConfigurationObject,
 } from "../shared/kubernetes/cluster.ts";
-import { messageOf } from "../shared/kubernetes/error-message.ts";
 import type { CertificateSettings } from "../shared/objects/certificate-settings.ts";
 import { howToEmpty, parseCertificates, type StoredCertificates, splitPem } from "../shared/objects/certificates.ts";
 import type { Keys } from "../shared/objects/issue-certificate.ts";

@@ -1,4 +1,6 @@
 /** What becomes of one member whose volumes somebody wants suspended, or wants back (spec suspend-before-delete 3.2). Pure. */
+
+import { formatTime } from "../shared/clock/durations.ts";
 import { type Anew, whyAnew } from "../shared/group/suspension/anew.ts";
 import { type Clocks, laterMs } from "../shared/group/suspension/clocks.ts";
 import {
@@ -16,7 +18,6 @@ import {
   whyNeeded,
 } from "../shared/group/suspension/members.ts";
 import { isDrained, whyUndrained } from "../shared/group/suspension/proof.ts";
-import { formatTime } from "../shared/objects/durations.ts";
 import { suspendDuration } from "../shared/objects/vocabulary/suspension.ts";
 import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 import { mendRecheckMs, whyNotBegun } from "./obstacles.ts";

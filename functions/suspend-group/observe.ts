@@ -1,8 +1,9 @@
 /** What is read of a group some of whose volumes are to be suspended, or are. */
+
+import { valuesOf } from "../shared/base/settings.ts";
 import { isRequested, isSuspendedInPart } from "../shared/group/suspension/members.ts";
 import { asOfNow, type PodDisruptionBudget, parseDisruptionBudget } from "../shared/objects/disruption-budgets.ts";
 import { parsePod } from "../shared/objects/pods.ts";
-import { valuesOf } from "../shared/objects/settings.ts";
 import { type AskedPod, openQuestions, withAnswers } from "../shared/pass/asking/ask-pods.ts";
 import { claimsBy } from "../shared/pass/claim-writing.ts";
 import type { Context } from "../shared/pass/context.ts";

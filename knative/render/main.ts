@@ -6,7 +6,7 @@
 import { globSync } from "node:fs";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { messageOf } from "../../functions/shared/kubernetes/error-message.ts";
+import { messageOf } from "../../functions/shared/base/error-message.ts";
 import { admissionFunctions, cronFunctions, groupFunctions } from "../../triggers/table.ts";
 import { readCompanions } from "./companions.ts";
 import { type ListedKind, parseKinds } from "./kinds.ts";

@@ -1,5 +1,5 @@
 /** Text that must fit, and that moves nothing on the screen. */
-import { escapeControls } from "../../functions/shared/text/plain-text.ts";
+import { escapeControls } from "../../functions/shared/base/escape-control.ts";
 
 /** At most `width` characters; what is cut off is shown by an ellipsis. */
 export function cut(given: string, width: number): string {

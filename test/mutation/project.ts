@@ -24,7 +24,7 @@ export interface Project {
 
 /** What keeps the protocol: of each room the files that decide, or that hold a moment of a rule. */
 const shared = [
-  "functions/shared/objects/fields.ts",
+  "functions/shared/base/fields.ts",
   "functions/shared/objects/disruption-budgets.ts",
   "functions/shared/ledger/reservation.ts",
   "functions/shared/ledger/claim.ts",
@@ -34,7 +34,7 @@ const shared = [
   "functions/shared/ledger/lease.ts",
   "functions/shared/ledger/settling.ts",
   "functions/shared/ledger/size.ts",
-  "functions/shared/ledger/truncate.ts",
+  "functions/shared/base/truncate.ts",
   "functions/shared/ledger/renewals.ts",
   "functions/shared/ledger/stamps.ts",
   "functions/shared/ledger/questions/health-questions.ts",
@@ -74,7 +74,7 @@ const shared = [
   "functions/shared/pass/definition.ts",
   "functions/shared/pass/memory.ts",
   "functions/shared/review/commit.ts",
-  "functions/shared/review/deadlines.ts",
+  "functions/shared/clock/deadlines.ts",
   "functions/shared/review/made.ts",
   "functions/shared/review/answers.ts",
 ];

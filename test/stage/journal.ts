@@ -1,5 +1,5 @@
 /** What happened, in the order in which it did: the headless demo prints it, the picture shows its end. */
-import { escapeControls } from "../../functions/shared/text/plain-text.ts";
+import { escapeControls } from "../../functions/shared/base/escape-control.ts";
 
 export interface Entry {
   /** Since the demo began, in milliseconds. */

@@ -4,9 +4,9 @@ import { createServer, type IncomingMessage, type RequestListener, type ServerRe
 import { createServer as createSecureServer } from "node:https";
 import type { AddressInfo, LookupFunction, Socket } from "node:net";
 import { text } from "node:stream/consumers";
+import { processClock } from "../../functions/shared/clock/process-clock.ts";
 import { type ConnectedPods, type ConnectPodsOptions, connectPods } from "../../functions/shared/http/connections.ts";
 import { type PodAddress, PodHttpError, type PodRequest } from "../../functions/shared/http/pod-http.ts";
-import { processClock } from "../../functions/shared/kubernetes/clock/process-clock.ts";
 
 export interface Asked {
   readonly request: IncomingMessage;

@@ -7,9 +7,9 @@ import { matches, product } from "../stage/tree.ts";
 const saidOnce: readonly (readonly [what: string, pattern: RegExp, path: string])[] = [
   ["NAMESPACE/GROUP", /namespace\}\/\$\{(\w+\.)*group\}/, "functions/shared/objects/statefulsets.ts"],
   ["STATEFULSET-ORDINAL", /\}-\$\{(\w+\.)*ordinal\}|-\(?\\d\+\)?\$\//, "functions/shared/objects/pods.ts"],
-  ["the fields of an object", /!Array\.isArray\(\w+\) \? \(/, "functions/shared/objects/fields.ts"],
+  ["the fields of an object", /!Array\.isArray\(\w+\) \? \(/, "functions/shared/base/fields.ts"],
   ["a right that is missing", /[Ll]acks the right|\bcannot \\S/, "functions/shared/kubernetes/cluster.ts"],
-  ["what an error says", /\w instanceof Error \? \w+\.message/, "functions/shared/kubernetes/error-message.ts"],
+  ["what an error says", /\w instanceof Error \? \w+\.message/, "functions/shared/base/error-message.ts"],
   ["a list and a watch after it", /\.watch\(/, "functions/shared/views/following.ts"],
   ["whether an Event is news", /announced\.(has|add)\(/, "functions/shared/pass/recorder.ts"],
   ["once a minute", /\?\? Number\.NEGATIVE_INFINITY\) (<|>|>=) \w+/, "triggers/telemetry/repeats.ts"],

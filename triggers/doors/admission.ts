@@ -6,11 +6,12 @@
 import type { ServerResponse } from "node:http";
 import type { Context, Hono } from "hono";
 import { HTTPException } from "hono/http-exception";
-import { messageOf } from "../../functions/shared/kubernetes/error-message.ts";
-import { BoundedMap } from "../../functions/shared/objects/bounded-map.ts";
-import { parseGoDuration } from "../../functions/shared/objects/durations.ts";
-import { fieldsOf } from "../../functions/shared/objects/fields.ts";
-import { isNamespaceName, isObjectName } from "../../functions/shared/objects/names.ts";
+import { BoundedMap } from "../../functions/shared/base/bounded-map.ts";
+import { isNamespaceName, isObjectName } from "../../functions/shared/base/dns-names.ts";
+import { messageOf } from "../../functions/shared/base/error-message.ts";
+import { escapeControls } from "../../functions/shared/base/escape-control.ts";
+import { fieldsOf } from "../../functions/shared/base/fields.ts";
+import { parseGoDuration } from "../../functions/shared/clock/durations.ts";
 import type {
   AdmissionAnswer,
   AdmissionDefinition,
@@ -18,7 +19,6 @@ import type {
   Judge,
 } from "../../functions/shared/pass/admission.ts";
 import { allow, badRequest, internalError } from "../../functions/shared/review/answers.ts";
-import { escapeControls } from "../../functions/shared/text/plain-text.ts";
 import type { Reporting } from "../telemetry/logs-and-metrics.ts";
 import { createRepeats } from "../telemetry/repeats.ts";
 import { inReviewSpan } from "../telemetry/tracing-spans.ts";

@@ -6,9 +6,9 @@ import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
 import type { Context } from "hono";
 import { HTTPException } from "hono/http-exception";
-import { GrowingBuffer, type Holder, SharedMemory } from "../../functions/shared/http/growing-buffer.ts";
-import { waitingTime } from "../../functions/shared/kubernetes/clock/process-clock.ts";
-import { Deadlines, type HasDeadline } from "../../functions/shared/review/deadlines.ts";
+import { GrowingBuffer, type Holder, SharedMemory } from "../../functions/shared/base/growing-buffer.ts";
+import { Deadlines, type HasDeadline } from "../../functions/shared/clock/deadlines.ts";
+import { waitingTime } from "../../functions/shared/clock/process-clock.ts";
 import { parseBoundedJson } from "./bounded-json.ts";
 import { releaseSoon } from "./release.ts";
 

@@ -7,11 +7,11 @@ import { X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { createSecureContext } from "node:tls";
 import { isDeepStrictEqual } from "node:util";
+import { messageOf } from "../../functions/shared/base/error-message.ts";
+import { showValue, unshown } from "../../functions/shared/base/escape-control.ts";
 import { type Cluster, hasCode, type ObjectKey, type SecretObject } from "../../functions/shared/kubernetes/cluster.ts";
-import { messageOf } from "../../functions/shared/kubernetes/error-message.ts";
 import { type Generation, howToEmpty, parseCertificates } from "../../functions/shared/objects/certificates.ts";
 import { parseReviewKeys, type ReviewKeys } from "../../functions/shared/review/review-key.ts";
-import { showValue, unshown } from "../../functions/shared/text/plain-text.ts";
 
 /** A certificate, with those that signed it, and its key, both in PEM. They are known to belong together. */
 export interface KeyPair {

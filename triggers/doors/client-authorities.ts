@@ -2,7 +2,7 @@
 
 import { X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";
-import { messageOf } from "../../functions/shared/kubernetes/error-message.ts";
+import { messageOf } from "../../functions/shared/base/error-message.ts";
 import type { CertificateSource, KeyPair } from "./certificate-source.ts";
 
 const pem = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;

@@ -6,10 +6,10 @@
 import { type CloudEvent, HTTP } from "cloudevents";
 import type { Context } from "hono";
 import { HTTPException } from "hono/http-exception";
+import { isNamespaceName, isObjectName } from "../../functions/shared/base/dns-names.ts";
+import { messageOf } from "../../functions/shared/base/error-message.ts";
+import { fieldsOf } from "../../functions/shared/base/fields.ts";
 import { type KnownResource, resources } from "../../functions/shared/kubernetes/cluster.ts";
-import { messageOf } from "../../functions/shared/kubernetes/error-message.ts";
-import { fieldsOf } from "../../functions/shared/objects/fields.ts";
-import { isNamespaceName, isObjectName } from "../../functions/shared/objects/names.ts";
 import type { EventResult } from "../telemetry/logs-and-metrics.ts";
 import { inEventSpan } from "../telemetry/tracing-spans.ts";
 import { dueSuffix, pingType } from "../wake/ping.ts";

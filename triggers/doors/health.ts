@@ -1,9 +1,9 @@
 /** Whether the API server has answered lately: events are worth taking only while their objects can be read. */
 
+import { messageOf } from "../../functions/shared/base/error-message.ts";
+import type { Clock } from "../../functions/shared/clock/clock.ts";
 import type { RequestObservation } from "../../functions/shared/kubernetes/client.ts";
-import type { Clock } from "../../functions/shared/kubernetes/clock/clock.ts";
 import { ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
-import { messageOf } from "../../functions/shared/kubernetes/error-message.ts";
 
 /** The API server counts as away once every call has failed for this long, in milliseconds. */
 export const awayAfterMs = 10_000;

@@ -1,6 +1,6 @@
 /** The TLS port: it opens once there is a certificate to present, and presents whatever comes after it. */
 import type { Hono } from "hono";
-import type { Clock } from "../../functions/shared/kubernetes/clock/clock.ts";
+import type { Clock } from "../../functions/shared/clock/clock.ts";
 import type { Reporting } from "../telemetry/logs-and-metrics.ts";
 import {
   awaitCertificate,

@@ -1,7 +1,7 @@
 /** The entry of the kubectl plugin `kubectl-sluice`, which `knative/image/plugin.ts` makes one file of. */
 import { styleText } from "node:util";
+import { escapeLines } from "../../functions/shared/base/escape-control.ts";
 import { connect } from "../../functions/shared/kubernetes/client.ts";
-import { escapeLines } from "../../functions/shared/text/plain-text.ts";
 import manifest from "../../package.json" with { type: "json" };
 import { run, type Terminal } from "./command.ts";
 

@@ -3,9 +3,9 @@
  * decided is said. It is the first thing to do with a bug report.
  */
 import { readFile } from "node:fs/promises";
+import { messageOf } from "../../functions/shared/base/error-message.ts";
 import type { KubernetesCluster } from "../../functions/shared/kubernetes/client.ts";
 import { type Cluster, hasCode, type ObjectKey, type Resource } from "../../functions/shared/kubernetes/cluster.ts";
-import { messageOf } from "../../functions/shared/kubernetes/error-message.ts";
 import type { CertificateSettings } from "../../functions/shared/objects/certificate-settings.ts";
 import { statefulSetOfPod } from "../../functions/shared/objects/pods.ts";
 import { rolloutGroup } from "../../functions/shared/objects/vocabulary.ts";

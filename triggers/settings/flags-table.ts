@@ -1,6 +1,7 @@
 /** rollout-operator's flags, each described once, here: what it takes, and what becomes of it. */
-import { parseGoBoolean, parseGoDuration, parsePrometheusDuration } from "../../functions/shared/objects/durations.ts";
-import { isNamespaceName } from "../../functions/shared/objects/names.ts";
+
+import { isNamespaceName } from "../../functions/shared/base/dns-names.ts";
+import { parseGoBoolean, parseGoDuration, parsePrometheusDuration } from "../../functions/shared/clock/durations.ts";
 import { logLevels } from "../telemetry/logs-and-metrics.ts";
 import { parseGoFloat, parseGoInteger } from "./flags-values.ts";
 import type { Settings } from "./settings.ts";

@@ -4,7 +4,7 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import leven from "leven";
-import { showValue, unshown } from "../../functions/shared/text/plain-text.ts";
+import { showValue, unshown } from "../../functions/shared/base/escape-control.ts";
 import { type Flag, flags } from "./flags-table.ts";
 import { type Environment, settingsTable } from "./settings.ts";
 

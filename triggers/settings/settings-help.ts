@@ -1,5 +1,5 @@
 /** What `--help` prints: every setting, and every flag with what becomes of it. */
-import type { Setting } from "../../functions/shared/objects/settings.ts";
+import type { Setting } from "../../functions/shared/base/settings.ts";
 import { flags } from "./flags-table.ts";
 import { settingsTable } from "./settings.ts";
 

@@ -1,15 +1,16 @@
 /** The settings: environment variables, each described once: here, or in the definition of the function that it is of. */
-import { isClusterDomain } from "../../functions/shared/http/target.ts";
-import { certificateSettings } from "../../functions/shared/objects/certificate-settings.ts";
-import { isNamespaceName } from "../../functions/shared/objects/names.ts";
+
+import { isNamespaceName } from "../../functions/shared/base/dns-names.ts";
+import { showValue } from "../../functions/shared/base/escape-control.ts";
 import {
   parseBoolean,
   parseDuration,
   type Setting,
   setting,
   type ValuesOf,
-} from "../../functions/shared/objects/settings.ts";
-import { showValue } from "../../functions/shared/text/plain-text.ts";
+} from "../../functions/shared/base/settings.ts";
+import { isClusterDomain } from "../../functions/shared/http/target.ts";
+import { certificateSettings } from "../../functions/shared/objects/certificate-settings.ts";
 import { functionSettings, table } from "../table.ts";
 import { type LogLevel, logLevels } from "../telemetry/logs-and-metrics.ts";
 

@@ -5,9 +5,9 @@
  * What passes tell better, guard and last success, comes from the passes where this process makes them.
  */
 import { Gauge, type Registry } from "prom-client";
+import { escapeTexts } from "../../functions/shared/base/escape-control.ts";
 import { countDown } from "../../functions/shared/group/zones.ts";
 import type { Claim } from "../../functions/shared/ledger/claim.ts";
-import { escapeTexts } from "../../functions/shared/text/plain-text.ts";
 import type { Standing } from "./ledger-metrics-groups.ts";
 
 interface Series<Label extends string> {

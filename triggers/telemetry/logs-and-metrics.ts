@@ -1,13 +1,13 @@
 /** What people who run Sluice see of it: metrics, and one log line for whatever changed. */
 import { type DestinationStream, pino } from "pino";
+import { escapeLines } from "../../functions/shared/base/escape-control.ts";
+import { describeSpan } from "../../functions/shared/base/spans.ts";
 import type { PodObservation } from "../../functions/shared/http/calls.ts";
 import type { RequestObservation } from "../../functions/shared/kubernetes/client.ts";
 import { ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
-import { describeSpan } from "../../functions/shared/kubernetes/spans.ts";
 import { type GroupKey, groupPathOf } from "../../functions/shared/objects/statefulsets.ts";
 import type { ActReport, PassReport, Reporter } from "../../functions/shared/pass/reporter.ts";
 import { failingGuards } from "../../functions/shared/pass/verdict.ts";
-import { escapeLines } from "../../functions/shared/text/plain-text.ts";
 import { isGroup, type Key, pathOf } from "../../functions/shared/views/keys.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 

@@ -1,6 +1,6 @@
 /** The metrics of one process. Those that users of rollout-operator alert on keep their names. */
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
-import { BoundedMap } from "../../functions/shared/objects/bounded-map.ts";
+import { BoundedMap } from "../../functions/shared/base/bounded-map.ts";
 import { createLedgerMetrics } from "./ledger-metrics.ts";
 import { createSuspendedMetrics } from "./suspension/suspended-metrics.ts";
 

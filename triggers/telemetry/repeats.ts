@@ -1,5 +1,5 @@
 /** What would be said again and again: once a minute it is worth a line, so that nobody misses it, nor reads nothing else. */
-import { BoundedMap } from "../../functions/shared/objects/bounded-map.ts";
+import { BoundedMap } from "../../functions/shared/base/bounded-map.ts";
 
 const sayAgainAfterMs = 60_000;
 

@@ -16,7 +16,7 @@ import {
   TraceIdRatioBasedSampler,
   TracerProvider,
 } from "@opentelemetry/sdk-trace";
-import { messageOf } from "../../functions/shared/kubernetes/error-message.ts";
+import { messageOf } from "../../functions/shared/base/error-message.ts";
 import type { TracingSettings } from "./tracing-settings.ts";
 
 /**

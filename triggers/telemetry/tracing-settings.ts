@@ -3,7 +3,7 @@
  * value that is not understood is warned of and counts as not set: traces never keep anybody from starting.
  */
 
-import { showValue } from "../../functions/shared/text/plain-text.ts";
+import { showValue } from "../../functions/shared/base/escape-control.ts";
 
 export const samplers = [
   "always_on",

@@ -1,6 +1,6 @@
 /** The spans of the doors: whom they belong to, by what the caller says, and what they are called. */
 
-import { callerOf, inSpan, type SpanOptions, under } from "../../functions/shared/kubernetes/spans.ts";
+import { callerOf, inSpan, type SpanOptions, under } from "../../functions/shared/base/spans.ts";
 import type { AdmissionAnswer, AdmissionRequest } from "../../functions/shared/pass/admission.ts";
 import { isGroup, type Key } from "../../functions/shared/views/keys.ts";
 

@@ -1,7 +1,7 @@
 /** Starts to send traces where the environment asks for it. Nothing of the SDK is loaded otherwise. */
 
-import { sleep } from "../../functions/shared/kubernetes/clock/process-clock.ts";
-import { keepSpans } from "../../functions/shared/kubernetes/spans.ts";
+import { keepSpans } from "../../functions/shared/base/spans.ts";
+import { sleep } from "../../functions/shared/clock/process-clock.ts";
 import type { Reporting } from "./logs-and-metrics.ts";
 import { createRepeats } from "./repeats.ts";
 import { readTracing } from "./tracing-settings.ts";

@@ -1,7 +1,7 @@
 /** Runs the functions that cron wakes: for a tick, for events and watches that concern them, and when they want to look again. */
 
+import { inSpan } from "../../functions/shared/base/spans.ts";
 import type { Cluster, Resource } from "../../functions/shared/kubernetes/cluster.ts";
-import { inSpan } from "../../functions/shared/kubernetes/spans.ts";
 import type { CertificateSettings } from "../../functions/shared/objects/certificate-settings.ts";
 import type { CronDefinition, CronOutcome } from "../../functions/shared/pass/definition.ts";
 import type { Reporting } from "../telemetry/logs-and-metrics.ts";

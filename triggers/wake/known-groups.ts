@@ -1,5 +1,5 @@
 /** Which group a StatefulSet is in, as passes last saw it: an event about one that is known costs no read. */
-import { BoundedMap } from "../../functions/shared/objects/bounded-map.ts";
+import { BoundedMap } from "../../functions/shared/base/bounded-map.ts";
 import type { GroupKey, StatefulSet } from "../../functions/shared/objects/statefulsets.ts";
 import type { GroupView, Views } from "../../functions/shared/views/view.ts";
 

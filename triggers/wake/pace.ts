@@ -1,6 +1,6 @@
 /** How often something may happen for a key: a burst at once, then evenly (the generic cell rate algorithm). */
 
-import { BoundedMap } from "../../functions/shared/objects/bounded-map.ts";
+import { BoundedMap } from "../../functions/shared/base/bounded-map.ts";
 
 export interface Pace {
   /** How many may come at once, after a pause of `burst` times `everyMs`. */

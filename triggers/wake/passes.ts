@@ -1,8 +1,8 @@
 /** One pass of a function over a group, as the queue runs it: timed, counted, and with a missing right said aloud. */
 
+import { messageOf } from "../../functions/shared/base/error-message.ts";
 import type { Announcement } from "../../functions/shared/kubernetes/announcements.ts";
 import { ClusterError, hasCode, isRightMissing, lackOf, wordsOf } from "../../functions/shared/kubernetes/cluster.ts";
-import { messageOf } from "../../functions/shared/kubernetes/error-message.ts";
 import { ledgerName } from "../../functions/shared/ledger/name.ts";
 import { eventReasons } from "../../functions/shared/objects/vocabulary/event-reasons.ts";
 import type { Context } from "../../functions/shared/pass/context.ts";

@@ -1,8 +1,8 @@
 /** The cron door: a tick starts a sweep, which finds the functions' work by listing. */
 
-import type { Clock } from "../../functions/shared/kubernetes/clock/clock.ts";
+import { messageOf } from "../../functions/shared/base/error-message.ts";
+import type { Clock } from "../../functions/shared/clock/clock.ts";
 import { hasCode, resources } from "../../functions/shared/kubernetes/cluster.ts";
-import { messageOf } from "../../functions/shared/kubernetes/error-message.ts";
 import type { FunctionDefinition } from "../../functions/shared/pass/definition.ts";
 import { isGroup, type Key } from "../../functions/shared/views/keys.ts";
 import type { Reporting } from "../telemetry/logs-and-metrics.ts";

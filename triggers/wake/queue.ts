@@ -4,8 +4,9 @@
  * are refused, so that the door can say so. Wake-ups that come faster than the pace wait, and one run serves them.
  * It is made by hand: the common queues of promises know no keys, and simulations need one that lives by their clock.
  */
-import type { Clock } from "../../functions/shared/kubernetes/clock/clock.ts";
-import { activeSpans, joinSpans, type SpanContext } from "../../functions/shared/kubernetes/spans.ts";
+
+import { activeSpans, joinSpans, type SpanContext } from "../../functions/shared/base/spans.ts";
+import type { Clock } from "../../functions/shared/clock/clock.ts";
 import { type Pace, Pacer } from "./pace.ts";
 
 export interface Wake {

@@ -1,13 +1,13 @@
 /** What the doors share: an object or a tick comes in, and the passes that it needs are queued. */
 
-import type { Clock } from "../../functions/shared/kubernetes/clock/clock.ts";
+import { asPartOf, inSpan } from "../../functions/shared/base/spans.ts";
+import type { Clock } from "../../functions/shared/clock/clock.ts";
 import {
   hasCode,
   type KnownResource,
   type ObjectKey,
   type Resource,
 } from "../../functions/shared/kubernetes/cluster.ts";
-import { asPartOf, inSpan } from "../../functions/shared/kubernetes/spans.ts";
 import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
 import type { FunctionDefinition } from "../../functions/shared/pass/definition.ts";
 import type { AwakeViews } from "../../functions/shared/views/awake/awake.ts";

@@ -1,5 +1,5 @@
 /** How many replicas a StatefulSet is to have that follows another one, or mirrors an object (spec 3.1, 3.2). Pure. */
-import { formatTime } from "../objects/durations.ts";
+import { formatTime } from "../clock/durations.ts";
 import { isLed, isMalformed } from "../objects/scaling/scaling.ts";
 import type { StatefulSet } from "../objects/statefulsets.ts";
 import { lastDownscale, minTimeBetweenZonesDownscale } from "../objects/vocabulary/scaling.ts";

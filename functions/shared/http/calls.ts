@@ -1,7 +1,9 @@
 /** {@link PodHttp} over a transport: turns, deadlines, one more try, spans, and errors that say what failed. */
-import type { Clock } from "../kubernetes/clock/clock.ts";
-import { callerHeaders, inSpan } from "../kubernetes/spans.ts";
-import { withoutQuery } from "./grammar.ts";
+
+import { withoutQuery } from "../base/ports-and-paths.ts";
+import { Turns } from "../base/semaphore.ts";
+import { callerHeaders, inSpan } from "../base/spans.ts";
+import type { Clock } from "../clock/clock.ts";
 import {
   type PodAddress,
   type PodAnswer,
@@ -14,7 +16,6 @@ import {
 } from "./pod-http.ts";
 import { isClusterDomain, type Target, targetOf } from "./target.ts";
 import { type Delivered, DeliveryError, type Transport } from "./transport.ts";
-import { Turns } from "./turns.ts";
 
 /** As rollout-operator asks pods: `-pods.client-timeout`, and 32 in parallel. */
 const defaultTimeoutMs = 5_000;

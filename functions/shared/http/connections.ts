@@ -1,9 +1,9 @@
 /** The real {@link Transport}: kept connections to pods, over undici. */
 import type { LookupFunction } from "node:net";
 import { Agent, buildConnector, type Dispatcher, errors } from "undici";
-import { messageOf } from "../kubernetes/error-message.ts";
+import { messageOf } from "../base/error-message.ts";
+import { GrowingBuffer, type Holder, SharedMemory } from "../base/growing-buffer.ts";
 import { createPodCalls, defaultMostAtOnce, type PodCallsOptions } from "./calls.ts";
-import { GrowingBuffer, type Holder, SharedMemory } from "./growing-buffer.ts";
 import type { PodHttp } from "./pod-http.ts";
 import { type Delivered, type Delivery, DeliveryError, type DeliveryLimits, type Transport } from "./transport.ts";
 

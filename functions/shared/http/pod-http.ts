@@ -3,7 +3,7 @@
  *
  * An answer is data, whatever its status. What is no answer, or is too large or too late to be one, is a {@link PodHttpError}.
  */
-import { withoutQuery } from "./grammar.ts";
+import { withoutQuery } from "../base/ports-and-paths.ts";
 
 /** One container port of one pod of a StatefulSet. Only this makes a host: no URL that somebody wrote is ever called. */
 export interface PodAddress {

@@ -1,8 +1,8 @@
 /** Where a request to a pod goes: the host is made of names alone, and whatever could lead elsewhere is refused. */
-import { isPath, isPort } from "./grammar.ts";
+import { isPath, isPort } from "../base/ports-and-paths.ts";
 import { type PodAddress, PodHttpError, type PodRequest, placeOf } from "./pod-http.ts";
 
-export { parsePath, parsePort } from "./grammar.ts";
+export { parsePath, parsePort } from "../base/ports-and-paths.ts";
 
 export interface Target {
   /** Scheme, host and port. */

@@ -1,6 +1,7 @@
 /** Several pods are told the same thing, and each answer counts: whoever has not said that it heard has not heard. */
-import type { Clock } from "../kubernetes/clock/clock.ts";
-import { messageOf } from "../kubernetes/error-message.ts";
+
+import { messageOf } from "../base/error-message.ts";
+import type { Clock } from "../clock/clock.ts";
 import { defaultMostPerGroup } from "./calls.ts";
 import { type PodAddress, type PodHttp, PodHttpError, type PodRequest, refusal } from "./pod-http.ts";
 

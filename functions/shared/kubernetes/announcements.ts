@@ -1,6 +1,6 @@
 /** Kubernetes Events: said on the object that they are about, on change only. */
 import { hash } from "node:crypto";
-import { escapeControls } from "../text/plain-text.ts";
+import { escapeControls } from "../base/escape-control.ts";
 import { apiVersionOf, type Cluster, hasCode, isKnown, type Resource, resources } from "./cluster.ts";
 
 export interface Announcement {

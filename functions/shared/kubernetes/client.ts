@@ -2,9 +2,9 @@
  * The real cluster: {@link Cluster} over the Kubernetes API, by hand: client-node's calls cost memory and time at each start, and
  * know no deadline after which nothing is sent (rule R9). JSON goes in and out as it is, never through typed models.
  */
-import { processClock, sleep } from "./clock/process-clock.ts";
-import { ServerTime } from "./clock/server-time.ts";
-import type { SteadyClock } from "./clock/steady-clock.ts";
+import { processClock, sleep } from "../clock/process-clock.ts";
+import { ServerTime } from "../clock/server-time.ts";
+import type { SteadyClock } from "../clock/steady-clock.ts";
 import {
   type Answered,
   type CallOptions,

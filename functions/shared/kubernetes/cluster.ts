@@ -2,7 +2,7 @@
  * The whole I/O surface of Sluice: what a function may ask of the API server, and of time. What it may ask for stands in
  * `resources.ts` and `types/objects.ts`, and is told from here too: whoever calls needs all of it.
  */
-import type { Clock } from "./clock/clock.ts";
+import type { Clock } from "../clock/clock.ts";
 import type { Answered, ObjectKey, ObjectTypes, Resource, ServedKind } from "./resources.ts";
 
 export type * from "./resources.ts";

@@ -8,7 +8,7 @@ import { access } from "node:fs/promises";
 import { registerHooks } from "node:module";
 import type { KubeConfig, RequestContext } from "@kubernetes/client-node";
 import { Agent, type Dispatcher } from "undici";
-import type { SteadyClock } from "./clock/steady-clock.ts";
+import type { SteadyClock } from "../clock/steady-clock.ts";
 
 /** How long credentials are used before client-node is asked again; it reads files and runs plugins as it sees fit. */
 const credentialsLifeMs = 5_000;

@@ -2,8 +2,8 @@
 
 import { gunzipSync } from "node:zlib";
 import type { Dispatcher } from "undici";
-import type { SteadyClock } from "./clock/steady-clock.ts";
-import { messageOf } from "./error-message.ts";
+import { messageOf } from "../base/error-message.ts";
+import type { SteadyClock } from "../clock/steady-clock.ts";
 
 export interface Answer {
   readonly statusCode: number;

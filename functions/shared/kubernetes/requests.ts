@@ -1,15 +1,15 @@
 /** HTTP to the API server: deadlines, what may be tried again, and errors that keep the server's own words. */
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Dispatcher } from "undici";
-import { sleep } from "./clock/process-clock.ts";
-import type { ServerTime } from "./clock/server-time.ts";
-import type { SteadyClock } from "./clock/steady-clock.ts";
+import { messageOf } from "../base/error-message.ts";
+import { callerHeaders, describeSpan, inSpan } from "../base/spans.ts";
+import { sleep } from "../clock/process-clock.ts";
+import type { ServerTime } from "../clock/server-time.ts";
+import type { SteadyClock } from "../clock/steady-clock.ts";
 import { ClusterError, isTransient } from "./cluster.ts";
 import type { Access, AccessProvider } from "./configuration.ts";
-import { messageOf } from "./error-message.ts";
 import { aborted, afterTries, failure, refusal } from "./errors.ts";
 import { type Answer, type ExchangeLimit, exchange, NotSentError } from "./exchange.ts";
-import { callerHeaders, describeSpan, inSpan } from "./spans.ts";
 
 const maxTries = 3;
 const firstBackoffMs = 100;

@@ -1,6 +1,7 @@
 /** A watch: JSON objects, one a line, in an answer that does not end for minutes. */
+
+import { messageOf } from "../base/error-message.ts";
 import { ClusterError, type WatchEvent } from "./cluster.ts";
-import { messageOf } from "./error-message.ts";
 import { failure, refusal } from "./errors.ts";
 import type { ApiRequest, Requests } from "./requests.ts";
 

@@ -4,8 +4,9 @@
  *
  * A line that nobody changes is written back as it was read, byte for byte: a later version may have put more into it.
  */
-import { isPath, isPort } from "../http/grammar.ts";
-import { type Fields, fieldsOf, isTime } from "../objects/fields.ts";
+
+import { type Fields, fieldsOf, isTime } from "../base/fields.ts";
+import { isPath, isPort } from "../base/ports-and-paths.ts";
 import { parseOrdinal } from "../objects/pods.ts";
 
 /** The kinds that this version knows; `kinds.ts` has a row for each. */

@@ -1,16 +1,16 @@
 /** What stands in the annotations of a ledger, as text and as a value (rule R2). */
 
+import { escapeControls } from "../base/escape-control.ts";
+import { fieldsOf, isTime } from "../base/fields.ts";
+import { cut } from "../base/truncate.ts";
 import type { LeaseObject } from "../kubernetes/cluster.ts";
-import { fieldsOf, isTime } from "../objects/fields.ts";
 import { parseOrdinal, podNameOf } from "../objects/pods.ts";
 import type { GroupKey } from "../objects/statefulsets.ts";
 import * as vocabulary from "../objects/vocabulary.ts";
-import { escapeControls } from "../text/plain-text.ts";
 import { countRanges, parseClaims } from "./claim.ts";
 import { LedgerUnreadable } from "./errors.ts";
 import { type Ledger, maxReservations, type RecordedVerdict, type Refusal, type Reservation } from "./reservation.ts";
 import { annotationBytes } from "./size.ts";
-import { cut } from "./truncate.ts";
 
 /** The longest name that the API server gives any object: no entry holds a longer text, but for sentences. */
 const longestName = 253;

@@ -1,7 +1,8 @@
 /** Why a ledger cannot be read or written. */
+
+import { cut } from "../base/truncate.ts";
 import type { Ledger } from "./reservation.ts";
 import { maxLedgerBytes } from "./size.ts";
-import { cut } from "./truncate.ts";
 
 const correct = "Correct it, or delete it: it is made again empty after 10 s.";
 

@@ -4,12 +4,13 @@
  * Only the function that made a claim asks for its end, and ends it by a conditional write of its own (rule R10a). Everybody
  * else counts it, and waits.
  */
+
+import { cut } from "../base/truncate.ts";
+import { clockSkewMs } from "../clock/skew.ts";
 import { isAvailable, type Pod, podNameOf } from "../objects/pods.ts";
 import type { StatefulSet } from "../objects/statefulsets.ts";
 import { type Claim, describeMembers, type KindName, type KnownClaim, type OrdinalRange } from "./claim.ts";
 import { dropAfterMs } from "./reservation.ts";
-import { clockSkewMs } from "./skew.ts";
-import { cut } from "./truncate.ts";
 
 /** Rule R20: so long after its last stamp nobody can still carry a scale-down out: 60 s of the API server, and the clocks. */
 export const undoAfterMs = 60_000 + clockSkewMs;

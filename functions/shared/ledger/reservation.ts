@@ -3,10 +3,11 @@
  *
  * One Lease per group is its ledger. The rules R1 to R25 are in README.md beside this file; their ids stand where they are kept.
  */
+
+import { clockSkewMs } from "../clock/skew.ts";
 import type { GroupKey } from "../objects/statefulsets.ts";
 import type { Looks } from "../objects/vocabulary.ts";
 import type { Claim } from "./claim.ts";
-import { clockSkewMs } from "./skew.ts";
 
 /** Rule R2: one pod that may be taken down, or has been and is not back. At most one per ordinal. */
 export interface Reservation {

@@ -1,6 +1,7 @@
 /** How large a ledger may become, and what of it goes when it would be larger. Sizes are bytes of UTF-8. */
+
+import { escapeControls } from "../base/escape-control.ts";
 import type { Metadata } from "../kubernetes/cluster.ts";
-import { escapeControls } from "../text/plain-text.ts";
 import type { RecordedVerdict, Refusal } from "./reservation.ts";
 
 /** The API server takes 262,144 bytes of annotations on one object, keys and values, whoever wrote them; we stay far below. */

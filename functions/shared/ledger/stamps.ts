@@ -1,7 +1,7 @@
 /** What is made of stamps that a clock wrote which was ahead of the API server's. */
 
+import { clockSkewMs } from "../clock/skew.ts";
 import { dropAfterMs, type Ledger, type RecordedVerdict, type Reservation } from "./reservation.ts";
-import { clockSkewMs } from "./skew.ts";
 
 /**
  * A time by the API server's clock, in milliseconds since the epoch; now, where it is further ahead than clocks may differ. It

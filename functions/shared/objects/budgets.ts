@@ -4,9 +4,9 @@
  */
 
 import { RE2JS } from "re2js";
-import { BoundedMap } from "./bounded-map.ts";
-import { parseGoDuration } from "./durations.ts";
-import { type Fields, fieldsOf } from "./fields.ts";
+import { BoundedMap } from "../base/bounded-map.ts";
+import { type Fields, fieldsOf } from "../base/fields.ts";
+import { parseGoDuration } from "../clock/durations.ts";
 import { describeExcess } from "./vocabulary/grammar/bounds.ts";
 import type { Allowance } from "./vocabulary.ts";
 

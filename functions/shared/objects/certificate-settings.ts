@@ -1,6 +1,6 @@
+import { isObjectName } from "../base/dns-names.ts";
+import { parseBoolean, parseDuration, setting } from "../base/settings.ts";
 import type { ObjectKey } from "../kubernetes/cluster.ts";
-import { isObjectName } from "./names.ts";
-import { parseBoolean, parseDuration, setting } from "./settings.ts";
 
 /** Where rollout-operator keeps its certificate unless told otherwise. */
 export const usualSecretName = "rollout-operator-self-signed-certificate";

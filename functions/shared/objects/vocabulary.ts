@@ -2,7 +2,7 @@
  * Every label, annotation and event reason that Sluice reads or writes: its key, its grammar, its default, its meaning.
  * No other file spells a key.
  */
-import { fieldsOf, isTime } from "./fields.ts";
+import { fieldsOf, isTime } from "../base/fields.ts";
 import { asText, type Entry } from "./vocabulary/entry.ts";
 import { foundationEntries } from "./vocabulary/foundationdb.ts";
 import { questionEntries } from "./vocabulary/questions.ts";

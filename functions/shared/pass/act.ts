@@ -1,10 +1,10 @@
 /** The acts: what is done to a cluster once a verdict has been reserved. */
 
+import { cut } from "../base/truncate.ts";
 import type { Announcement } from "../kubernetes/announcements.ts";
 import { ClusterError, hasCode, isRightMissing, isTransient, lackOf, wordsOf } from "../kubernetes/cluster.ts";
 import type { ClaimContent } from "../ledger/claim.ts";
 import { finishAfterMs, type Reservation } from "../ledger/reservation.ts";
-import { cut } from "../ledger/truncate.ts";
 import type { Pod } from "../objects/pods.ts";
 import type { GroupKey, StatefulSet } from "../objects/statefulsets.ts";
 import { eventReasons } from "../objects/vocabulary/event-reasons.ts";

@@ -3,10 +3,11 @@
  * ledger of that group has reserved, and this one knows nothing of: whoever did so may still be acting, and no view that is only
  * as new as this ledger asks for need show it.
  */
+
+import { BoundedMap } from "../base/bounded-map.ts";
+import { clockSkewMs } from "../clock/skew.ts";
 import type { Cluster } from "../kubernetes/cluster.ts";
 import { type Ledger, ledgerNewMs } from "../ledger/reservation.ts";
-import { clockSkewMs } from "../ledger/skew.ts";
-import { BoundedMap } from "../objects/bounded-map.ts";
 import { groupPathOf, type StatefulSet } from "../objects/statefulsets.ts";
 import type { GroupView } from "../views/view.ts";
 import { type Wait, wait } from "./verdict.ts";

@@ -1,14 +1,14 @@
 /** How one process comes by a group's ledger, judges its age, and writes it: how every pass and every review begins and ends. */
 
+import { BoundedMap } from "../base/bounded-map.ts";
+import { cut } from "../base/truncate.ts";
+import { clockSkewMs } from "../clock/skew.ts";
 import { type Cluster, type ClusterError, hasCode, isRightMissing } from "../kubernetes/cluster.ts";
 import type { KnownClaim } from "../ledger/claim.ts";
 import { LedgerFull, LedgerUnreadable, LedgerUnwritable } from "../ledger/errors.ts";
 import { ledgerName } from "../ledger/name.ts";
 import { type Ledger, type LedgerChange, ledgerNewMs } from "../ledger/reservation.ts";
 import { noteKnown } from "../ledger/settling.ts";
-import { clockSkewMs } from "../ledger/skew.ts";
-import { cut } from "../ledger/truncate.ts";
-import { BoundedMap } from "../objects/bounded-map.ts";
 import type { GroupKey } from "../objects/statefulsets.ts";
 import { ourAnnotations, pathsOf } from "../objects/vocabulary/paths.ts";
 import { managedBy } from "../objects/vocabulary.ts";

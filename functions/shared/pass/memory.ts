@@ -1,5 +1,5 @@
+import { BoundedMap, BoundedSet } from "../base/bounded-map.ts";
 import type { Ledger, Refusal, Reservation } from "../ledger/reservation.ts";
-import { BoundedMap, BoundedSet } from "../objects/bounded-map.ts";
 import { type Key, pathOf } from "../views/keys.ts";
 
 /**

@@ -3,6 +3,7 @@
  * one conditional write. What a storm costs is per batch, not per review; a refusal writes nothing.
  */
 
+import type { Deadlines } from "../clock/deadlines.ts";
 import { renewalOf } from "../ledger/renewals.ts";
 import { actWithinMs, type Ledger, maxConflicts, type Reservation } from "../ledger/reservation.ts";
 import { podNameOf } from "../objects/pods.ts";
@@ -21,7 +22,6 @@ import {
 import type { GroupMemory } from "../pass/memory.ts";
 import { keptRefusals, type Observed, observeGroup } from "../pass/observation.ts";
 import { askAgain, isFinal, notYet, tooLate } from "./answers.ts";
-import type { Deadlines } from "./deadlines.ts";
 import { refuseFailure } from "./failures.ts";
 import type { MayWait } from "./held.ts";
 import { type ReviewLine, ReviewLines, type WaitingReview } from "./lines.ts";

@@ -2,9 +2,10 @@
  * Reviews that wait their turn: each was refused for a reason that time alone may cure, and whoever asked has time. They keep
  * their order for each group, and hold nothing in any ledger. Each costs a seat in the API server: so there are bounds.
  */
+
+import type { Deadlines, HasDeadline } from "../clock/deadlines.ts";
 import type { Denied } from "../pass/admission.ts";
 import type { HeldReport } from "../pass/reporter.ts";
-import type { Deadlines, HasDeadline } from "./deadlines.ts";
 
 /** How many wait at most, of one group and of all groups of one process. */
 export const mostHeldOfGroup = 32;

@@ -2,14 +2,15 @@
  * The lines of those who ask, one for each group, in their order: who is looked at next, who waits for what time may cure and is
  * looked at again, and who is answered.
  */
+
+import { BoundedMap } from "../base/bounded-map.ts";
+import { Deadlines, type HasDeadline } from "../clock/deadlines.ts";
 import type { Cluster } from "../kubernetes/cluster.ts";
-import { BoundedMap } from "../objects/bounded-map.ts";
 import { type GroupKey, groupPathOf } from "../objects/statefulsets.ts";
 import type { AdmissionAnswer } from "../pass/admission.ts";
 import type { Reporter } from "../pass/reporter.ts";
 import type { Views } from "../views/view.ts";
 import { tooLate } from "./answers.ts";
-import { Deadlines, type HasDeadline } from "./deadlines.ts";
 import { type HeldLine, type HeldOutcome, HeldReviews, type MayWait } from "./held.ts";
 import { Pace } from "./pace.ts";
 

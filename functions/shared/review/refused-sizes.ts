@@ -3,8 +3,9 @@
  * where the manifest of a StatefulSet leaves out its number of replicas (grafana/mimir#16602). Nothing that a review brings is
  * trusted.
  */
+
+import { type Fields, fieldsOf } from "../base/fields.ts";
 import { describeSizes, sizesOf } from "../group/size-changes.ts";
-import { type Fields, fieldsOf } from "../objects/fields.ts";
 import { isLed, parseScaling, type Scaling } from "../objects/scaling/scaling.ts";
 import { noDownscale } from "../objects/vocabulary/scaling.ts";
 import { lastApplied, read } from "../objects/vocabulary.ts";

@@ -1,8 +1,9 @@
 /** What a review says of the size of an object: from how many replicas it goes to how many. Nothing of a review is trusted. */
+
+import { type Fields, fieldsOf } from "../base/fields.ts";
 import { leavingOrdinals, type SaidSizes, sizesOf } from "../group/size-changes.ts";
 import type { StatefulSetObject } from "../kubernetes/cluster.ts";
 import { resources } from "../kubernetes/resources.ts";
-import { type Fields, fieldsOf } from "../objects/fields.ts";
 import { largestOrdinal } from "../objects/pods.ts";
 import type { AdmissionAnswer, AdmissionRequest, Allowed, Denied } from "../pass/admission.ts";
 import { allow, badRequest } from "./answers.ts";

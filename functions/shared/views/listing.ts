@@ -1,11 +1,11 @@
 /** Views made of LISTs, for functions that come and go: nothing is kept between two passes. */
 
+import { clockSkewMs } from "../clock/skew.ts";
 import { type HasPods, parseStoredBudget, type StoredBudget, surroundingsOf } from "../group/governing.ts";
 import { notOf } from "../group/suspension/owned.ts";
 import { findOwnedZones } from "../group/suspension/owned-zones.ts";
 import { budgetOfGroup, isOwnerGroup, readGroup } from "../group/whose-ledger.ts";
 import { type Cluster, hasCode, type ObjectKey } from "../kubernetes/cluster.ts";
-import { clockSkewMs } from "../ledger/skew.ts";
 import { parseDisruptionBudget } from "../objects/disruption-budgets.ts";
 import { isStanding, type Pod, parsePod, statefulSetNameOf } from "../objects/pods.ts";
 import { type GroupKey, groupPathOf, parseStatefulSet, type StatefulSet } from "../objects/statefulsets.ts";

@@ -1,7 +1,7 @@
 /** Reads that many ask for at one moment: each is made once for all of them. */
 
+import { BoundedMap } from "../base/bounded-map.ts";
 import type { Cluster } from "../kubernetes/cluster.ts";
-import { BoundedMap } from "../objects/bounded-map.ts";
 
 /** For so long an answer serves those who come later, in milliseconds: what watches tell may be older. */
 const servesForMs = 1_000;

@@ -1,7 +1,7 @@
 /** A few objects of one type, kept by a watch: budgets of both kinds. After a silence of the watch they are listed again. */
 
+import { BoundedMap } from "../base/bounded-map.ts";
 import type { Cluster, Metadata, WatchEvent } from "../kubernetes/cluster.ts";
-import { BoundedMap } from "../objects/bounded-map.ts";
 import type { Store } from "./progress.ts";
 import { silentAfterMs } from "./view.ts";
 

@@ -1,5 +1,6 @@
 /** Views kept in memory by watches, for processes that live: a decision that only waits costs no request. */
 
+import { BoundedMap } from "../base/bounded-map.ts";
 import { parseStoredBudget, type StoredBudget, selects } from "../group/governing.ts";
 import { isOwnerGroup } from "../group/whose-ledger.ts";
 import type {
@@ -9,7 +10,6 @@ import type {
   Resource,
   ZoneBudgetObject,
 } from "../kubernetes/cluster.ts";
-import { BoundedMap } from "../objects/bounded-map.ts";
 import { type PodDisruptionBudget, parseDisruptionBudget } from "../objects/disruption-budgets.ts";
 import type { Pod } from "../objects/pods.ts";
 import { type GroupKey, parseStatefulSet, type StatefulSet } from "../objects/statefulsets.ts";

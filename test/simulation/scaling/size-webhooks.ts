@@ -3,9 +3,9 @@
  * waits ten seconds for it at most, and asks again when its storage has moved on meanwhile (rule R19).
  */
 import { prepareDownscale } from "../../../functions/prepare-downscale/function.ts";
+import { fieldsOf } from "../../../functions/shared/base/fields.ts";
 import { type Cluster, ClusterError, hasCode, type ObjectKey } from "../../../functions/shared/kubernetes/cluster.ts";
 import { wrapCluster } from "../../../functions/shared/kubernetes/wrap-cluster.ts";
-import { fieldsOf } from "../../../functions/shared/objects/fields.ts";
 import type { AdmissionAnswer, AdmissionRequest, Judge } from "../../../functions/shared/pass/admission.ts";
 import type { Context } from "../../../functions/shared/pass/context.ts";
 import type { GroupView } from "../../../functions/shared/views/view.ts";

@@ -1,6 +1,7 @@
 /** The processes that label pods: shipped code behind the shipped queue, and what each of its passes has read. */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { markSkipLabel } from "../../../functions/mark-skip-label/function.ts";
+import { fieldsOf } from "../../../functions/shared/base/fields.ts";
 import {
   type Cluster,
   ClusterError,
@@ -9,7 +10,6 @@ import {
 } from "../../../functions/shared/kubernetes/cluster.ts";
 import { wrapCluster } from "../../../functions/shared/kubernetes/wrap-cluster.ts";
 import { protocol } from "../../../functions/shared/ledger/protocol.ts";
-import { fieldsOf } from "../../../functions/shared/objects/fields.ts";
 import type { Context } from "../../../functions/shared/pass/context.ts";
 import { createMemory } from "../../../functions/shared/pass/memory.ts";
 import { silentReporter } from "../../../functions/shared/pass/reporter.ts";

@@ -1,8 +1,9 @@
 /** What keeps suspended volumes safe, taken away from the shipped functions one at a time. */
+
+import { fieldsOf } from "../../../functions/shared/base/fields.ts";
 import type { Preconditions } from "../../../functions/shared/kubernetes/cluster.ts";
 import type { Protocol } from "../../../functions/shared/ledger/protocol.ts";
 import type { Ledger } from "../../../functions/shared/ledger/reservation.ts";
-import { fieldsOf } from "../../../functions/shared/objects/fields.ts";
 import type { Plan, SuspensionDeed } from "../plan.ts";
 import type { Wrappers } from "../replica.ts";
 import { never, type RemovedRule, wrapCluster } from "../rules.ts";

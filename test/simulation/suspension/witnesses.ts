@@ -2,8 +2,9 @@
  * What the pods of one seed say of each other's data, where StatefulSets have them asked: all of it is needed at first, and later
  * none. One pod is compromised, and says from the beginning that no data is needed.
  */
+
+import { fieldsOf } from "../../../functions/shared/base/fields.ts";
 import type { Resource } from "../../../functions/shared/kubernetes/cluster.ts";
-import { fieldsOf } from "../../../functions/shared/objects/fields.ts";
 import type { StoredObject, StoredPod } from "../../world/objects.ts";
 import type { PodReply } from "../../world/pod-http.ts";
 import type { Caller, Checker } from "../checker.ts";

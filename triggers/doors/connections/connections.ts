@@ -4,8 +4,8 @@
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import { waitingTime } from "../../../functions/shared/kubernetes/clock/process-clock.ts";
-import { Deadlines, type HasDeadline } from "../../../functions/shared/review/deadlines.ts";
+import { Deadlines, type HasDeadline } from "../../../functions/shared/clock/deadlines.ts";
+import { waitingTime } from "../../../functions/shared/clock/process-clock.ts";
 import type { ConnectionBounds, Cut } from "./bounds.ts";
 import { addressOf, type Crowd, chooseToGo, type Placed, type Standing } from "./crowd.ts";
 import { hasCertificate, noProof, type Proof } from "./proof.ts";

@@ -1,5 +1,5 @@
 /** The annotations that have others asked about the data of a pod, before it goes and before its volume goes. */
-import { isObjectName } from "../names.ts";
+import { isObjectName } from "../../base/dns-names.ts";
 import type { Entry } from "./entry.ts";
 import {
   authorityGrammar,

@@ -1,6 +1,7 @@
 /** What a label or an annotation is to Sluice, and how one is read of an object. */
+
+import { showValue, unshown } from "../../base/escape-control.ts";
 import type { Metadata } from "../../kubernetes/cluster.ts";
-import { showValue, unshown } from "../../text/plain-text.ts";
 import { isTooLong, mostBytes } from "./grammar/bounds.ts";
 
 export interface Entry<T> {

@@ -1,7 +1,8 @@
 /** The annotations that have the pods of a StatefulSet asked about their health before one of them goes. */
-import { isPath, parsePort } from "../../http/grammar.ts";
+
+import { isObjectName } from "../../base/dns-names.ts";
+import { isPath, parsePort } from "../../base/ports-and-paths.ts";
 import { isProduct, type ProductName, productNames } from "../../http/products.ts";
-import { isObjectName } from "../names.ts";
 import type { Entry } from "./entry.ts";
 
 /** Where a pod is asked: all of a URL but its host, which is the pod's own. */

@@ -1,6 +1,6 @@
 /** The labels and annotations that rollout-operator's users put on StatefulSets for the sizes of these, as they write them. */
 
-import { parseGoBoolean, parseGoDuration, parsePrometheusDuration, parseTime } from "../durations.ts";
+import { parseGoBoolean, parseGoDuration, parsePrometheusDuration, parseTime } from "../../clock/durations.ts";
 import { asText, type Entry } from "./entry.ts";
 import { mostEntries } from "./grammar/bounds.ts";
 

@@ -1,8 +1,9 @@
 /** What says that the stop hooks of an owner's pods let go, and what tells how far that has got. */
-import { escapeControls } from "../../text/plain-text.ts";
-import { parseGoDuration, parseTime } from "../durations.ts";
-import { fieldsOf } from "../fields.ts";
-import { isObjectName } from "../names.ts";
+
+import { isObjectName } from "../../base/dns-names.ts";
+import { escapeControls } from "../../base/escape-control.ts";
+import { fieldsOf } from "../../base/fields.ts";
+import { parseGoDuration, parseTime } from "../../clock/durations.ts";
 import type { Entry } from "./entry.ts";
 
 export { read } from "./entry.ts";

@@ -1,7 +1,8 @@
 /** What says that a volume is kept for a while after its pod has gone, and what tells how far that has got. */
-import { escapeControls } from "../../text/plain-text.ts";
-import { parsePrometheusDuration, parseTime } from "../durations.ts";
-import { isObjectName } from "../names.ts";
+
+import { isObjectName } from "../../base/dns-names.ts";
+import { escapeControls } from "../../base/escape-control.ts";
+import { parsePrometheusDuration, parseTime } from "../../clock/durations.ts";
 import { drainEntries } from "./drain.ts";
 import type { Entry } from "./entry.ts";
 import { mostEntries } from "./grammar/bounds.ts";

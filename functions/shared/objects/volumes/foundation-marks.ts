@@ -1,6 +1,7 @@
 /** Which volume claims and pods are a FoundationDBCluster's, by the labels that it names itself (`spec.labels`). Pure. */
+
+import { type Fields, fieldsOf } from "../../base/fields.ts";
 import type { Metadata, OtherObject } from "../../kubernetes/cluster.ts";
-import { type Fields, fieldsOf } from "../fields.ts";
 import { clusterName, processGroupId } from "../vocabulary/foundationdb.ts";
 import { describeExcess, mostEntries } from "../vocabulary/grammar/bounds.ts";
 import { removalHeld, volumeOwner } from "../vocabulary/suspension.ts";

@@ -1,6 +1,7 @@
 /** What a FoundationDBCluster says itself of how its process groups go (spec suspend-before-delete 2.1), parsed at the border. */
+
+import { fieldsOf } from "../../base/fields.ts";
 import type { OtherObject } from "../../kubernetes/cluster.ts";
-import { fieldsOf } from "../fields.ts";
 import {
   type RemovalMode,
   removalMode,

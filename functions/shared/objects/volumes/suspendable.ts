@@ -1,6 +1,7 @@
 /** What decisions read of a StatefulSet whose volumes may be suspended, and which volume claims are its own. */
+
+import { type Fields, fieldsOf } from "../../base/fields.ts";
 import type { StatefulSetObject } from "../../kubernetes/cluster.ts";
-import { type Fields, fieldsOf } from "../fields.ts";
 import { parseOrdinal, podNameOf, statefulSetOfPod } from "../pods.ts";
 import { isLed, parseScaling } from "../scaling/scaling.ts";
 import type { Malformed } from "../vocabulary/entry.ts";

@@ -1,7 +1,8 @@
 /** What decisions read of a PersistentVolumeClaim whose volume may be suspended, parsed once at the border. */
+
+import { type Fields, fieldsOf } from "../../base/fields.ts";
+import { parseTime } from "../../clock/durations.ts";
 import type { Metadata, VolumeClaimObject } from "../../kubernetes/cluster.ts";
-import { parseTime } from "../durations.ts";
-import { type Fields, fieldsOf } from "../fields.ts";
 import { type Entry, type Malformed, read } from "../vocabulary/entry.ts";
 import * as keys from "../vocabulary/suspension.ts";
 import { writtenByOthers } from "./written.ts";

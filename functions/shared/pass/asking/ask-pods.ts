@@ -1,10 +1,11 @@
 /** The pods that a decision would let go are asked before it is carried out (rule R22). */
+
+import { BoundedMap } from "../../base/bounded-map.ts";
 import { isAsked, isPodAsked, type Questions } from "../../group/asking.ts";
 import { askedGroupOf } from "../../group/whose-ledger.ts";
 import { unknownHealth } from "../../http/answered-health.ts";
 import { products } from "../../http/products.ts";
 import type { Answered } from "../../ledger/questions/health-questions.ts";
-import { BoundedMap } from "../../objects/bounded-map.ts";
 import type { Pod } from "../../objects/pods.ts";
 import type { Ask } from "../../objects/questions/question.ts";
 import type { GroupKey, StatefulSet } from "../../objects/statefulsets.ts";

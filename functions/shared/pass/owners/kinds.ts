@@ -1,4 +1,6 @@
 /** The kinds whose objects may have their pods labelled before they go: which there are, and their objects. */
+
+import { setting } from "../../base/settings.ts";
 import {
   type Cluster,
   hasCode,
@@ -6,7 +8,6 @@ import {
   type OtherObject,
   type Resource,
 } from "../../kubernetes/cluster.ts";
-import { setting } from "../../objects/settings.ts";
 
 /** A kind that whoever installs Sluice names. */
 export interface OwnerKind {

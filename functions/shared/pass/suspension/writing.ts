@@ -1,8 +1,9 @@
 /** What is written to a volume claim, under its uid and revision, and what is told of it in Events. */
+
+import { cut } from "../../base/truncate.ts";
 import { type Anew, isDrainVoid } from "../../group/suspension/anew.ts";
 import { isPodNews } from "../../group/suspension/proof.ts";
 import { ClusterError, type Metadata } from "../../kubernetes/cluster.ts";
-import { cut } from "../../ledger/truncate.ts";
 import type { GroupKey } from "../../objects/statefulsets.ts";
 import { eventReasons } from "../../objects/vocabulary/event-reasons.ts";
 import { finalizerPaths, pathsOf } from "../../objects/vocabulary/paths.ts";

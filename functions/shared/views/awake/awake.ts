@@ -3,9 +3,9 @@
  * memory as a process that lives does. Nobody asks for some seconds, and the watches are let go.
  */
 
+import { BoundedMap } from "../../base/bounded-map.ts";
 import { isOwnerGroup } from "../../group/whose-ledger.ts";
 import { hasCode, type ObjectKey, type Resource } from "../../kubernetes/cluster.ts";
-import { BoundedMap } from "../../objects/bounded-map.ts";
 import type { GroupKey } from "../../objects/statefulsets.ts";
 import { type FollowOptions, Pauses } from "../following.ts";
 import { createListingViews } from "../listing.ts";

@@ -1,7 +1,7 @@
 /** The watches of one namespace while there is work in it: opened, used, doubted, let go. */
 
+import { BoundedMap } from "../../base/bounded-map.ts";
 import { hasCode, type ObjectKey, type Resource, tooManyToKeep } from "../../kubernetes/cluster.ts";
-import { BoundedMap } from "../../objects/bounded-map.ts";
 import { type GroupKey, groupPathOf } from "../../objects/statefulsets.ts";
 import { createWatchingViews, type WatchingOptions, type WatchingViews } from "../watching.ts";
 

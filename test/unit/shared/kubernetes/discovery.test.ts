@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { gzipSync } from "node:zlib";
-import type { SteadyClock } from "../../../../functions/shared/kubernetes/clock/steady-clock.ts";
+import type { SteadyClock } from "../../../../functions/shared/clock/steady-clock.ts";
 import { ClusterError, KindNotServedError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { Discovery } from "../../../../functions/shared/kubernetes/discovery/discovery.ts";
 import { rejection } from "../../../stage/rejection.ts";

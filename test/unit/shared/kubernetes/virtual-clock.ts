@@ -1,5 +1,5 @@
 /** The clock of the doors in virtual time: minutes pass in microseconds, and in the same order on every run. */
-import type { Clock } from "../../../../functions/shared/kubernetes/clock/clock.ts";
+import type { Clock } from "../../../../functions/shared/clock/clock.ts";
 import { VirtualTimeline } from "../../../world/timeline.ts";
 
 export interface VirtualClock extends Clock {

@@ -1,10 +1,10 @@
 /** What is not measured of a ledger is so small that it need not be. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { cut } from "../../../../functions/shared/base/truncate.ts";
 import { parseLedger } from "../../../../functions/shared/ledger/contents.ts";
 import { fitting } from "../../../../functions/shared/ledger/lease.ts";
 import { isFarBelowBound } from "../../../../functions/shared/ledger/size.ts";
-import { cut } from "../../../../functions/shared/ledger/truncate.ts";
 import { ledgerGroup } from "../../../../functions/shared/objects/vocabulary.ts";
 import { leaseObject, nowMs, reservation } from "../../functions/advance-zone-rollout/given.ts";
 

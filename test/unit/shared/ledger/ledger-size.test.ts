@@ -1,12 +1,12 @@
 /** A ledger stays far below what the API server takes, whatever others say or write. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import { cut, maxSentenceBytes } from "../../../../functions/shared/base/truncate.ts";
 import { parseLedger } from "../../../../functions/shared/ledger/contents.ts";
 import { LedgerFull } from "../../../../functions/shared/ledger/errors.ts";
 import { fitting } from "../../../../functions/shared/ledger/lease.ts";
 import { maxReservations } from "../../../../functions/shared/ledger/reservation.ts";
 import { annotationBytes, maxLedgerBytes, shed } from "../../../../functions/shared/ledger/size.ts";
-import { cut, maxSentenceBytes } from "../../../../functions/shared/ledger/truncate.ts";
 import { leaseObject, namespace, nowMs, reservation } from "../../functions/advance-zone-rollout/given.ts";
 
 const verdict = { guard: "budget", zone: "a", sentence: "one of three is down", since: nowMs, at: nowMs };

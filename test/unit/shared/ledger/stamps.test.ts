@@ -1,8 +1,8 @@
 /** Stamps of a clock that was ahead of the API server's: they count from when they were first seen, and no longer. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { clockSkewMs } from "../../../../functions/shared/clock/skew.ts";
 import { dropAfterMs, type Ledger } from "../../../../functions/shared/ledger/reservation.ts";
-import { clockSkewMs } from "../../../../functions/shared/ledger/skew.ts";
 import { mendStamps } from "../../../../functions/shared/ledger/stamps.ts";
 import { nowMs, reservation } from "../../functions/advance-zone-rollout/given.ts";
 import { key, namespace, Passes, played, refused } from "../pass/passes.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { parseTime } from "../../../../functions/shared/objects/durations.ts";
+import { parseTime } from "../../../../functions/shared/clock/durations.ts";
 import { parseEndpoint } from "../../../../functions/shared/objects/scaling/endpoint.ts";
 import {
   isLed,

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { parseGoBoolean, parsePrometheusDuration } from "../../../../functions/shared/objects/durations.ts";
+import { parseGoBoolean, parsePrometheusDuration } from "../../../../functions/shared/clock/durations.ts";
 import { parseGoFloat, parseGoInteger } from "../../../../triggers/settings/flags-values.ts";
 
 type Case<T> = readonly [string, T | undefined];

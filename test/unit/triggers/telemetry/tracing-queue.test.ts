@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { asPartOf, joinSpans, type SpanContext } from "../../../../functions/shared/kubernetes/spans.ts";
+import { asPartOf, joinSpans, type SpanContext } from "../../../../functions/shared/base/spans.ts";
 import { KeyedQueue } from "../../../../triggers/wake/queue.ts";
 import { createVirtualClock } from "../../shared/kubernetes/virtual-clock.ts";
 

@@ -3,7 +3,7 @@
  * a part, and one pod has a single call. So pods that never answer stop only their own group. Groups that wait take turns. Those
  * that wait are not too many either, and none waits for ever.
  */
-import type { Clock } from "../kubernetes/clock/clock.ts";
+import type { Clock } from "../clock/clock.ts";
 
 export interface TurnsOptions {
   readonly clock: Pick<Clock, "sleep">;

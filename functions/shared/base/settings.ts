@@ -1,5 +1,5 @@
 /** What a setting is, and the grammar that settings of several have in common. */
-import { parseGoDuration } from "./durations.ts";
+import { parseGoDuration } from "../clock/durations.ts";
 
 /** An environment variable that changes what a process does. */
 export interface Setting<T> {

@@ -2,7 +2,7 @@
  * Those who wait for something, each until a moment: one timer for all of them, however many there are. A timer for each costs
  * a busy door more than most of what it waits for.
  */
-import type { Clock } from "../kubernetes/clock/clock.ts";
+import type { Clock } from "./clock.ts";
 
 /** One who waits. It is looked at, and not kept in order: the moment may be put off. Who brings it forward puts it in again. */
 export interface HasDeadline {

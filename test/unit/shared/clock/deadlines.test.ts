@@ -1,7 +1,7 @@
 /** Those who wait until a moment: when they are told, and what that costs. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Deadlines } from "../../../../functions/shared/review/deadlines.ts";
+import { Deadlines } from "../../../../functions/shared/clock/deadlines.ts";
 import { createVirtualClock } from "../kubernetes/virtual-clock.ts";
 
 function waitingRoom() {

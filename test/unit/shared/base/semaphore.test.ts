@@ -1,7 +1,7 @@
 /** Who is asked next, while others never answer: by the turns alone, and over real connections. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Turns, type TurnsOptions } from "../../../../functions/shared/http/turns.ts";
+import { Turns, type TurnsOptions } from "../../../../functions/shared/base/semaphore.ts";
 import { clock, get, rejection, until, withPods } from "../../../stage/played-pods.ts";
 
 const bounds = { mostAtOnce: 32, mostGroups: 1_000, mostPerGroup: 8, mostWaiting: 1_000 };

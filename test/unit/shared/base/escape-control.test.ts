@@ -1,8 +1,8 @@
 /** Text of the cluster, where a terminal or a page shows it: nothing that is stored there moves a cursor or forges a line. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { escapeControls, escapeLines, escapeTexts } from "../../../../functions/shared/base/escape-control.ts";
 import { announce } from "../../../../functions/shared/kubernetes/announcements.ts";
-import { escapeControls, escapeLines, escapeTexts } from "../../../../functions/shared/text/plain-text.ts";
 import { createReporting } from "../../../../triggers/telemetry/logs-and-metrics.ts";
 import { sluice } from "../../triggers/plugin/terminal.ts";
 import { namespace, Passes } from "../pass/passes.ts";

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import { escapeControls, escapeLines, escapeTexts } from "../../../../functions/shared/base/escape-control.ts";
 import { announce } from "../../../../functions/shared/kubernetes/announcements.ts";
 import { formatRefusals } from "../../../../functions/shared/ledger/contents.ts";
 import { writeLedger } from "../../../../functions/shared/ledger/lease.ts";
@@ -9,7 +10,6 @@ import { formatRebalanceState } from "../../../../functions/shared/objects/vocab
 import { formatStatus, skipStatus } from "../../../../functions/shared/objects/vocabulary/skip-labels.ts";
 import { messageFor } from "../../../../functions/shared/pass/suspension/writing.ts";
 import { allow, badRequest } from "../../../../functions/shared/review/answers.ts";
-import { escapeControls, escapeLines, escapeTexts } from "../../../../functions/shared/text/plain-text.ts";
 import { createReporting } from "../../../../triggers/telemetry/logs-and-metrics.ts";
 import { createTestApp, validation } from "../../../stage/app.ts";
 import { sluice } from "../../triggers/plugin/terminal.ts";

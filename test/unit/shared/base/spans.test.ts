@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { inSpan } from "../../../../functions/shared/kubernetes/spans.ts";
+import { inSpan } from "../../../../functions/shared/base/spans.ts";
 import { startTracing } from "../../../../triggers/telemetry/tracing.ts";
 import { get, rejection, withPods } from "../../../stage/played-pods.ts";
 import { spanKinds, startCollector } from "../../../stage/tracing-collector.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { parseGoDuration } from "../../../../functions/shared/objects/durations.ts";
+import { parseGoDuration } from "../../../../functions/shared/clock/durations.ts";
 
 test("durations are those of Go's time.ParseDuration", () => {
   for (const [text, ms] of [

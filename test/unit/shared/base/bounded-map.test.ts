@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { BoundedMap, BoundedSet } from "../../../../functions/shared/objects/bounded-map.ts";
+import { BoundedMap, BoundedSet } from "../../../../functions/shared/base/bounded-map.ts";
 import { createLedgerCopies, createMemory } from "../../../../functions/shared/pass/memory.ts";
 import { Pacer } from "../../../../triggers/wake/pace.ts";
 

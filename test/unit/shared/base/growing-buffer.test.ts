@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { GrowingBuffer, type Holder, SharedMemory } from "../../../../functions/shared/http/growing-buffer.ts";
+import { GrowingBuffer, type Holder, SharedMemory } from "../../../../functions/shared/base/growing-buffer.ts";
 
 test("pieces of any size are one after the other, and a piece that is changed afterwards changes nothing", () => {
   const buffer = new GrowingBuffer(1_000_000);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ServerTime } from "../../../../functions/shared/kubernetes/clock/server-time.ts";
+import { ServerTime } from "../../../../functions/shared/clock/server-time.ts";
 
 const epochMs = Date.UTC(2026, 0, 1);
 

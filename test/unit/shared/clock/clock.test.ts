@@ -2,16 +2,16 @@
 
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { ServerTime } from "../../../../functions/shared/kubernetes/clock/server-time.ts";
-import { SteadyClock } from "../../../../functions/shared/kubernetes/clock/steady-clock.ts";
+import { ServerTime } from "../../../../functions/shared/clock/server-time.ts";
+import { SteadyClock } from "../../../../functions/shared/clock/steady-clock.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { findAbandoned } from "../../../../functions/shared/ledger/settling.ts";
 import { noteLedger, refuseNewLedger } from "../../../../functions/shared/pass/ledger-access.ts";
 import type { Observed } from "../../../../functions/shared/pass/observation.ts";
 import { rejection } from "../../../stage/rejection.ts";
 import { podObject, reservation } from "../../functions/advance-zone-rollout/given.ts";
+import { withServer } from "../kubernetes/server.ts";
 import { Passes } from "../pass/passes.ts";
-import { withServer } from "./server.ts";
 
 /** A machine whose two clocks a test moves. */
 class Machine {
