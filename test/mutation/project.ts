@@ -40,6 +40,7 @@ const shared = [
   "functions/shared/ledger/questions/health-questions.ts",
   "functions/shared/http/answered-health.ts",
   "functions/shared/http/products.ts",
+  "functions/shared/objects/questions/health-products.ts",
   "functions/shared/objects/questions/question.ts",
   "functions/shared/group/zones.ts",
   "functions/shared/group/governing.ts",

@@ -1,14 +1,4 @@
-/** What an answer says of a pod's health. Pure. */
-
-/**
- * `good` permits. `bad`: the pod answered, and said no. `unknown`: it gave no answer, or none to this question. A password that
- * is wrong, or a path that is not there, is never taken for a yes or a no.
- */
-export interface Health {
-  readonly state: "good" | "bad" | "unknown";
-  /** For people, on one line or several; at most some hundred characters. Others wrote it: escape it where it is shown. */
-  readonly words: string;
-}
+import type { Health } from "../ledger/questions/health-questions.ts";
 
 /** A check that failed says 503, as readiness checks and RabbitMQ's do. */
 export const failedCheck = 503;

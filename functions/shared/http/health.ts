@@ -2,7 +2,9 @@
  * Questions about health that are put to pods: may this one go? A pod that is not reached has not said no, but neither has it
  * said yes: the two are told apart for people, and neither permits anything.
  */
-import { failedCheck, type Health, healthByStatus, unknownHealth } from "./answered-health.ts";
+
+import type { Health } from "../ledger/questions/health-questions.ts";
+import { failedCheck, healthByStatus, unknownHealth } from "./answered-health.ts";
 import {
   type PodAddress,
   type PodAnswer,

@@ -1,5 +1,8 @@
 /** What can be asked whether a pod may go: a row for each product. */
-import { type Health, healthByStatus, unknownHealth } from "./answered-health.ts";
+
+import type { Health } from "../ledger/questions/health-questions.ts";
+import type { ProductName } from "../objects/questions/health-products.ts";
+import { healthByStatus, unknownHealth } from "./answered-health.ts";
 import type { PodAnswer } from "./pod-http.ts";
 
 /** A field of a JSON object, and what it must say. */
@@ -9,33 +12,14 @@ interface Expected {
 }
 
 export interface Product {
-  /** Where its pods answer, unless a user says otherwise; absent: the user must say. */
-  readonly url?: { readonly scheme: "http" | "https"; readonly port: number; readonly path: string };
-  /** True for one that answers nobody without a password. */
-  readonly needsSecret: boolean;
-  /** True where a user may say which field of the answer says yes. */
-  readonly takesField: boolean;
   /** What an answer says. Never throws. */
   read(answer: PodAnswer, expected: Expected | undefined): Health;
 }
 
-const table = {
-  rabbitmq: {
-    url: { scheme: "http", port: 15_672, path: "/api/health/checks/node-is-quorum-critical" },
-    needsSecret: true,
-    takesField: false,
-    read: readRabbitmq,
-  },
-  http: { needsSecret: false, takesField: true, read: readHttp },
-} as const satisfies Readonly<Record<string, Product>>;
-
-export type ProductName = keyof typeof table;
-export const products: Readonly<Record<ProductName, Product>> = table;
-export const productNames = Object.keys(table) as readonly ProductName[];
-
-export function isProduct(text: string): text is ProductName {
-  return Object.hasOwn(table, text);
-}
+export const products: Readonly<Record<ProductName, Product>> = {
+  rabbitmq: { read: readRabbitmq },
+  http: { read: readHttp },
+};
 
 const namedQueues = 5;
 const longestName = 80;

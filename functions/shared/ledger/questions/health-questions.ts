@@ -1,5 +1,4 @@
 /** Rule R22: what an answer about health permits, beside what a ledger holds. */
-import type { Health } from "../../http/answered-health.ts";
 import { podNameOf } from "../../objects/pods.ts";
 import type { Claim } from "../claim.ts";
 import { type HeldBack, heldBy } from "../kinds.ts";
@@ -44,4 +43,16 @@ export function refuseByHealth(ledger: OpenLedger, { health, askedMs }: Answered
 export function besideReserved(pod: string): HeldBack {
   const sentence = `${pod} is reserved, and an answer about health permits nothing beside it`;
   return { guard: "health-beside-others", sentence };
+}
+
+/** What an answer says of a pod's health. Pure. */
+
+/**
+ * `good` permits. `bad`: the pod answered, and said no. `unknown`: it gave no answer, or none to this question. A password that
+ * is wrong, or a path that is not there, is never taken for a yes or a no.
+ */
+export interface Health {
+  readonly state: "good" | "bad" | "unknown";
+  /** For people, on one line or several; at most some hundred characters. Others wrote it: escape it where it is shown. */
+  readonly words: string;
 }

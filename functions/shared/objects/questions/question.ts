@@ -1,8 +1,10 @@
 /** What the pods of a StatefulSet are asked before one of them goes, parsed once at the border. */
-import { type ProductName, products } from "../../http/products.ts";
+
 import type { Metadata } from "../../kubernetes/cluster.ts";
 import { type Entry, type Malformed, read } from "../vocabulary/entry.ts";
 import * as keys from "../vocabulary/questions.ts";
+import type { ProductName } from "./health-products.ts";
+import { productTraits } from "./health-products.ts";
 
 export interface Question {
   /** How it is asked; undefined where it is malformed: nobody can be asked, and no pod goes. */
@@ -37,7 +39,7 @@ export function parseQuestion(metadata: Metadata, serviceName: string): Question
   const wrong = (sentence: string) => malformed.push({ key: keys.healthQuestion.key, sentence });
   if (metadata.annotations?.[keys.healthQuestion.key] === undefined)
     wrong(`annotation ${keys.healthQuestion.key} is missing, though others say how to ask: write what is asked`);
-  const row = product && products[product];
+  const row = product && productTraits[product];
   const url = said ?? row?.url;
   const isSaidUrl = metadata.annotations?.[keys.healthUrl.key] !== undefined;
   if (row !== undefined && url === undefined && !isSaidUrl)

@@ -2,7 +2,7 @@
 
 import { isObjectName } from "../../base/dns-names.ts";
 import { isPath, parsePort } from "../../base/ports-and-paths.ts";
-import { isProduct, type ProductName, productNames } from "../../http/products.ts";
+import { isProduct, type ProductName, productNames } from "../questions/health-products.ts";
 import type { Entry } from "./entry.ts";
 
 /** Where a pod is asked: all of a URL but its host, which is the pod's own. */

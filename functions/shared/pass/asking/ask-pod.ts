@@ -1,7 +1,9 @@
 /** One question to one pod, with the password of a Secret where it needs one, and an end by the clock. */
-import { type Health, unknownHealth } from "../../http/answered-health.ts";
+
+import { unknownHealth } from "../../http/answered-health.ts";
 import { askHealth } from "../../http/health.ts";
 import type { PodAddress, PodAnswer } from "../../http/pod-http.ts";
+import type { Health } from "../../ledger/questions/health-questions.ts";
 import type { AuthorityRef } from "../../objects/vocabulary/questions.ts";
 import type { Context } from "../context.ts";
 import { NoAuthority, trust, untrustedWords } from "./authorities.ts";

@@ -9,8 +9,7 @@ import {
   warnOfUnknown,
 } from "../../../../functions/shared/group/asking.ts";
 import type { Zone } from "../../../../functions/shared/group/zones.ts";
-import type { Health } from "../../../../functions/shared/http/answered-health.ts";
-import { refuseByHealth } from "../../../../functions/shared/ledger/questions/health-questions.ts";
+import { type Health, refuseByHealth } from "../../../../functions/shared/ledger/questions/health-questions.ts";
 import { parseQuestion, type Question } from "../../../../functions/shared/objects/questions/question.ts";
 import { zone } from "../../functions/advance-zone-rollout/given.ts";
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Health } from "../../../../functions/shared/http/answered-health.ts";
 import { askHealth } from "../../../../functions/shared/http/health.ts";
 import type { PodAddress, PodAnswer } from "../../../../functions/shared/http/pod-http.ts";
+import type { Health } from "../../../../functions/shared/ledger/questions/health-questions.ts";
 import { withPods } from "../../../stage/played-pods.ts";
 
 const path = "/api/health/checks/node-is-quorum-critical";

@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { PodAnswer } from "../../../../functions/shared/http/pod-http.ts";
-import { isProduct, products } from "../../../../functions/shared/http/products.ts";
+import { products } from "../../../../functions/shared/http/products.ts";
+import { isProduct } from "../../../../functions/shared/objects/questions/health-products.ts";
 
 const said = (status: number, body: unknown = ""): PodAnswer => {
   const text = typeof body === "string" ? body : JSON.stringify(body);
