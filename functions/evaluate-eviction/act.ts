@@ -7,11 +7,11 @@ import { waitForLedger } from "../shared/pass/ledger-access.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { announceRefusal, announceWait } from "../shared/pass/refusal-events.ts";
 import { askAgain, isFinal, inShadow as refusedInShadow, tooLate } from "../shared/review/answers.ts";
-import { GroupCommit } from "../shared/review/commit.ts";
 import { refuseFailure } from "../shared/review/failures.ts";
 import { goersOf } from "./ask.ts";
 import { type Alone, decideAlone, type Eviction, whileNamed } from "./choose.ts";
 import { decide, type EvictionSnapshot } from "./decide.ts";
+import { GroupCommit } from "./group-commit/commit.ts";
 import { type Asking, confirm, name, observe, observeAfresh, observeAlone, readAsking } from "./observe.ts";
 import { createWait } from "./wait.ts";
 

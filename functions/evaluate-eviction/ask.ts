@@ -7,7 +7,7 @@ import type { Pod } from "../shared/objects/pods.ts";
 import type { Denied } from "../shared/pass/admission.ts";
 import type { AskedPod } from "../shared/pass/asking/ask-pods.ts";
 import { askAgain, notYet } from "../shared/review/answers.ts";
-import type { Ruling } from "../shared/review/commit.ts";
+import type { Ruling } from "./group-commit/commit.ts";
 
 /** A pod that an earlier ruling of the same decision lets go. */
 export type Taken = NonNullable<Ruling["reserve"]> & { readonly name: string };

@@ -14,7 +14,6 @@ import { type Pod, podNameOf } from "../shared/objects/pods.ts";
 import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import type { AdmissionAnswer, Denied } from "../shared/pass/admission.ts";
 import { allow, askAgain, notYet } from "../shared/review/answers.ts";
-import type { Ruling } from "../shared/review/commit.ts";
 import { refuseBeside, refuseBesideDeparted, refuseByQuestion, type Taken } from "./ask.ts";
 import { type GroupThen, refuseByBudget, waitForClaim, type ZoneThen } from "./budget.ts";
 import {
@@ -28,6 +27,7 @@ import {
   ungovernable,
   unseen,
 } from "./choose.ts";
+import type { Ruling } from "./group-commit/commit.ts";
 import { claimOnOwned, findOwnedPod, refuseBesideZones, reservationOf, reserveOwned } from "./owned.ts";
 
 export interface Asked {

@@ -14,13 +14,13 @@ import type { Context } from "../shared/pass/context.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { findOwnerGroup } from "../shared/pass/suspension/owner-group.ts";
 import { badRequest, conflict, notFound } from "../shared/review/answers.ts";
-import type { Petition } from "../shared/review/commit.ts";
 import { refuseFailure } from "../shared/review/failures.ts";
 import { getOwnerOf } from "../shared/views/listing.ts";
 import { getPod, listBudgets } from "../shared/views/view.ts";
 import { type Alone, type Eviction, isExempt, ledgerOfTold, unseen } from "./choose.ts";
 import type { EvictionSnapshot } from "./decide.ts";
 import { findDown } from "./down.ts";
+import type { Petition } from "./group-commit/commit.ts";
 
 export const name = "evaluate-eviction";
 

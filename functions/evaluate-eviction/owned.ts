@@ -8,10 +8,10 @@ import type { Reservation } from "../shared/ledger/reservation.ts";
 import { type Pod, podNameOf, statefulSetOfPod } from "../shared/objects/pods.ts";
 import type { Denied } from "../shared/pass/admission.ts";
 import { notYet } from "../shared/review/answers.ts";
-import type { Ruling } from "../shared/review/commit.ts";
 import type { Taken } from "./ask.ts";
 import { waitForClaim, type ZoneThen } from "./budget.ts";
 import type { Eviction } from "./choose.ts";
+import type { Ruling } from "./group-commit/commit.ts";
 
 /** The pod that is to be evicted, and its zone; undefined where another one has its name by now. */
 export function findOwnedPod<Z extends Pick<Zone, "pods" | "leaving">>(

@@ -74,9 +74,9 @@ const shared = [
   "functions/shared/pass/whereabouts.ts",
   "functions/shared/pass/definition.ts",
   "functions/shared/pass/memory.ts",
-  "functions/shared/review/commit.ts",
+  "functions/evaluate-eviction/group-commit/commit.ts",
   "functions/shared/clock/deadlines.ts",
-  "functions/shared/review/made.ts",
+  "functions/evaluate-eviction/group-commit/granted.ts",
   "functions/shared/review/answers.ts",
 ];
 

@@ -1,6 +1,6 @@
 /** Evictions that wait their turn: what it does to other requests that as many are held as ever may be. */
 import { setTimeout as delay } from "node:timers/promises";
-import { mostHeld, mostHeldOfGroup } from "../../../functions/shared/review/held.ts";
+import { mostHeld, mostHeldOfGroup } from "../../../functions/evaluate-eviction/group-commit/parked-reviews.ts";
 import { Api, eventually } from "../../controlplane/api.ts";
 import { createGroup } from "../../controlplane/fixtures.ts";
 import { ANNOTATIONS } from "../../controlplane/kubelet.ts";

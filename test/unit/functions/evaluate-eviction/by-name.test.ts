@@ -6,9 +6,9 @@ import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts
 import { dropAfterMs, finishAfterMs } from "../../../../functions/shared/ledger/reservation.ts";
 import type { AdmissionAnswer } from "../../../../functions/shared/pass/admission.ts";
 import { namespace, type Passes, played, refused } from "../../shared/pass/passes.ts";
-import { governedGroup, Replica, reservationOf } from "../../shared/review/reviews.ts";
 import { nowMs, reservation, zone } from "../advance-zone-rollout/given.ts";
 import { guards, refusal } from "./given-evictions.ts";
+import { governedGroup, Replica, reservationOf } from "./group-commit/reviews.ts";
 
 const whole = [zone("a", "ooo"), zone("b", "ooo")];
 

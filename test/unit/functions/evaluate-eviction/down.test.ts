@@ -3,9 +3,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pinningPath, plainPaths } from "../../../../functions/evaluate-eviction/observe.ts";
 import { namespace, type Passes, played, refused } from "../../shared/pass/passes.ts";
-import { governedGroup, Replica, reserved } from "../../shared/review/reviews.ts";
 import { pod, reservation, zone } from "../advance-zone-rollout/given.ts";
 import { guards, rule } from "./given-evictions.ts";
+import { governedGroup, Replica, reserved } from "./group-commit/reviews.ts";
 
 const down = new Map([["uid-of-a-0", "77"]]);
 

@@ -1,6 +1,7 @@
 /** What reviews of evictions are judged by: a test says only what it is about. */
 import type { Eviction } from "../../../../functions/evaluate-eviction/choose.ts";
 import { type Asked, decide, type EvictionSnapshot } from "../../../../functions/evaluate-eviction/decide.ts";
+import type { Ruling } from "../../../../functions/evaluate-eviction/group-commit/commit.ts";
 import type { StoredBudget } from "../../../../functions/shared/group/governing.ts";
 import type { Zone } from "../../../../functions/shared/group/zones.ts";
 import {
@@ -9,7 +10,6 @@ import {
 } from "../../../../functions/shared/objects/disruption-budgets.ts";
 import type { StatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
 import type { Denied } from "../../../../functions/shared/pass/admission.ts";
-import type { Ruling } from "../../../../functions/shared/review/commit.ts";
 import { namespace, nowMs, zoneBudget } from "../advance-zone-rollout/given.ts";
 
 export interface GroupChanges extends Partial<Omit<EvictionSnapshot, "zones" | "asked" | "surroundings">> {

@@ -8,8 +8,8 @@ import type { Judge } from "../../../../functions/shared/pass/admission.ts";
 import type { Context } from "../../../../functions/shared/pass/context.ts";
 import { createTestApp } from "../../../stage/app.ts";
 import { namespace, type Passes } from "../../shared/pass/passes.ts";
-import { addBudget, governedGroup, Replica } from "../../shared/review/reviews.ts";
 import { zoneBudget } from "../advance-zone-rollout/given.ts";
+import { addBudget, governedGroup, Replica } from "./group-commit/reviews.ts";
 
 const readme = await readFile(new URL("../../../../functions/evaluate-eviction/README.md", import.meta.url), "utf8");
 const json = { "content-type": "application/json" };

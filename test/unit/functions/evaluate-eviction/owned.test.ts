@@ -8,7 +8,7 @@ import { finishAfterMs } from "../../../../functions/shared/ledger/reservation.t
 import { suspendGroup } from "../../../../functions/suspend-group/function.ts";
 import { group, owner } from "../../../stage/owned.ts";
 import { namespace, Passes, played, refused } from "../../shared/pass/passes.ts";
-import { Replica } from "../../shared/review/reviews.ts";
+import { Replica } from "./group-commit/reviews.ts";
 
 const key = { namespace, group };
 const anchor = { resource: "persistentvolumeclaims", name: "a-0-data", annotation: "sluice.dev/removal-claim" };

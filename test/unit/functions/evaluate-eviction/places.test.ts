@@ -4,8 +4,8 @@ import { test } from "node:test";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { createListingViews } from "../../../../functions/shared/views/listing.ts";
 import { namespace, type Passes } from "../../shared/pass/passes.ts";
-import { governedGroup, Replica, reserved } from "../../shared/review/reviews.ts";
 import { podObject } from "../advance-zone-rollout/given.ts";
+import { governedGroup, Replica, reserved } from "./group-commit/reviews.ts";
 
 function addPod(passes: Passes, name: string, ownerReferences: readonly object[]): void {
   const metadata = { name, labels: { "rollout-group": "group" }, ownerReferences };

@@ -6,7 +6,7 @@ import { parsePod } from "../../../../functions/shared/objects/pods.ts";
 import type { AdmissionAnswer, AdmissionRequest, Denied } from "../../../../functions/shared/pass/admission.ts";
 import { askedOf } from "../../../stage/asked-eviction.ts";
 import { key, ledgerKey, namespace, Passes, played, refused } from "../../shared/pass/passes.ts";
-import { addBudget, governedGroup, Replica, reserved } from "../../shared/review/reviews.ts";
+import { addBudget, governedGroup, Replica, reserved } from "./group-commit/reviews.ts";
 
 const request = askedOf({ namespace: "db", name: "group-a-0" }, { uid: "review", deadlineMs: 0 });
 

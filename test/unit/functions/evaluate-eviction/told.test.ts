@@ -4,8 +4,8 @@ import { test } from "node:test";
 import { pinningPath, plainPaths } from "../../../../functions/evaluate-eviction/observe.ts";
 import type { Denied } from "../../../../functions/shared/pass/admission.ts";
 import { Passes, refused } from "../../shared/pass/passes.ts";
-import { addBudget, Replica } from "../../shared/review/reviews.ts";
 import { claimOf } from "../advance-zone-rollout/given.ts";
+import { addBudget, Replica } from "./group-commit/reviews.ts";
 
 const told = { "rollout-group": "group", "grafana.com/prepare-downscale": "true" };
 const paths = [pinningPath, ...plainPaths];

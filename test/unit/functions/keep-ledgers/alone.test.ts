@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { GroupKey } from "../../../../functions/shared/objects/statefulsets.ts";
 import { type Call, namespace, Passes, refused } from "../../shared/pass/passes.ts";
-import { addBudget } from "../../shared/review/reviews.ts";
+import { addBudget } from "../evaluate-eviction/group-commit/reviews.ts";
 import { leasesOf, sweepOver, sweep as sweepThere } from "./ledgers.ts";
 
 const groups: readonly GroupKey[] = ["alpha", "beta", "gamma"].map((group) => ({ namespace, group }));

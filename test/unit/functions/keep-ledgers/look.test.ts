@@ -6,7 +6,7 @@ import { groupOfBudget } from "../../../../functions/shared/group/whose-ledger.t
 import type { GroupKey } from "../../../../functions/shared/objects/statefulsets.ts";
 import type { Outcome } from "../../../../functions/shared/pass/definition.ts";
 import { key, namespace, Passes, played, refused } from "../../shared/pass/passes.ts";
-import { addBudget } from "../../shared/review/reviews.ts";
+import { addBudget } from "../evaluate-eviction/group-commit/reviews.ts";
 import { leasesOf, populate } from "./ledgers.ts";
 
 const look = (passes: Passes, at: GroupKey = key, sweep = false): Promise<Outcome> =>

@@ -10,7 +10,7 @@ import {
 import type { Preconditions } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { ledgerName } from "../../../../functions/shared/ledger/name.ts";
 import { key, ledgerKey, namespace, Passes, played } from "../../shared/pass/passes.ts";
-import { addBudget, Replica } from "../../shared/review/reviews.ts";
+import { addBudget, Replica } from "../evaluate-eviction/group-commit/reviews.ts";
 
 import { leasesOf, sweep, sweepOver } from "./ledgers.ts";
 

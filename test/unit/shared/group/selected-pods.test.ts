@@ -1,8 +1,8 @@
 /** A budget selects pods: the labels of the templates and of the pods say which StatefulSets it governs, not their own (S4). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { addBudget, Replica } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { namespace, Passes } from "../pass/passes.ts";
-import { addBudget, Replica } from "../review/reviews.ts";
 
 test("a StatefulSet whose own labels differ from its pods' is a zone of the budget that selects the pods", async () => {
   const passes = new Passes();

@@ -1,8 +1,8 @@
 /** A ledger that grows, or that the API server will not have written, hangs nobody: it is kept small, or a guard says why. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import { governedGroup, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { type Call, ledgerKey, namespace, Passes, refused } from "../pass/passes.ts";
-import { governedGroup, Replica, reserved } from "../review/reviews.ts";
 
 const isWrite = ({ verb, resource }: Call) => verb === "patch" && resource === "leases";
 

@@ -5,9 +5,9 @@ import { evaluateEviction } from "../../../../functions/evaluate-eviction/functi
 import { forgetLedger, knownLedger, loadLedger } from "../../../../functions/shared/pass/ledger-access.ts";
 import { createLedgerCopies, createMemory } from "../../../../functions/shared/pass/memory.ts";
 import { askedOf } from "../../../stage/asked-eviction.ts";
+import { governedGroup, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { createTestWorld } from "../../triggers/doors/world.ts";
 import { type Call, key, played } from "../pass/passes.ts";
-import { governedGroup, Replica, reserved } from "../review/reviews.ts";
 
 const isWrite = ({ verb, resource }: Call) => verb === "patch" && resource === "leases";
 

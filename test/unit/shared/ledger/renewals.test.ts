@@ -4,8 +4,13 @@ import { test } from "node:test";
 import { renewalOf } from "../../../../functions/shared/ledger/renewals.ts";
 import { dropAfterMs } from "../../../../functions/shared/ledger/reservation.ts";
 import type { AdmissionAnswer } from "../../../../functions/shared/pass/admission.ts";
+import {
+  governedGroup,
+  Replica,
+  reservationOf,
+  reserved,
+} from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { namespace, type Passes } from "../pass/passes.ts";
-import { governedGroup, Replica, reservationOf, reserved } from "../review/reviews.ts";
 
 const guard = "eviction-not-carried-out";
 const by = "evaluate-eviction";

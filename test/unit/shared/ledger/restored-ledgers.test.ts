@@ -1,8 +1,8 @@
 /** Ledgers that tell of revisions which this cluster has not got to: from a backup, or from another cluster (H3). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { governedGroup, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { key, Passes, played, refused } from "../pass/passes.ts";
-import { governedGroup, Replica, reserved } from "../review/reviews.ts";
 
 const elsewhere = "900000000";
 const tooLarge = () => refused(504, "Too large resource version: 900000000, current: 77");

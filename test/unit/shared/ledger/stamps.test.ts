@@ -5,8 +5,8 @@ import { clockSkewMs } from "../../../../functions/shared/clock/skew.ts";
 import { dropAfterMs, type Ledger } from "../../../../functions/shared/ledger/reservation.ts";
 import { mendStamps } from "../../../../functions/shared/ledger/stamps.ts";
 import { nowMs, reservation } from "../../functions/advance-zone-rollout/given.ts";
+import { governedGroup, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { key, namespace, Passes, played, refused } from "../pass/passes.ts";
-import { governedGroup, Replica, reserved } from "../review/reviews.ts";
 
 const hourMs = 3_600_000;
 

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { claimOf } from "../../functions/advance-zone-rollout/given.ts";
-import { governedGroup, Replica, reserved } from "../review/reviews.ts";
+import { governedGroup, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { ledgerKey, namespace, Passes } from "./passes.ts";
 
 const later = '{ "id":"x", "kind":"later","zone":"group-b","n":1e400 }';

@@ -5,7 +5,7 @@ import type { Ledger } from "../../../../functions/shared/ledger/reservation.ts"
 import { findJoining, refuseJoining } from "../../../../functions/shared/pass/joining.ts";
 import type { GroupView } from "../../../../functions/shared/views/view.ts";
 import { nowMs, statefulSet } from "../../functions/advance-zone-rollout/given.ts";
-import { addBudget, governedGroup, Replica, reserved } from "../review/reviews.ts";
+import { addBudget, governedGroup, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { key, namespace, Passes, played } from "./passes.ts";
 
 /** Two groups of two zones under a budget each; nothing is wrong, and the ledgers of both are old. */

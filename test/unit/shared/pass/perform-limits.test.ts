@@ -7,7 +7,7 @@ import type { Observed } from "../../../../functions/shared/pass/observation.ts"
 import { type Gate, perform } from "../../../../functions/shared/pass/perform.ts";
 import { take, wait } from "../../../../functions/shared/pass/verdict.ts";
 import type { GroupView } from "../../../../functions/shared/views/view.ts";
-import { reserved } from "../review/reviews.ts";
+import { reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { key, namespace, Passes, played, refused } from "./passes.ts";
 
 const by = "advance-zone-rollout";

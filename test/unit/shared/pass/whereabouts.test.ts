@@ -27,7 +27,7 @@ import {
   statefulSet,
   statefulSetObject,
 } from "../../functions/advance-zone-rollout/given.ts";
-import { reserved } from "../review/reviews.ts";
+import { reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { key, Passes, played } from "./passes.ts";
 
 test("what is reserved of a StatefulSet stays so while its pods stand without it, though a frozen watch shows older ones (S3)", async () => {

@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createListingViews } from "../../../../functions/shared/views/listing.ts";
 import type { GroupView, Views } from "../../../../functions/shared/views/view.ts";
+import { governedGroup, Replica } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { key, namespace, type Passes, played } from "../pass/passes.ts";
-import { governedGroup, Replica } from "./reviews.ts";
 
 /** A process whose memory stands still: what it read once it goes on to show, until it is asked to look at everything anew. */
 async function forgetful(passes: Passes): Promise<Replica> {

@@ -1,8 +1,8 @@
 /** Clients that go, and answers that come too late: nothing stays reserved for them, and they are answered at their deadline. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { governedGroup, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import type { Call } from "../pass/passes.ts";
-import { governedGroup, Replica, reserved } from "./reviews.ts";
 
 const isWrite = ({ verb, resource }: Call) => verb === "patch" && resource === "leases";
 

@@ -4,8 +4,8 @@ import { test } from "node:test";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { writeChange } from "../../../../functions/shared/pass/ledger-access.ts";
 import { observeGroup } from "../../../../functions/shared/pass/observation.ts";
+import { governedGroup, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { type Call, key, ledgerKey, namespace, Passes, played, refused } from "../pass/passes.ts";
-import { governedGroup, Replica, reserved } from "./reviews.ts";
 
 function isDeletionOf(pod: string, { verb, resource, given }: Call): boolean {
   return verb === "delete" && resource === "pods" && (given[1] as { name: string }).name === pod;

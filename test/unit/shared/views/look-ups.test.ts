@@ -14,9 +14,9 @@ import {
 } from "../../../../triggers/wake/paced-look-ups.ts";
 import { askedOf } from "../../../stage/asked-eviction.ts";
 import { VirtualTimeline } from "../../../world/timeline.ts";
+import { governedGroup, Replica } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { createTestWorld } from "../../triggers/doors/world.ts";
 import { withServer } from "../kubernetes/server.ts";
-import { governedGroup, Replica } from "../review/reviews.ts";
 
 const namespace = "app";
 

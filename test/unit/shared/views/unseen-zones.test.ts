@@ -8,8 +8,8 @@ import type { Context } from "../../../../functions/shared/pass/context.ts";
 import { createMemory } from "../../../../functions/shared/pass/memory.ts";
 import { createWatchingViews, type WatchingViews } from "../../../../functions/shared/views/watching.ts";
 import { createWorldCluster } from "../../../world/world-cluster.ts";
+import { addBudget, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { key, namespace, Passes, played } from "../pass/passes.ts";
-import { addBudget, Replica, reserved } from "../review/reviews.ts";
 
 /** A process whose watches of one type tell everything late, as a half-open connection or a slow watch cache does. */
 class LateProcess {

@@ -4,8 +4,8 @@ import { test } from "node:test";
 import { type Cluster, ClusterError, type Resource } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { GroupView, ViewNeed } from "../../../../functions/shared/views/view.ts";
 import { createWatchingViews, type WatchingOptions } from "../../../../functions/shared/views/watching.ts";
+import { addBudget } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { key, namespace, Passes, played } from "../pass/passes.ts";
-import { addBudget } from "../review/reviews.ts";
 
 async function watching(options: Partial<WatchingOptions> = {}, passes = new Passes({ replicas: 1 })) {
   const woken = new Set<string>();

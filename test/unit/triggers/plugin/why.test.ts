@@ -4,8 +4,8 @@ import { type Cluster, ClusterError } from "../../../../functions/shared/kuberne
 import { wrapCluster } from "../../../../functions/shared/kubernetes/wrap-cluster.ts";
 import { run } from "../../../../triggers/plugin/command.ts";
 import type { GroupInspection } from "../../../../triggers/plugin/inspection.ts";
+import { governedGroup, Replica } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { namespace, Passes, refused } from "../../shared/pass/passes.ts";
-import { governedGroup, Replica } from "../../shared/review/reviews.ts";
 import { sluice, writes } from "./terminal.ts";
 
 const budgets = "zoneawarepoddisruptionbudgets";

@@ -1,7 +1,7 @@
 /** The pace of a line: what those expect who wait in it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Pace } from "../../../../functions/shared/review/pace.ts";
+import { Pace } from "../../../../../functions/evaluate-eviction/group-commit/rate-estimate.ts";
 
 /** Lets `together` go at each of these times; only the first of them finds nobody waiting. */
 function paced(timesMs: readonly number[], together = 1): Pace {

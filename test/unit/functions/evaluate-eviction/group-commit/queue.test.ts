@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setImmediate as immediate } from "node:timers/promises";
-import { notYet, tooLate } from "../../../../functions/shared/review/answers.ts";
-import { ReviewLines, type WaitingReview } from "../../../../functions/shared/review/lines.ts";
-import { createVirtualClock } from "../kubernetes/virtual-clock.ts";
+import { ReviewLines, type WaitingReview } from "../../../../../functions/evaluate-eviction/group-commit/queue.ts";
+import { notYet, tooLate } from "../../../../../functions/shared/review/answers.ts";
+import { createVirtualClock } from "../../../shared/kubernetes/virtual-clock.ts";
 
 type Review = WaitingReview<never>;
 

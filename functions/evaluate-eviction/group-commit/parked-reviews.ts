@@ -3,9 +3,9 @@
  * their order for each group, and hold nothing in any ledger. Each costs a seat in the API server: so there are bounds.
  */
 
-import type { Deadlines, HasDeadline } from "../clock/deadlines.ts";
-import type { Denied } from "../pass/admission.ts";
-import type { HeldReport } from "../pass/reporter.ts";
+import type { Deadlines, HasDeadline } from "../../shared/clock/deadlines.ts";
+import type { Denied } from "../../shared/pass/admission.ts";
+import type { HeldReport } from "../../shared/pass/reporter.ts";
 
 /** How many wait at most, of one group and of all groups of one process. */
 export const mostHeldOfGroup = 32;

@@ -3,13 +3,13 @@
  * one conditional write. What a storm costs is per batch, not per review; a refusal writes nothing.
  */
 
-import type { Deadlines } from "../clock/deadlines.ts";
-import { renewalOf } from "../ledger/renewals.ts";
-import { actWithinMs, type Ledger, maxConflicts, type Reservation } from "../ledger/reservation.ts";
-import { podNameOf } from "../objects/pods.ts";
-import type { GroupKey } from "../objects/statefulsets.ts";
-import type { AdmissionAnswer, Denied } from "../pass/admission.ts";
-import type { Context } from "../pass/context.ts";
+import type { Deadlines } from "../../shared/clock/deadlines.ts";
+import { renewalOf } from "../../shared/ledger/renewals.ts";
+import { actWithinMs, type Ledger, maxConflicts, type Reservation } from "../../shared/ledger/reservation.ts";
+import { podNameOf } from "../../shared/objects/pods.ts";
+import type { GroupKey } from "../../shared/objects/statefulsets.ts";
+import type { AdmissionAnswer, Denied } from "../../shared/pass/admission.ts";
+import type { Context } from "../../shared/pass/context.ts";
 import {
   Conflict,
   forgetLedger,
@@ -18,14 +18,14 @@ import {
   refuseNewLedger,
   waitForLedger,
   writeChange,
-} from "../pass/ledger-access.ts";
-import type { GroupMemory } from "../pass/memory.ts";
-import { keptRefusals, type Observed, observeGroup } from "../pass/observation.ts";
-import { askAgain, isFinal, notYet, tooLate } from "./answers.ts";
-import { refuseFailure } from "./failures.ts";
-import type { MayWait } from "./held.ts";
-import { type ReviewLine, ReviewLines, type WaitingReview } from "./lines.ts";
-import { type Made, without } from "./made.ts";
+} from "../../shared/pass/ledger-access.ts";
+import type { GroupMemory } from "../../shared/pass/memory.ts";
+import { keptRefusals, type Observed, observeGroup } from "../../shared/pass/observation.ts";
+import { askAgain, isFinal, notYet, tooLate } from "../../shared/review/answers.ts";
+import { refuseFailure } from "../../shared/review/failures.ts";
+import { type Made, without } from "./granted.ts";
+import type { MayWait } from "./parked-reviews.ts";
+import { type ReviewLine, ReviewLines, type WaitingReview } from "./queue.ts";
 
 /** What is asked for, and how. */
 export interface Petition<Subject> extends MayWait {

@@ -3,16 +3,16 @@
  * looked at again, and who is answered.
  */
 
-import { BoundedMap } from "../base/bounded-map.ts";
-import { Deadlines, type HasDeadline } from "../clock/deadlines.ts";
-import type { Cluster } from "../kubernetes/cluster.ts";
-import { type GroupKey, groupPathOf } from "../objects/statefulsets.ts";
-import type { AdmissionAnswer } from "../pass/admission.ts";
-import type { Reporter } from "../pass/reporter.ts";
-import type { Views } from "../views/view.ts";
-import { tooLate } from "./answers.ts";
-import { type HeldLine, type HeldOutcome, HeldReviews, type MayWait } from "./held.ts";
-import { Pace } from "./pace.ts";
+import { BoundedMap } from "../../shared/base/bounded-map.ts";
+import { Deadlines, type HasDeadline } from "../../shared/clock/deadlines.ts";
+import type { Cluster } from "../../shared/kubernetes/cluster.ts";
+import { type GroupKey, groupPathOf } from "../../shared/objects/statefulsets.ts";
+import type { AdmissionAnswer } from "../../shared/pass/admission.ts";
+import type { Reporter } from "../../shared/pass/reporter.ts";
+import { tooLate } from "../../shared/review/answers.ts";
+import type { Views } from "../../shared/views/view.ts";
+import { type HeldLine, type HeldOutcome, HeldReviews, type MayWait } from "./parked-reviews.ts";
+import { Pace } from "./rate-estimate.ts";
 
 /** A review that nobody has answered yet. */
 export interface WaitingReview<Withdrawn> extends MayWait, HasDeadline {

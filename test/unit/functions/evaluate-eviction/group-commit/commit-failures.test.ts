@@ -1,8 +1,8 @@
 /** Group commit when something fails: the ledger, the API server, a write whose answer never comes, the decision itself. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ledgerNewMs } from "../../../../functions/shared/ledger/reservation.ts";
-import { type Call, key, ledgerKey, Passes, refused } from "../pass/passes.ts";
+import { ledgerNewMs } from "../../../../../functions/shared/ledger/reservation.ts";
+import { type Call, key, ledgerKey, Passes, refused } from "../../../shared/pass/passes.ts";
 import { addBudget, governedGroup, Replica, reserved } from "./reviews.ts";
 
 const by = "evaluate-eviction";

@@ -1,5 +1,5 @@
 /** Reservations that a group commit has made, and how one is undone whose petition was refused after all. */
-import type { Ledger, Reservation } from "../ledger/reservation.ts";
+import type { Ledger, Reservation } from "../../shared/ledger/reservation.ts";
 
 /** What was written for a petition, and what stood in the ledger at that ordinal before. */
 export interface Made {

@@ -1,18 +1,22 @@
 /** Processes that judge evictions over a small world in virtual time, beside the one that rolls out in {@link Passes}. */
-import type { Eviction } from "../../../../functions/evaluate-eviction/choose.ts";
-import { decide, type EvictionSnapshot } from "../../../../functions/evaluate-eviction/decide.ts";
-import { evaluateEviction } from "../../../../functions/evaluate-eviction/function.ts";
-import { name, observe } from "../../../../functions/evaluate-eviction/observe.ts";
-import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
-import type { Reservation } from "../../../../functions/shared/ledger/reservation.ts";
-import type { AdmissionAnswer, AdmissionRequest, Judge } from "../../../../functions/shared/pass/admission.ts";
-import type { Context } from "../../../../functions/shared/pass/context.ts";
-import { createMemory } from "../../../../functions/shared/pass/memory.ts";
-import { GroupCommit, type Petition, type ReviewGate } from "../../../../functions/shared/review/commit.ts";
-import { createListingViews } from "../../../../functions/shared/views/listing.ts";
-import { askedOf } from "../../../stage/asked-eviction.ts";
-import { createWorldCluster } from "../../../world/world-cluster.ts";
-import { type Call, counting, type Interference, key, namespace, Passes, played } from "../pass/passes.ts";
+import type { Eviction } from "../../../../../functions/evaluate-eviction/choose.ts";
+import { decide, type EvictionSnapshot } from "../../../../../functions/evaluate-eviction/decide.ts";
+import { evaluateEviction } from "../../../../../functions/evaluate-eviction/function.ts";
+import {
+  GroupCommit,
+  type Petition,
+  type ReviewGate,
+} from "../../../../../functions/evaluate-eviction/group-commit/commit.ts";
+import { name, observe } from "../../../../../functions/evaluate-eviction/observe.ts";
+import type { Cluster } from "../../../../../functions/shared/kubernetes/cluster.ts";
+import type { Reservation } from "../../../../../functions/shared/ledger/reservation.ts";
+import type { AdmissionAnswer, AdmissionRequest, Judge } from "../../../../../functions/shared/pass/admission.ts";
+import type { Context } from "../../../../../functions/shared/pass/context.ts";
+import { createMemory } from "../../../../../functions/shared/pass/memory.ts";
+import { createListingViews } from "../../../../../functions/shared/views/listing.ts";
+import { askedOf } from "../../../../stage/asked-eviction.ts";
+import { createWorldCluster } from "../../../../world/world-cluster.ts";
+import { type Call, counting, type Interference, key, namespace, Passes, played } from "../../../shared/pass/passes.ts";
 
 type GroupOptions = ConstructorParameters<typeof Passes>[0];
 

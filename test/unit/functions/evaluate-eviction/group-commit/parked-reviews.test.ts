@@ -1,9 +1,9 @@
 /** Reviews that wait their turn: in their order, let go in the moment in which a pod is back, and no longer than they may. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { AdmissionAnswer, AdmissionRequest } from "../../../../functions/shared/pass/admission.ts";
-import { mostHeld, mostHeldOfGroup } from "../../../../functions/shared/review/held.ts";
-import { type Call, namespace, Passes, played, refused } from "../pass/passes.ts";
+import { mostHeld, mostHeldOfGroup } from "../../../../../functions/evaluate-eviction/group-commit/parked-reviews.ts";
+import type { AdmissionAnswer, AdmissionRequest } from "../../../../../functions/shared/pass/admission.ts";
+import { type Call, namespace, Passes, played, refused } from "../../../shared/pass/passes.ts";
 import { addBudget, governedGroup, Replica, reservationOf, reserved } from "./reviews.ts";
 
 const isWrite = ({ verb, resource }: Call) => verb === "patch" && resource === "leases";
