@@ -2,8 +2,8 @@
 
 import { fieldsOf } from "../shared/base/fields.ts";
 import type { Cluster, Metadata, OtherObject, PodObject, Resource } from "../shared/kubernetes/cluster.ts";
+import { listOfType } from "../shared/kubernetes/owner-kinds.ts";
 import { read, type SkipLabel, skipLabelledAt } from "../shared/objects/vocabulary/skip-labels.ts";
-import { listOfType } from "../shared/pass/owners/kinds.ts";
 import type { Member } from "./decide.ts";
 
 export interface MembersOf {

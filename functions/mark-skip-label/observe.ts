@@ -10,10 +10,10 @@ import {
   type Resource,
   resources,
 } from "../shared/kubernetes/cluster.ts";
+import { ownerResources } from "../shared/kubernetes/owner-kinds.ts";
 import type { SkipLabel } from "../shared/objects/vocabulary/skip-labels.ts";
 import type { Malformed } from "../shared/objects/vocabulary.ts";
 import type { Context } from "../shared/pass/context.ts";
-import { ownerResources } from "../shared/pass/owners/kinds.ts";
 import { isNews } from "../shared/pass/recorder.ts";
 import type { ObjectRef } from "../shared/views/keys.ts";
 import { isLetGo, needsMembers, type Owner, type OwnerSnapshot } from "./decide.ts";

@@ -2,6 +2,7 @@
 
 import { parseDuration, setting } from "../shared/base/settings.ts";
 import type { Cluster, OtherObject, Resource } from "../shared/kubernetes/cluster.ts";
+import { listOfType, skipLabelKindsSetting } from "../shared/kubernetes/owner-kinds.ts";
 import {
   isKeyPermitted,
   parseLabelKeys,
@@ -15,7 +16,6 @@ import {
   usualSkipLabelKeys,
 } from "../shared/objects/vocabulary/skip-labels.ts";
 import { type Malformed, read, vocabulary } from "../shared/objects/vocabulary.ts";
-import { listOfType, skipLabelKindsSetting } from "../shared/pass/owners/kinds.ts";
 import type { ObjectRef } from "../shared/views/keys.ts";
 import type { Owner } from "./decide.ts";
 

@@ -11,12 +11,12 @@ import {
   type StatefulSetObject,
   type VolumeClaimObject,
 } from "../shared/kubernetes/cluster.ts";
+import { listOfType, ownerResources, skipLabelKindsSetting } from "../shared/kubernetes/owner-kinds.ts";
 import { releaseFinalizer } from "../shared/objects/vocabulary/skip-labels.ts";
 import { volumeHold, volumeProtection } from "../shared/objects/vocabulary/suspension.ts";
 import { parseSuspendableSet, type SuspendableSet } from "../shared/objects/volumes/suspendable.ts";
 import { parseVolumeClaim, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 import type { Context } from "../shared/pass/context.ts";
-import { listOfType, ownerResources, skipLabelKindsSetting } from "../shared/pass/owners/kinds.ts";
 import { isNews } from "../shared/pass/recorder.ts";
 import type { ObjectRef } from "../shared/views/keys.ts";
 import type { Held, Ours, Snapshot } from "./decide.ts";

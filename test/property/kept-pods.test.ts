@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { parseGroupPod } from "../../functions/hold-process-groups/foundation-cluster.ts";
 import { parseVolumeUser } from "../../functions/shared/group/suspension/members.ts";
 import type { PodObject } from "../../functions/shared/kubernetes/cluster.ts";
-import { KeptPods } from "../../functions/shared/kubernetes/lists/kept-pods.ts";
+import { KeptPods } from "../../functions/shared/kubernetes/trim-pod.ts";
 import { parsePod } from "../../functions/shared/objects/pods.ts";
 
 /** Few values each, so that neighbours often say the same, and often say nearly the same. */

@@ -17,7 +17,7 @@ import {
   type WatchEvent,
   type WatchQuery,
 } from "../../functions/shared/kubernetes/cluster.ts";
-import { Discovery } from "../../functions/shared/kubernetes/discovery/discovery.ts";
+import { Discovery } from "../../functions/shared/kubernetes/discovery.ts";
 import { labelMatcher } from "../world/label-selector.ts";
 import type { World } from "../world/world.ts";
 import { deleteOptionsOf, documentFrom, getFrom, patchIn } from "../world/world-cluster.ts";

@@ -20,7 +20,7 @@ import {
   type WatchEvent,
   type WatchQuery,
 } from "../../functions/shared/kubernetes/cluster.ts";
-import { Discovery } from "../../functions/shared/kubernetes/discovery/discovery.ts";
+import { Discovery } from "../../functions/shared/kubernetes/discovery.ts";
 import { type Admission, anonymous, type UserInfo } from "./admission.ts";
 import { badRequest, notServed, type Verb } from "./api-errors.ts";
 import { discoveryDocument } from "./discovery.ts";

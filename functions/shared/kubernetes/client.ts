@@ -25,9 +25,9 @@ import {
   type WatchQuery,
 } from "./cluster.ts";
 import { AccessProvider, loadConfiguration } from "./configuration.ts";
-import { Discovery } from "./discovery/discovery.ts";
-import { readFileInPod } from "./exec/read-file.ts";
-import { listPages } from "./lists/pages.ts";
+import { Discovery } from "./discovery.ts";
+import { listPages } from "./list-pages.ts";
+import { readFileInPod } from "./read-file.ts";
 import { type ApiRequest, type RequestObservation, Requests } from "./requests.ts";
 import { collectionPath, objectPath } from "./resources.ts";
 import { WatchStream } from "./watch.ts";

@@ -5,9 +5,9 @@
 import type { Clock } from "../clock/clock.ts";
 import type { Answered, ObjectKey, ObjectTypes, Resource, ServedKind } from "./resources.ts";
 
+export type * from "./objects.ts";
 export type * from "./resources.ts";
 export { apiVersionOf, isClusterScoped, isKnown, resources } from "./resources.ts";
-export type * from "./types/objects.ts";
 
 export interface ListQuery {
   /** All namespaces when absent. */

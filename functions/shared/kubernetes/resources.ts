@@ -17,7 +17,7 @@ import type {
   VolumeObject,
   WebhookConfigurationObject,
   ZoneBudgetObject,
-} from "./types/objects.ts";
+} from "./objects.ts";
 
 /** How the API server serves the objects of one type. */
 export interface ResourceType {

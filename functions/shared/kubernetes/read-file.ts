@@ -1,8 +1,8 @@
 /** Reads a file in a container: `cat` by way of the subresource `exec`, over a WebSocket. */
 import { type Dispatcher, WebSocket } from "undici";
-import { messageOf } from "../../base/error-message.ts";
-import { ClusterError, type ObjectKey } from "../cluster.ts";
-import type { Access } from "../configuration.ts";
+import { messageOf } from "../base/error-message.ts";
+import { ClusterError, type ObjectKey } from "./cluster.ts";
+import type { Access } from "./configuration.ts";
 
 /** The first byte of a message says what the rest is. The next version differs in what is written to a command alone. */
 const protocols = ["v4.channel.k8s.io"];

@@ -1,13 +1,7 @@
 /** The kinds whose objects may have their pods labelled before they go: which there are, and their objects. */
 
-import { setting } from "../../base/settings.ts";
-import {
-  type Cluster,
-  hasCode,
-  KindNotServedError,
-  type OtherObject,
-  type Resource,
-} from "../../kubernetes/cluster.ts";
+import { setting } from "../base/settings.ts";
+import { type Cluster, hasCode, KindNotServedError, type OtherObject, type Resource } from "./cluster.ts";
 
 /** A kind that whoever installs Sluice names. */
 export interface OwnerKind {

@@ -8,10 +8,10 @@ import {
   type PodObject,
   type Resource,
   tooManyToKeep,
-} from "../cluster.ts";
-import type { ApiRequest } from "../requests.ts";
-import { collectionPath } from "../resources.ts";
-import { KeptPods } from "./kept-pods.ts";
+} from "./cluster.ts";
+import type { ApiRequest } from "./requests.ts";
+import { collectionPath } from "./resources.ts";
+import { KeptPods } from "./trim-pod.ts";
 
 /**
  * Items of a list per request: about a megabyte of JSON at a time. What a page is parsed to is many times that. If it is small it

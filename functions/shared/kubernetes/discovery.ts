@@ -2,9 +2,9 @@
  * Which kinds the API server serves, and as what: asked when somebody needs one, and remembered for a while. It has no clock and
  * no connection of its own, so that the worlds of tests remember as production does.
  */
-import { KindNotServedError } from "../cluster.ts";
-import { aborted } from "../errors.ts";
-import { groupOf, isDiscovered, type ServedKind } from "../resources.ts";
+import { KindNotServedError } from "./cluster.ts";
+import { aborted } from "./errors.ts";
+import { groupOf, isDiscovered, type ServedKind } from "./resources.ts";
 import { type ReadDocument, readServedKinds, type ServedKinds } from "./served-kinds.ts";
 
 /** For so long a kind that is served is not asked for again, in milliseconds: CRDs seldom go, or get another version. */

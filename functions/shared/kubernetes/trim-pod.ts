@@ -1,5 +1,5 @@
 /** What a LIST keeps of each pod. Most of a pod is read by nobody here, and most of the rest is what the pod before says, too. */
-import type { ContainerStatus, Metadata, OwnerReference, PodObject } from "../cluster.ts";
+import type { ContainerStatus, Metadata, OwnerReference, PodObject } from "./cluster.ts";
 
 type Status = NonNullable<PodObject["status"]>;
 type Volumes = NonNullable<NonNullable<PodObject["spec"]>["volumes"]>;

@@ -1,6 +1,6 @@
 /** What an API group serves, as the API server's discovery tells: which versions, and of each which kinds. */
-import { type ClusterError, hasCode } from "../cluster.ts";
-import { type DiscoveredResource, resourceAt, type ServedKind } from "../resources.ts";
+import { type ClusterError, hasCode } from "./cluster.ts";
+import { type DiscoveredResource, resourceAt, type ServedKind } from "./resources.ts";
 
 /** GETs a document of discovery; `label` is the path that metrics count it as. Rejects with a {@link ClusterError}. */
 export type ReadDocument = (path: DiscoveredResource, label: string) => Promise<unknown>;
