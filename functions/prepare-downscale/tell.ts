@@ -4,7 +4,7 @@ import { messageOf } from "../shared/base/error-message.ts";
 import { addressOf, isTakenBack, type PrepareEndpoint, requestTo } from "../shared/group/prepared.ts";
 import { joinScaleDown, scaleDownPhases } from "../shared/group/size-changes.ts";
 import { isSuccess, type PodHttp } from "../shared/http/pod-http.ts";
-import { type Told, tellPods } from "../shared/http/telling.ts";
+import { type Told, tellPods } from "../shared/http/tell-pods.ts";
 import { changeClaim, type KnownClaim } from "../shared/ledger/claim.ts";
 import type { ClaimWhereabouts } from "../shared/ledger/kinds.ts";
 import type { Pod } from "../shared/objects/pods.ts";

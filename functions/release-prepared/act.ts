@@ -1,7 +1,7 @@
 /** One pass: each claim of a prepared downscale is ended where it is over, and taken back where it never came (rule R20). */
 import { addressOf, isPrepared, isTakenBack, requestTo, undoEndpointOf } from "../shared/group/prepared.ts";
 import { scaleDownPhases } from "../shared/group/size-changes.ts";
-import { tellPods } from "../shared/http/telling.ts";
+import { tellPods } from "../shared/http/tell-pods.ts";
 import type { Announcement } from "../shared/kubernetes/announcements.ts";
 import { changeClaim, type KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim } from "../shared/ledger/kinds.ts";
