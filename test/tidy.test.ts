@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { existsSync, globSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { test } from "node:test";
-import { vocabulary } from "../functions/shared/objects/vocabulary.ts";
+import { vocabulary } from "../functions/shared/annotations/table.ts";
 import { table } from "../triggers/table.ts";
 import {
   functions,

@@ -1,6 +1,6 @@
+import { questionEntries } from "../shared/annotations/health.ts";
+import * as vocabulary from "../shared/annotations/table.ts";
 import type { GroupKey } from "../shared/objects/statefulsets.ts";
-import { questionEntries } from "../shared/objects/vocabulary/questions.ts";
-import * as vocabulary from "../shared/objects/vocabulary.ts";
 import { type FunctionDefinition, listGroupKeys } from "../shared/pass/definition.ts";
 import { ledgerNeeds } from "../shared/pass/ledger-access.ts";
 import { type Gate, perform } from "../shared/pass/perform.ts";

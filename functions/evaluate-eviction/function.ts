@@ -1,7 +1,7 @@
+import { questionEntries } from "../shared/annotations/health.ts";
+import * as scaling from "../shared/annotations/scaling.ts";
+import { claims, ledgerEntries, rolloutGroup } from "../shared/annotations/table.ts";
 import { namedLikeOurs } from "../shared/objects/ours.ts";
-import { questionEntries } from "../shared/objects/vocabulary/questions.ts";
-import * as scaling from "../shared/objects/vocabulary/scaling.ts";
-import { claims, ledgerEntries, rolloutGroup } from "../shared/objects/vocabulary.ts";
 import type { AdmissionDefinition } from "../shared/pass/admission.ts";
 import { ledgerNeeds } from "../shared/pass/ledger-access.ts";
 import { createJudge } from "./act.ts";

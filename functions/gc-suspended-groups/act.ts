@@ -1,4 +1,6 @@
 /** What is done: the point of no return, the removal, and what is told of both. Each write names a uid and a revision. */
+
+import * as keys from "../shared/annotations/suspension.ts";
 import { hasTime } from "../shared/group/suspension/anew.ts";
 import { whyClocksUnsure } from "../shared/group/suspension/clocks.ts";
 import { removalEnded } from "../shared/group/suspension/looks.ts";
@@ -15,7 +17,6 @@ import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { kinds } from "../shared/ledger/kinds.ts";
 import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
 import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
-import * as keys from "../shared/objects/vocabulary/suspension.ts";
 import type { VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 import type { Act } from "../shared/pass/act.ts";
 import { claimsBy, lookAtLedger, writeClaims } from "../shared/pass/claim-writing.ts";

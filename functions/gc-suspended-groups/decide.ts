@@ -1,5 +1,6 @@
 /** Which suspended volumes are removed, and what holds the others (spec suspend-before-delete 3.2, 3.3; invariant S1). Pure. */
 
+import { hold, removalClaim } from "../shared/annotations/suspension.ts";
 import { clockSkewMs } from "../shared/clock/skew.ts";
 import { type Around, refuseClaim } from "../shared/group/claiming.ts";
 import { type Anew, isOurs, whyAnew } from "../shared/group/suspension/anew.ts";
@@ -9,7 +10,6 @@ import { isRemoving, isUsed, type Member } from "../shared/group/suspension/memb
 import { chooseTurn, whyFrozen } from "../shared/group/suspension/pace.ts";
 import { keepsWord, keptWordMs, tellerOf } from "../shared/group/suspension/teller.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
-import { hold, removalClaim } from "../shared/objects/vocabulary/suspension.ts";
 import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 import type { OtherClaim } from "../shared/pass/act.ts";
 import { take, type Verdict, wait } from "../shared/pass/verdict.ts";

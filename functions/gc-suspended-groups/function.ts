@@ -1,6 +1,6 @@
+import * as suspension from "../shared/annotations/suspension.ts";
+import { claims, ledgerEntries, suspensionTimes, verdicts } from "../shared/annotations/table.ts";
 import type { GroupKey } from "../shared/objects/statefulsets.ts";
-import * as suspension from "../shared/objects/vocabulary/suspension.ts";
-import { claims, ledgerEntries, suspensionTimes, verdicts } from "../shared/objects/vocabulary.ts";
 import type { FunctionDefinition } from "../shared/pass/definition.ts";
 import { ledgerNeeds } from "../shared/pass/ledger-access.ts";
 import { groupOfVolumeClaim, listKeys } from "../shared/pass/suspension/reading.ts";

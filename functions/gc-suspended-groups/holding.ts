@@ -1,4 +1,6 @@
 /** What holds a suspended volume, and whether its time is over (spec suspend-before-delete 3.2; invariants S1 and S2). Pure. */
+
+import { drainedAt, hold } from "../shared/annotations/suspension.ts";
 import { type Clocks, earlierMs, whyClocksUnsure } from "../shared/group/suspension/clocks.ts";
 import { longestGapMs } from "../shared/group/suspension/looks.ts";
 import {
@@ -14,7 +16,6 @@ import { whyFrozen } from "../shared/group/suspension/pace.ts";
 import { whyUndrained } from "../shared/group/suspension/proof.ts";
 import { isSuspended } from "../shared/group/suspension/teller.ts";
 import { ageOf, describeSpan, durationNow } from "../shared/group/suspension/time-left.ts";
-import { drainedAt, hold } from "../shared/objects/vocabulary/suspension.ts";
 import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 
 export interface Held {

@@ -1,8 +1,9 @@
 /** A volume claim that somebody has deleted goes only if its data stays. */
+
+import type { SuspensionMessage } from "../shared/annotations/suspension.ts";
 import { hasCode, isRefused, wordsOf } from "../shared/kubernetes/cluster.ts";
 import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
-import type { SuspensionMessage } from "../shared/objects/vocabulary/suspension.ts";
 import type { VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 import type { Context } from "../shared/pass/context.ts";
 import { retain } from "../shared/pass/suspension/retaining.ts";

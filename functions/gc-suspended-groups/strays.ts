@@ -1,11 +1,11 @@
 /** What becomes of a suspended volume claim whose StatefulSet is gone: it is kept, until somebody says otherwise. Pure. */
 
+import { suspendDuration, volumeHold } from "../shared/annotations/suspension.ts";
 import { formatTime } from "../shared/clock/durations.ts";
 import { isOurs } from "../shared/group/suspension/anew.ts";
 import { type Clocks, earlierMs, whyClocksUnsure } from "../shared/group/suspension/clocks.ts";
 import type { Stray } from "../shared/group/suspension/members.ts";
 import { outlivesNamespace } from "../shared/group/suspension/outliving.ts";
-import { suspendDuration, volumeHold } from "../shared/objects/vocabulary/suspension.ts";
 import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 
 export interface StrayFate {

@@ -1,10 +1,11 @@
 /** What a sweep does besides waking groups: it looks at the suspended volume claims whose StatefulSet is gone. */
+
+import * as keys from "../shared/annotations/suspension.ts";
 import { withoutFalseMark } from "../shared/group/suspension/marks.ts";
 import type { Stray } from "../shared/group/suspension/members.ts";
 import { groupOfLoneStatefulSet } from "../shared/group/whose-ledger.ts";
 import { ClusterError, hasCode, wordsOf } from "../shared/kubernetes/cluster.ts";
 import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
-import * as keys from "../shared/objects/vocabulary/suspension.ts";
 import { meant } from "../shared/objects/volumes/volume-claim.ts";
 import type { Context } from "../shared/pass/context.ts";
 import { clocksOf, isNamespaceEnding, listLedgerClaims, listStrays } from "../shared/pass/suspension/reading.ts";

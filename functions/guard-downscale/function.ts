@@ -1,6 +1,6 @@
+import { noDownscale } from "../shared/annotations/scaling.ts";
+import { lastApplied } from "../shared/annotations/table.ts";
 import { workloadNamedLikeOurs } from "../shared/objects/ours.ts";
-import { noDownscale } from "../shared/objects/vocabulary/scaling.ts";
-import { lastApplied } from "../shared/objects/vocabulary.ts";
 import type { AdmissionDefinition } from "../shared/pass/admission.ts";
 import { mayBeDownscale, scaledResources } from "../shared/review/size-review.ts";
 import { createJudge } from "./act.ts";

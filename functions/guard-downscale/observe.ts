@@ -1,6 +1,6 @@
 /** What a review says of a downscale, and what is stored of the object. */
-import { noDownscale } from "../shared/objects/vocabulary/scaling.ts";
-import { read } from "../shared/objects/vocabulary.ts";
+import { noDownscale } from "../shared/annotations/scaling.ts";
+import { read } from "../shared/annotations/table.ts";
 import type { AdmissionRequest } from "../shared/pass/admission.ts";
 import { originOf } from "../shared/review/refused-sizes.ts";
 import type { Downscale, SizedObject } from "../shared/review/size-review.ts";

@@ -1,11 +1,11 @@
 /** What is written to a FoundationDBCluster and to its volume claims, each under the uid and the revision that was decided on. */
 
+import { formatHeld, heldGroups } from "../shared/annotations/foundationdb.ts";
+import * as keys from "../shared/annotations/suspension.ts";
 import { messageOf } from "../shared/base/error-message.ts";
 import { fieldsOf } from "../shared/base/fields.ts";
 import type { OtherObject } from "../shared/kubernetes/cluster.ts";
 import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
-import { formatHeld, heldGroups } from "../shared/objects/vocabulary/foundationdb.ts";
-import * as keys from "../shared/objects/vocabulary/suspension.ts";
 import type { Context } from "../shared/pass/context.ts";
 import { resultOfFailure, sayRefusal, type WriteResult } from "../shared/pass/owners/write-result.ts";
 import { announceNews, isNews } from "../shared/pass/recorder.ts";

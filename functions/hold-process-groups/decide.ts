@@ -1,6 +1,6 @@
 /** What is done next about the removals of a FoundationDBCluster: one write of it, or its volume claims (invariant B1). Pure. */
-import type { HeldGroup, HeldGroups } from "../shared/objects/vocabulary/foundationdb.ts";
-import * as keys from "../shared/objects/vocabulary/suspension.ts";
+import type { HeldGroup, HeldGroups } from "../shared/annotations/foundationdb.ts";
+import * as keys from "../shared/annotations/suspension.ts";
 import { meant } from "../shared/objects/volumes/volume-claim.ts";
 import type { FoundationCluster, GroupClaim, GroupPod } from "./foundation-cluster.ts";
 import { type Around, type Case, type Judged, judge } from "./judge.ts";

@@ -1,17 +1,17 @@
 /** What is read of a FoundationDBCluster, of its volume claims and of its pods (spec suspend-before-delete 2.1), parsed once. */
 
-import { fieldsOf } from "../shared/base/fields.ts";
-import { parseTime } from "../shared/clock/durations.ts";
-import { parseVolumeUser, type VolumeUser } from "../shared/group/suspension/members.ts";
-import type { OtherObject, PodObject, VolumeClaimObject } from "../shared/kubernetes/cluster.ts";
-import { type HeldGroups, heldGroups, protectVolumes } from "../shared/objects/vocabulary/foundationdb.ts";
+import { type HeldGroups, heldGroups, protectVolumes } from "../shared/annotations/foundationdb.ts";
 import {
   protectedVolume,
   removalMode,
   suspendDuration,
   waitBetweenRemovals,
-} from "../shared/objects/vocabulary/suspension.ts";
-import { read } from "../shared/objects/vocabulary.ts";
+} from "../shared/annotations/suspension.ts";
+import { read } from "../shared/annotations/table.ts";
+import { fieldsOf } from "../shared/base/fields.ts";
+import { parseTime } from "../shared/clock/durations.ts";
+import { parseVolumeUser, type VolumeUser } from "../shared/group/suspension/members.ts";
+import type { OtherObject, PodObject, VolumeClaimObject } from "../shared/kubernetes/cluster.ts";
 import { type Marks, parseMarks } from "../shared/objects/volumes/foundation-marks.ts";
 import { parseOwnerPace } from "../shared/objects/volumes/owner-pace.ts";
 import { parseVolumeClaim, type Said, said, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";

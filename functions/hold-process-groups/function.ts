@@ -1,6 +1,6 @@
-import * as foundation from "../shared/objects/vocabulary/foundationdb.ts";
-import { finalizerPaths, pathsOf } from "../shared/objects/vocabulary/paths.ts";
-import * as suspension from "../shared/objects/vocabulary/suspension.ts";
+import * as foundation from "../shared/annotations/foundationdb.ts";
+import { finalizerPaths, pathsOf } from "../shared/annotations/paths.ts";
+import * as suspension from "../shared/annotations/suspension.ts";
 import type { FunctionDefinition } from "../shared/pass/definition.ts";
 import type { ObjectRef } from "../shared/views/keys.ts";
 import { clusterOfClaim, listKeys, name, resource, settings } from "./observe.ts";

@@ -1,5 +1,7 @@
 /** What is read of a FoundationDBCluster: itself, and after it its volume claims and pods by the labels that it names. */
 
+import { heldGroups, protectVolumes } from "../shared/annotations/foundationdb.ts";
+import { protectedVolume, suspendDuration } from "../shared/annotations/suspension.ts";
 import { valuesOf } from "../shared/base/settings.ts";
 import {
   type Cluster,
@@ -11,8 +13,6 @@ import {
   type PodObject,
   type VolumeClaimObject,
 } from "../shared/kubernetes/cluster.ts";
-import { heldGroups, protectVolumes } from "../shared/objects/vocabulary/foundationdb.ts";
-import { protectedVolume, suspendDuration } from "../shared/objects/vocabulary/suspension.ts";
 import {
   belongs,
   clusterOf,

@@ -1,6 +1,7 @@
 /** What the volume claims of a process group are to say of themselves. Pure. */
+
+import * as keys from "../shared/annotations/suspension.ts";
 import { formatTime } from "../shared/clock/durations.ts";
-import * as keys from "../shared/objects/vocabulary/suspension.ts";
 import { meant } from "../shared/objects/volumes/volume-claim.ts";
 import type { FoundationCluster, GroupClaim } from "./foundation-cluster.ts";
 import { type Case, isDrained, type Judged, keptSinceMs } from "./judge.ts";

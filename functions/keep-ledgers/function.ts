@@ -1,8 +1,5 @@
-import { groupOfBudget } from "../shared/group/whose-ledger.ts";
-import type { ObjectKey } from "../shared/kubernetes/cluster.ts";
-import type { GroupKey } from "../shared/objects/statefulsets.ts";
-import { questionEntries } from "../shared/objects/vocabulary/questions.ts";
-import { prepareDownscale } from "../shared/objects/vocabulary/scaling.ts";
+import { questionEntries } from "../shared/annotations/health.ts";
+import { prepareDownscale } from "../shared/annotations/scaling.ts";
 import {
   claims,
   lastDownscales,
@@ -10,7 +7,10 @@ import {
   ledgerGroup,
   rolloutGroup,
   suspensionTimes,
-} from "../shared/objects/vocabulary.ts";
+} from "../shared/annotations/table.ts";
+import { groupOfBudget } from "../shared/group/whose-ledger.ts";
+import type { ObjectKey } from "../shared/kubernetes/cluster.ts";
+import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import { type FunctionDefinition, listGroupKeys } from "../shared/pass/definition.ts";
 import { leasesNeed } from "../shared/pass/ledger-access.ts";
 import { groupOfStatefulSet, type KeyLookUp } from "../shared/views/keys.ts";

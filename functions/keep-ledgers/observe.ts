@@ -1,12 +1,5 @@
 /** What there is of groups and of their ledgers: by lists for a sweep, by a view for one group. */
-import { parseStoredBudget, selects } from "../shared/group/governing.ts";
-import { longestGapMs } from "../shared/group/suspension/looks.ts";
-import { groupKeyOf } from "../shared/group/whose-ledger.ts";
-import { hasCode, type LeaseObject } from "../shared/kubernetes/cluster.ts";
-import { parseLedger } from "../shared/ledger/contents.ts";
-import { ledgerName } from "../shared/ledger/name.ts";
-import type { Ledger } from "../shared/ledger/reservation.ts";
-import { type GroupKey, groupPathOf, parseStatefulSet } from "../shared/objects/statefulsets.ts";
+
 import {
   claims,
   lastDownscales,
@@ -17,7 +10,15 @@ import {
   managedBy,
   read,
   verdicts,
-} from "../shared/objects/vocabulary.ts";
+} from "../shared/annotations/table.ts";
+import { parseStoredBudget, selects } from "../shared/group/governing.ts";
+import { longestGapMs } from "../shared/group/suspension/looks.ts";
+import { groupKeyOf } from "../shared/group/whose-ledger.ts";
+import { hasCode, type LeaseObject } from "../shared/kubernetes/cluster.ts";
+import { parseLedger } from "../shared/ledger/contents.ts";
+import { ledgerName } from "../shared/ledger/name.ts";
+import type { Ledger } from "../shared/ledger/reservation.ts";
+import { type GroupKey, groupPathOf, parseStatefulSet } from "../shared/objects/statefulsets.ts";
 import type { Context } from "../shared/pass/context.ts";
 import { observeGroup } from "../shared/pass/observation.ts";
 import { listBudgets, membersNeed } from "../shared/views/view.ts";

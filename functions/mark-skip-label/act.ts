@@ -1,8 +1,5 @@
 /** What is done to an owner and to its pods: each write is conditional on the uid and the revision that was decided on. */
 
-import { messageOf } from "../shared/base/error-message.ts";
-import type { Metadata } from "../shared/kubernetes/cluster.ts";
-import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import {
   anyValue,
   formatStamp,
@@ -11,7 +8,10 @@ import {
   type SkipLabel,
   skipLabelledAt,
   skipStatus,
-} from "../shared/objects/vocabulary/skip-labels.ts";
+} from "../shared/annotations/skip-labels.ts";
+import { messageOf } from "../shared/base/error-message.ts";
+import type { Metadata } from "../shared/kubernetes/cluster.ts";
+import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import type { Context } from "../shared/pass/context.ts";
 import { resultOfFailure, sayRefusal, type WriteResult } from "../shared/pass/owners/write-result.ts";
 import { announceNews, isNews } from "../shared/pass/recorder.ts";

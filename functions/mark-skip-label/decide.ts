@@ -2,8 +2,9 @@
  * What is done next about an owner whose pods may have to be let go: its finalizer, the labels of its pods, or a wait with its
  * reason (invariant M1). Pure.
  */
+
+import { anyValue, type SkipLabel, type SkipStatus } from "../shared/annotations/skip-labels.ts";
 import { formatTime } from "../shared/clock/durations.ts";
-import { anyValue, type SkipLabel, type SkipStatus } from "../shared/objects/vocabulary/skip-labels.ts";
 
 /** A pod whose chain of controllers leads to the owner, by uids. */
 export interface Member {

@@ -1,5 +1,5 @@
-import { finalizerPaths, pathsOf, skipLabelPath } from "../shared/objects/vocabulary/paths.ts";
-import * as skipLabels from "../shared/objects/vocabulary/skip-labels.ts";
+import { finalizerPaths, pathsOf, skipLabelPath } from "../shared/annotations/paths.ts";
+import * as skipLabels from "../shared/annotations/skip-labels.ts";
 import type { FunctionDefinition } from "../shared/pass/definition.ts";
 import type { ObjectRef } from "../shared/views/keys.ts";
 import { listKeys, name, settings } from "./observe.ts";

@@ -1,9 +1,9 @@
 /** The pods of an owner, by uids: a label that they share with the pods of others says nothing. */
 
+import { read, type SkipLabel, skipLabelledAt } from "../shared/annotations/skip-labels.ts";
 import { fieldsOf } from "../shared/base/fields.ts";
 import type { Cluster, Metadata, OtherObject, PodObject, Resource } from "../shared/kubernetes/cluster.ts";
 import { listOfType } from "../shared/kubernetes/owner-kinds.ts";
-import { read, type SkipLabel, skipLabelledAt } from "../shared/objects/vocabulary/skip-labels.ts";
 import type { Member } from "./decide.ts";
 
 export interface MembersOf {

@@ -1,5 +1,7 @@
 /** What is read of an owner: itself, its namespace, and where its pods may have to be let go, these. */
 
+import type { SkipLabel } from "../shared/annotations/skip-labels.ts";
+import type { Malformed } from "../shared/annotations/table.ts";
 import { valuesOf } from "../shared/base/settings.ts";
 import {
   type Cluster,
@@ -11,8 +13,6 @@ import {
   resources,
 } from "../shared/kubernetes/cluster.ts";
 import { ownerResources } from "../shared/kubernetes/owner-kinds.ts";
-import type { SkipLabel } from "../shared/objects/vocabulary/skip-labels.ts";
-import type { Malformed } from "../shared/objects/vocabulary.ts";
 import type { Context } from "../shared/pass/context.ts";
 import { isNews } from "../shared/pass/recorder.ts";
 import type { ObjectRef } from "../shared/views/keys.ts";

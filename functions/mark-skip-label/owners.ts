@@ -1,8 +1,5 @@
 /** Which objects are owners, of which kinds they are, and what one asks for. */
 
-import { parseDuration, setting } from "../shared/base/settings.ts";
-import type { Cluster, OtherObject, Resource } from "../shared/kubernetes/cluster.ts";
-import { listOfType, skipLabelKindsSetting } from "../shared/kubernetes/owner-kinds.ts";
 import {
   isKeyPermitted,
   parseLabelKeys,
@@ -14,8 +11,11 @@ import {
   skipStatus,
   stopAll,
   usualSkipLabelKeys,
-} from "../shared/objects/vocabulary/skip-labels.ts";
-import { type Malformed, read, vocabulary } from "../shared/objects/vocabulary.ts";
+} from "../shared/annotations/skip-labels.ts";
+import { type Malformed, read, vocabulary } from "../shared/annotations/table.ts";
+import { parseDuration, setting } from "../shared/base/settings.ts";
+import type { Cluster, OtherObject, Resource } from "../shared/kubernetes/cluster.ts";
+import { listOfType, skipLabelKindsSetting } from "../shared/kubernetes/owner-kinds.ts";
 import type { ObjectRef } from "../shared/views/keys.ts";
 import type { Owner } from "./decide.ts";
 

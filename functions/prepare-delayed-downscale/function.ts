@@ -1,7 +1,7 @@
+import { questionEntries } from "../shared/annotations/health.ts";
+import * as scaling from "../shared/annotations/scaling.ts";
+import { claims, ledgerEntries, rolloutGroup, rolloutMaxUnavailable, verdicts } from "../shared/annotations/table.ts";
 import type { GroupKey } from "../shared/objects/statefulsets.ts";
-import { questionEntries } from "../shared/objects/vocabulary/questions.ts";
-import * as scaling from "../shared/objects/vocabulary/scaling.ts";
-import { claims, ledgerEntries, rolloutGroup, rolloutMaxUnavailable, verdicts } from "../shared/objects/vocabulary.ts";
 import { type FunctionDefinition, listGroupKeys } from "../shared/pass/definition.ts";
 import { claimedNeed, scheduleOfClaims } from "../shared/pass/sizes/claimed-groups.ts";
 import { resizingNeeds } from "../shared/pass/sizes/resizing.ts";

@@ -1,10 +1,11 @@
 /** What is read of StatefulSets whose downscales have a delay: how many replicas there are to be, and which pods there are. */
+
+import type { Endpoint } from "../shared/annotations/endpoint.ts";
 import { findLed, readScales } from "../shared/group/led.ts";
 import type { SizeHeld } from "../shared/group/wanted-replicas.ts";
 import type { Cluster } from "../shared/kubernetes/cluster.ts";
 import { type Claim, namesOrdinal } from "../shared/ledger/claim.ts";
 import { type Pod, parsePod } from "../shared/objects/pods.ts";
-import type { Endpoint } from "../shared/objects/scaling/endpoint.ts";
 import type { StatefulSet } from "../shared/objects/statefulsets.ts";
 import type { Answer, DelayedSet } from "./choose.ts";
 import type { Held } from "./decide.ts";

@@ -1,11 +1,11 @@
 /** Pods are told that they leave, or that they stay, and what they answer is remembered by their uid. */
 
+import type { Endpoint } from "../shared/annotations/endpoint.ts";
 import { askedGroupOf } from "../shared/group/whose-ledger.ts";
 import { defaultMostPerGroup } from "../shared/http/calls.ts";
 import { isSuccess, type PodHttp, PodHttpError } from "../shared/http/pod-http.ts";
 import { actWithinMs } from "../shared/ledger/reservation.ts";
 import type { Pod } from "../shared/objects/pods.ts";
-import type { Endpoint } from "../shared/objects/scaling/endpoint.ts";
 import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import type { Context } from "../shared/pass/context.ts";
 import type { GroupMemory } from "../shared/pass/memory.ts";

@@ -1,15 +1,15 @@
 /** Whether a StatefulSet may be made smaller now: its own settings, and the other zones of its group. Pure. */
 
+import { isMalformed } from "../shared/annotations/parse-scaling.ts";
+import { lastDownscale, minTimeBetweenZonesDownscale, unpreparedPods } from "../shared/annotations/scaling.ts";
+import { lastDownscales } from "../shared/annotations/table.ts";
 import { formatTime } from "../shared/clock/durations.ts";
 import { type Around, refuseClaim } from "../shared/group/claiming.ts";
 import { describeSizes, joinScaleDown, type Size, type SizeChange } from "../shared/group/size-changes.ts";
 import { restAfter } from "../shared/group/wanted-replicas.ts";
 import type { Zone } from "../shared/group/zones.ts";
 import type { Claim, ClaimContent, KnownClaim } from "../shared/ledger/claim.ts";
-import { isMalformed } from "../shared/objects/scaling/scaling.ts";
 import type { StatefulSet } from "../shared/objects/statefulsets.ts";
-import { lastDownscale, minTimeBetweenZonesDownscale, unpreparedPods } from "../shared/objects/vocabulary/scaling.ts";
-import { lastDownscales } from "../shared/objects/vocabulary.ts";
 import type { Denied } from "../shared/pass/admission.ts";
 import { askAgain, badRequest, conflict } from "../shared/review/answers.ts";
 

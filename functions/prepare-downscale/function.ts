@@ -1,5 +1,5 @@
-import * as scaling from "../shared/objects/vocabulary/scaling.ts";
-import { claims, lastApplied, lastDownscales, ledgerEntries, rolloutGroup } from "../shared/objects/vocabulary.ts";
+import * as scaling from "../shared/annotations/scaling.ts";
+import { claims, lastApplied, lastDownscales, ledgerEntries, rolloutGroup } from "../shared/annotations/table.ts";
 import type { AdmissionDefinition } from "../shared/pass/admission.ts";
 import { leasesNeed } from "../shared/pass/ledger-access.ts";
 import { mayBeDownscale } from "../shared/review/size-review.ts";

@@ -1,5 +1,12 @@
 /** One pass: what is known is written down, a rebalance is claimed, asked for, and its end is written down. */
 
+import {
+  formatRebalanceState,
+  queueRebalanceNeededAt,
+  type RebalanceState,
+  rebalanceState,
+} from "../shared/annotations/rebalancing.ts";
+import { read } from "../shared/annotations/table.ts";
 import { valuesOf } from "../shared/base/settings.ts";
 import { askedGroupOf } from "../shared/group/whose-ledger.ts";
 import {
@@ -11,13 +18,6 @@ import {
   wordsOf,
 } from "../shared/kubernetes/cluster.ts";
 import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
-import {
-  formatRebalanceState,
-  queueRebalanceNeededAt,
-  type RebalanceState,
-  rebalanceState,
-} from "../shared/objects/vocabulary/rebalancing.ts";
-import { read } from "../shared/objects/vocabulary.ts";
 import type { Context } from "../shared/pass/context.ts";
 import type { Outcome } from "../shared/pass/definition.ts";
 import type { GroupMemory } from "../shared/pass/memory.ts";

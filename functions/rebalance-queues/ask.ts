@@ -1,6 +1,7 @@
 /** The one request: a node is asked to spread the queue leaders of its cluster. */
+
+import { healthAuthority } from "../shared/annotations/health.ts";
 import { type PodAnswer, PodHttpError } from "../shared/http/pod-http.ts";
-import { healthAuthority } from "../shared/objects/vocabulary/questions.ts";
 import { NoAuthority, trust, untrustedWords } from "../shared/pass/asking/authorities.ts";
 import { NoPassword, readPassword } from "../shared/pass/asking/credentials.ts";
 import type { Context } from "../shared/pass/context.ts";

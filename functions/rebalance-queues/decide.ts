@@ -1,6 +1,6 @@
 /** Whether the queues of a RabbitMQ cluster are to be rebalanced now, or what that waits for. Pure. */
-import type { AuthorityRef, QuestionUrl } from "../shared/objects/vocabulary/questions.ts";
-import type { RebalanceFailure, RebalanceState } from "../shared/objects/vocabulary/rebalancing.ts";
+import type { AuthorityRef, QuestionUrl } from "../shared/annotations/health.ts";
+import type { RebalanceFailure, RebalanceState } from "../shared/annotations/rebalancing.ts";
 import { type Wait, wait } from "../shared/pass/verdict.ts";
 
 /** Where and with what a node is asked. */

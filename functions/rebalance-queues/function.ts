@@ -1,12 +1,12 @@
-import type { ObjectKey } from "../shared/kubernetes/cluster.ts";
-import { pathsOf } from "../shared/objects/vocabulary/paths.ts";
-import { questionEntries } from "../shared/objects/vocabulary/questions.ts";
+import { questionEntries } from "../shared/annotations/health.ts";
+import { pathsOf } from "../shared/annotations/paths.ts";
 import {
   queueRebalanceNeededAt,
   rebalanceEntries,
   rebalanceState,
   wantsRebalance,
-} from "../shared/objects/vocabulary/rebalancing.ts";
+} from "../shared/annotations/rebalancing.ts";
+import type { ObjectKey } from "../shared/kubernetes/cluster.ts";
 import type { FunctionDefinition } from "../shared/pass/definition.ts";
 import type { KeyLookUp, ObjectRef } from "../shared/views/keys.ts";
 import { run } from "./act.ts";

@@ -1,5 +1,13 @@
 /** A StatefulSet that wants its queues rebalanced: itself, its pods, and the RabbitmqCluster that it belongs to. */
 import { hash } from "node:crypto";
+import { healthQuestion, healthSecret } from "../shared/annotations/health.ts";
+import {
+  queueRebalanceNeededAt,
+  rebalanceSecret,
+  rebalanceState,
+  wantsRebalance,
+} from "../shared/annotations/rebalancing.ts";
+import { type Malformed, read } from "../shared/annotations/table.ts";
 import { parseDuration, setting } from "../shared/base/settings.ts";
 import {
   type Cluster,
@@ -11,14 +19,6 @@ import {
 } from "../shared/kubernetes/cluster.ts";
 import { type Pod, parsePod } from "../shared/objects/pods.ts";
 import { parseStatefulSet, type StatefulSet } from "../shared/objects/statefulsets.ts";
-import { healthQuestion, healthSecret } from "../shared/objects/vocabulary/questions.ts";
-import {
-  queueRebalanceNeededAt,
-  rebalanceSecret,
-  rebalanceState,
-  wantsRebalance,
-} from "../shared/objects/vocabulary/rebalancing.ts";
-import { type Malformed, read } from "../shared/objects/vocabulary.ts";
 import type { Context } from "../shared/pass/context.ts";
 import { type Wait, wait } from "../shared/pass/verdict.ts";
 import type { ObjectRef } from "../shared/views/keys.ts";

@@ -1,6 +1,6 @@
-import { finalizerPaths } from "../shared/objects/vocabulary/paths.ts";
-import { releaseFinalizer } from "../shared/objects/vocabulary/skip-labels.ts";
-import { hold, retainVolume, volumeHold, volumeProtection } from "../shared/objects/vocabulary/suspension.ts";
+import { finalizerPaths } from "../shared/annotations/paths.ts";
+import { releaseFinalizer } from "../shared/annotations/skip-labels.ts";
+import { hold, retainVolume, volumeHold, volumeProtection } from "../shared/annotations/suspension.ts";
 import type { FunctionDefinition } from "../shared/pass/definition.ts";
 import { retainingNeed } from "../shared/pass/suspension/retaining.ts";
 import type { ObjectRef } from "../shared/views/keys.ts";

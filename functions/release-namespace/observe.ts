@@ -1,5 +1,7 @@
 /** What is read of a namespace: whether it is being deleted, and then what in it has a finalizer of ours. */
 
+import { releaseFinalizer } from "../shared/annotations/skip-labels.ts";
+import { volumeHold, volumeProtection } from "../shared/annotations/suspension.ts";
 import { valuesOf } from "../shared/base/settings.ts";
 import { outlivesNamespace } from "../shared/group/suspension/outliving.ts";
 import {
@@ -12,8 +14,6 @@ import {
   type VolumeClaimObject,
 } from "../shared/kubernetes/cluster.ts";
 import { listOfType, ownerResources, skipLabelKindsSetting } from "../shared/kubernetes/owner-kinds.ts";
-import { releaseFinalizer } from "../shared/objects/vocabulary/skip-labels.ts";
-import { volumeHold, volumeProtection } from "../shared/objects/vocabulary/suspension.ts";
 import { parseSuspendableSet, type SuspendableSet } from "../shared/objects/volumes/suspendable.ts";
 import { parseVolumeClaim, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 import type { Context } from "../shared/pass/context.ts";

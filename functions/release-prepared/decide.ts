@@ -1,11 +1,12 @@
 /** What becomes of a downscale whose pods were told: it is over, goes on, or never came and is taken back (rule R20). Pure. */
+
+import { isMalformed } from "../shared/annotations/parse-scaling.ts";
+import { lastDownscale } from "../shared/annotations/scaling.ts";
 import type { Claim, KnownClaim, OrdinalRange } from "../shared/ledger/claim.ts";
 import { type ClaimWhereabouts, kinds, undoAfterMs } from "../shared/ledger/kinds.ts";
 import { finishAfterMs } from "../shared/ledger/reservation.ts";
 import type { Pod } from "../shared/objects/pods.ts";
-import { isMalformed } from "../shared/objects/scaling/scaling.ts";
 import type { StatefulSet } from "../shared/objects/statefulsets.ts";
-import { lastDownscale } from "../shared/objects/vocabulary/scaling.ts";
 
 /** The phase in which nobody joins the claim any more: its pods are being told that they stay. */
 export const undoing = "undoing";

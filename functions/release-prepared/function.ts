@@ -1,12 +1,12 @@
-import type { GroupKey } from "../shared/objects/statefulsets.ts";
-import { pathsOf } from "../shared/objects/vocabulary/paths.ts";
+import { pathsOf } from "../shared/annotations/paths.ts";
 import {
   lastDownscale,
   prepareDownscalePath,
   prepareDownscalePort,
   unpreparedPods,
-} from "../shared/objects/vocabulary/scaling.ts";
-import { claims, lastDownscales, ledgerEntries, podName, rolloutGroup } from "../shared/objects/vocabulary.ts";
+} from "../shared/annotations/scaling.ts";
+import { claims, lastDownscales, ledgerEntries, podName, rolloutGroup } from "../shared/annotations/table.ts";
+import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import type { FunctionDefinition } from "../shared/pass/definition.ts";
 import { leasesNeed } from "../shared/pass/ledger-access.ts";
 import { groupOfPod, groupOfStatefulSet } from "../shared/views/keys.ts";

@@ -1,10 +1,10 @@
 /** The times of last downscales, from the ledger to the StatefulSets: for those who read `grafana.com/last-downscale`. */
 
+import { lastDownscale } from "../shared/annotations/scaling.ts";
 import { valuesOf } from "../shared/base/settings.ts";
 import { formatTime } from "../shared/clock/durations.ts";
 import { ClusterError, wordsOf } from "../shared/kubernetes/cluster.ts";
 import type { GroupKey } from "../shared/objects/statefulsets.ts";
-import { lastDownscale } from "../shared/objects/vocabulary/scaling.ts";
 import { lookAtLedger } from "../shared/pass/claim-writing.ts";
 import type { Context } from "../shared/pass/context.ts";
 import { findUntold, type Timed, writableInMs, writeAfterMs } from "./decide.ts";

@@ -1,7 +1,8 @@
 /** Writes webhook configurations: the bundle of each webhook, and the review key in its path. */
+
+import { injectCertificateAuthority } from "../shared/annotations/table.ts";
 import { hasCode, isRightMissing, type SecretObject, type WebhookClient } from "../shared/kubernetes/cluster.ts";
 import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
-import { injectCertificateAuthority } from "../shared/objects/vocabulary.ts";
 import type { ActReport } from "../shared/pass/reporter.ts";
 import { takesKey, withKey } from "../shared/review/review-key.ts";
 import { type Configuration, isKeyDue, type Patch } from "./decide.ts";

@@ -1,6 +1,6 @@
+import { injectCertificateAuthority, reviewKey, webhookNamespace } from "../shared/annotations/table.ts";
 import type { KnownResource } from "../shared/kubernetes/cluster.ts";
 import { certificateSettings, usualSecretName } from "../shared/objects/certificate-settings.ts";
-import { injectCertificateAuthority, reviewKey, webhookNamespace } from "../shared/objects/vocabulary.ts";
 import type { CronDefinition } from "../shared/pass/definition.ts";
 import { createRotation } from "./act.ts";
 import { configurationNames, name } from "./observe.ts";

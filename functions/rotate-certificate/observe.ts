@@ -1,5 +1,6 @@
 /** What a rotation sees: the Secret, the webhook configurations that carry our labels, and what this process remembers. */
 
+import { injectCertificateAuthority, reviewKey, webhookNamespace } from "../shared/annotations/table.ts";
 import { messageOf } from "../shared/base/error-message.ts";
 import {
   type Cluster,
@@ -10,7 +11,6 @@ import {
 import type { CertificateSettings } from "../shared/objects/certificate-settings.ts";
 import { howToEmpty, parseCertificates, type StoredCertificates, splitPem } from "../shared/objects/certificates.ts";
 import type { Keys } from "../shared/objects/issue-certificate.ts";
-import { injectCertificateAuthority, reviewKey, webhookNamespace } from "../shared/objects/vocabulary.ts";
 import { parseReviewKeys, type ReviewKeys, reviewKeyFault, splitPath, takesKey } from "../shared/review/review-key.ts";
 import { type Configuration, isLeftOut, type Snapshot } from "./decide.ts";
 

@@ -1,10 +1,11 @@
 /** What is done: volume claims are marked, a zone is made smaller or larger, and claims of the ledger are ended. */
+
+import * as keys from "../shared/annotations/suspension.ts";
 import { describeAgreeing, durationOf, type Member, type VolumeUser } from "../shared/group/suspension/members.ts";
 import { hasNewPartners, wordsOnPartners } from "../shared/group/suspension/owned.ts";
 import { hasCode } from "../shared/kubernetes/cluster.ts";
 import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
 import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
-import * as keys from "../shared/objects/vocabulary/suspension.ts";
 import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 import type { Act } from "../shared/pass/act.ts";
 import type { Context } from "../shared/pass/context.ts";

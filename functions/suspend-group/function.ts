@@ -1,6 +1,5 @@
-import type { GroupKey } from "../shared/objects/statefulsets.ts";
-import { questionEntries } from "../shared/objects/vocabulary/questions.ts";
-import * as suspension from "../shared/objects/vocabulary/suspension.ts";
+import { questionEntries } from "../shared/annotations/health.ts";
+import * as suspension from "../shared/annotations/suspension.ts";
 import {
   claims,
   lastDownscales,
@@ -8,7 +7,8 @@ import {
   rolloutMaxUnavailable,
   suspensionTimes,
   verdicts,
-} from "../shared/objects/vocabulary.ts";
+} from "../shared/annotations/table.ts";
+import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import type { FunctionDefinition } from "../shared/pass/definition.ts";
 import { claimedNeed, scheduleOfClaims } from "../shared/pass/sizes/claimed-groups.ts";
 import { resizingNeeds } from "../shared/pass/sizes/resizing.ts";

@@ -1,5 +1,6 @@
 /** What becomes of one member whose volumes somebody wants suspended, or wants back (spec suspend-before-delete 3.2). Pure. */
 
+import { suspendDuration } from "../shared/annotations/suspension.ts";
 import { formatTime } from "../shared/clock/durations.ts";
 import { type Anew, whyAnew } from "../shared/group/suspension/anew.ts";
 import { type Clocks, laterMs } from "../shared/group/suspension/clocks.ts";
@@ -18,7 +19,6 @@ import {
   whyNeeded,
 } from "../shared/group/suspension/members.ts";
 import { isDrained, whyUndrained } from "../shared/group/suspension/proof.ts";
-import { suspendDuration } from "../shared/objects/vocabulary/suspension.ts";
 import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 import { mendRecheckMs, whyNotBegun } from "./obstacles.ts";
 

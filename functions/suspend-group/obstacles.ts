@@ -1,8 +1,9 @@
 /** Why the suspension of a member may not begin, whatever its data: by its owner, its users or its retention policy. Pure. */
+
+import { suspendable, volumeOwner } from "../shared/annotations/suspension.ts";
 import type { Member } from "../shared/group/suspension/members.ts";
 import { groupOfClaim, whyUnclear } from "../shared/group/suspension/owned.ts";
 import { groupOfOwner } from "../shared/group/whose-ledger.ts";
-import { suspendable, volumeOwner } from "../shared/objects/vocabulary/suspension.ts";
 
 export interface Obstacle {
   readonly guard: string;

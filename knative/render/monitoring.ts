@@ -2,8 +2,8 @@
  * What Prometheus scrapes, and the alerts: those that users of rollout-operator have, by their names,
  * and a few of our own. Several replicas export what they know of a group as times; the newest one counts.
  */
-import { hold } from "../../functions/shared/objects/vocabulary/suspension.ts";
-import { reviewKey } from "../../functions/shared/objects/vocabulary.ts";
+import { hold } from "../../functions/shared/annotations/suspension.ts";
+import { reviewKey } from "../../functions/shared/annotations/table.ts";
 import { answersReviews, labelsOf, type Manifest, reviewService } from "./object.ts";
 
 /** Where the READMEs can be read that alerts point at. */

@@ -3,8 +3,8 @@ import { mkdtemp, readdir, readFile, readlink, rm, stat, writeFile } from "node:
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { reservations } from "../../functions/shared/annotations/table.ts";
 import type { LeaseObject } from "../../functions/shared/kubernetes/cluster.ts";
-import { reservations } from "../../functions/shared/objects/vocabulary.ts";
 import manifest from "../../package.json" with { type: "json" };
 import { eventually } from "../controlplane/api.ts";
 import { type End, type Launched, launch } from "../controlplane/processes.ts";

@@ -1,5 +1,5 @@
 /** Invariant E2: what is asked in a dry run leaves no trace. */
-import { reservations } from "../../functions/shared/objects/vocabulary.ts";
+import { reservations } from "../../functions/shared/annotations/table.ts";
 import type { StoredPod } from "../world/objects.ts";
 import type { World } from "../world/world.ts";
 

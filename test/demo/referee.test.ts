@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ledgerGroup, reservations } from "../../functions/shared/objects/vocabulary.ts";
+import { ledgerGroup, reservations } from "../../functions/shared/annotations/table.ts";
 import { createBudget } from "../stage/served-group.ts";
 import type { StoredPod } from "../world/objects.ts";
 import { VirtualTimeline } from "../world/timeline.ts";

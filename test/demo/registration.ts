@@ -1,7 +1,7 @@
 /** What brings evictions and downscales under the rule: the webhooks that the API server asks. */
 import { prepareDownscale } from "../../functions/prepare-downscale/function.ts";
+import { injectCertificateAuthority, webhookNamespace } from "../../functions/shared/annotations/table.ts";
 import type { WebhookConfigurationObject } from "../../functions/shared/kubernetes/cluster.ts";
-import { injectCertificateAuthority, webhookNamespace } from "../../functions/shared/objects/vocabulary.ts";
 import type { World } from "../world/world.ts";
 
 const webhooks = "mutatingwebhookconfigurations";

@@ -1,11 +1,11 @@
 /** The cluster that the demo plays in, with its referee. */
 
-import type { ObjectKey } from "../../functions/shared/kubernetes/cluster.ts";
 import {
   prepareDownscale,
   prepareDownscalePath,
   prepareDownscalePort,
-} from "../../functions/shared/objects/vocabulary/scaling.ts";
+} from "../../functions/shared/annotations/scaling.ts";
+import type { ObjectKey } from "../../functions/shared/kubernetes/cluster.ts";
 import { type IngesterCall, Ingesters } from "../stage/ingester.ts";
 import type { Journal } from "../stage/journal.ts";
 import { groupName, namespace, newImage, type ServedGroup, serveGroup } from "../stage/served-group.ts";

@@ -1,5 +1,5 @@
 /** What an account may do with the paths of webhooks, and what it may not: a review key comes before a path, and nothing else. */
-import { reviewKey } from "../../functions/shared/objects/vocabulary.ts";
+import { reviewKey } from "../../functions/shared/annotations/table.ts";
 import { splitPath } from "../../functions/shared/review/review-key.ts";
 import { type Attempt, type Change, type Fields, type Form, patches, type Target } from "./escape-forms.ts";
 

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, before, suite, test } from "node:test";
-import { vocabulary } from "../../functions/shared/objects/vocabulary.ts";
+import { vocabulary } from "../../functions/shared/annotations/table.ts";
 import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { skipWithoutControlPlane } from "../stage/scene.ts";

@@ -2,13 +2,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import { rolloutMaxUnavailable, settledThrough } from "../../functions/shared/annotations/table.ts";
 import type { Cluster, LeaseObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { parseLedger } from "../../functions/shared/ledger/contents.ts";
 import { LedgerUnreadable } from "../../functions/shared/ledger/errors.ts";
 import { writeLedger } from "../../functions/shared/ledger/lease.ts";
 import { ledgerName } from "../../functions/shared/ledger/name.ts";
 import type { LedgerChange, RecordedVerdict, Refusal, Reservation } from "../../functions/shared/ledger/reservation.ts";
-import { rolloutMaxUnavailable, settledThrough } from "../../functions/shared/objects/vocabulary.ts";
 
 const numRuns = 2_000;
 const stampMs = fc.integer({ min: 0, max: 4_102_444_800_000 });

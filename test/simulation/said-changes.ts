@@ -1,6 +1,7 @@
 /** What a process writes is what functions say that they change: in a cluster the fence refuses any other path. */
+
+import { skipLabelPath } from "../../functions/shared/annotations/paths.ts";
 import type { Resource } from "../../functions/shared/kubernetes/cluster.ts";
-import { skipLabelPath } from "../../functions/shared/objects/vocabulary/paths.ts";
 import { table } from "../../triggers/table.ts";
 import type { Caller, Checker } from "./checker.ts";
 import type { SeedRun } from "./seed.ts";

@@ -1,7 +1,7 @@
 /** A group that is an hour old, in the embedded world on the real clock, served over HTTP. */
 import { setTimeout as sleep } from "node:timers/promises";
+import { rolloutGroup } from "../../functions/shared/annotations/table.ts";
 import { createLedger } from "../../functions/shared/ledger/lease.ts";
-import { rolloutGroup } from "../../functions/shared/objects/vocabulary.ts";
 import { type ServedWorld, serveWorld } from "../world/http.ts";
 import { type Random, seededRandom } from "../world/random.ts";
 import { RealTimeline } from "../world/timeline.ts";

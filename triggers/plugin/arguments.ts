@@ -1,10 +1,10 @@
 /** The command line of `kubectl sluice`: what may be written, and what is answered to a mistake. */
 
 import { parseArgs } from "node:util";
+import { rolloutGroup } from "../../functions/shared/annotations/table.ts";
 import { isNamespaceName, isObjectName } from "../../functions/shared/base/dns-names.ts";
 import { messageOf } from "../../functions/shared/base/error-message.ts";
 import { groupOfBudget } from "../../functions/shared/group/whose-ledger.ts";
-import { rolloutGroup } from "../../functions/shared/objects/vocabulary.ts";
 
 interface ApiServerOptions {
   /** Undefined: the namespace of the kubeconfig's context. */

@@ -1,6 +1,7 @@
 /** `kubectl sluice` from its command line to its exit code, over whatever cluster and streams it is given. */
 
 import { dump } from "js-yaml";
+import { ledgerGroup, managedBy, read, rolloutGroup } from "../../functions/shared/annotations/table.ts";
 import { messageOf } from "../../functions/shared/base/error-message.ts";
 import { escapeControls, escapeLines, escapeTexts } from "../../functions/shared/base/escape-control.ts";
 import { isMember } from "../../functions/shared/group/governing.ts";
@@ -8,7 +9,6 @@ import { budgetOfGroup, groupOfBudget } from "../../functions/shared/group/whose
 import { type Cluster, ClusterError, type LeaseObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { ledgerName } from "../../functions/shared/ledger/name.ts";
 import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
-import { ledgerGroup, managedBy, read, rolloutGroup } from "../../functions/shared/objects/vocabulary.ts";
 import type { Context } from "../../functions/shared/pass/context.ts";
 import { listStatefulSets } from "../../functions/shared/views/listing.ts";
 import {

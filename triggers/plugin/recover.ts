@@ -1,7 +1,8 @@
 /** `kubectl sluice recover`: writes the wish to have volumes back, and tells the truth about what it can still do. */
+
+import { volumeProtection, recover as wish } from "../../functions/shared/annotations/suspension.ts";
 import { type Cluster, hasCode } from "../../functions/shared/kubernetes/cluster.ts";
 import { maxConflicts } from "../../functions/shared/ledger/reservation.ts";
-import { volumeProtection, recover as wish } from "../../functions/shared/objects/vocabulary/suspension.ts";
 import {
   belongs,
   type Marks,

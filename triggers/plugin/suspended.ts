@@ -1,9 +1,10 @@
 /** What `kubectl sluice suspended` tells: which volumes are kept for how long, how much they are, and what each waits for. */
+
+import { read, rolloutGroup } from "../../functions/shared/annotations/table.ts";
 import { type Member, parseVolumeUser } from "../../functions/shared/group/suspension/members.ts";
 import { findAll, groupOfClaim } from "../../functions/shared/group/suspension/owned.ts";
 import { durationNow } from "../../functions/shared/group/suspension/time-left.ts";
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
-import { read, rolloutGroup } from "../../functions/shared/objects/vocabulary.ts";
 import { parseSuspendableSet } from "../../functions/shared/objects/volumes/suspendable.ts";
 import {
   isSuspensionAsked,

@@ -3,12 +3,12 @@
  * decided is said. It is the first thing to do with a bug report.
  */
 import { readFile } from "node:fs/promises";
+import { rolloutGroup } from "../../functions/shared/annotations/table.ts";
 import { messageOf } from "../../functions/shared/base/error-message.ts";
 import type { KubernetesCluster } from "../../functions/shared/kubernetes/client.ts";
 import { type Cluster, hasCode, type ObjectKey, type Resource } from "../../functions/shared/kubernetes/cluster.ts";
 import type { CertificateSettings } from "../../functions/shared/objects/certificate-settings.ts";
 import { statefulSetOfPod } from "../../functions/shared/objects/pods.ts";
-import { rolloutGroup } from "../../functions/shared/objects/vocabulary.ts";
 import type { AdmissionDefinition } from "../../functions/shared/pass/admission.ts";
 import type { CronDefinition, FunctionDefinition } from "../../functions/shared/pass/definition.ts";
 import type { OpenAdmission } from "../doors/admission.ts";

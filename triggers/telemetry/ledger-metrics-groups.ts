@@ -6,6 +6,7 @@
  * several times a second in a storm, to each replica, scraped or not; and it wants one more right.
  */
 
+import { ledgerGroup, managedBy, read } from "../../functions/shared/annotations/table.ts";
 import { readGroup } from "../../functions/shared/group/whose-ledger.ts";
 import { surveyZone, type Zone } from "../../functions/shared/group/zones.ts";
 import type { Cluster, LeaseObject } from "../../functions/shared/kubernetes/cluster.ts";
@@ -14,7 +15,6 @@ import { LedgerUnreadable } from "../../functions/shared/ledger/errors.ts";
 import { ledgerName } from "../../functions/shared/ledger/name.ts";
 import type { Ledger } from "../../functions/shared/ledger/reservation.ts";
 import { type GroupKey, groupPathOf } from "../../functions/shared/objects/statefulsets.ts";
-import { ledgerGroup, managedBy, read } from "../../functions/shared/objects/vocabulary.ts";
 import { failingGuards } from "../../functions/shared/pass/verdict.ts";
 import type { GroupView, Views } from "../../functions/shared/views/view.ts";
 

@@ -2,8 +2,9 @@
  * Follows webhook configurations. Of those of our namespace the failure policies are a metric, and their changes wake a function.
  * All of them say whether a key may be asked for: one without our labels may lead here, too.
  */
+
+import { webhookNamespace } from "../../functions/shared/annotations/table.ts";
 import type { Cluster, Resource, WebhookConfigurationObject } from "../../functions/shared/kubernetes/cluster.ts";
-import { webhookNamespace } from "../../functions/shared/objects/vocabulary.ts";
 import { follow } from "../../functions/shared/views/following.ts";
 import type { Store } from "../../functions/shared/views/progress.ts";
 import { causeOf, leastBackoffMs } from "../wake/passes.ts";

@@ -1,11 +1,11 @@
 /** Which ZoneAwarePodDisruptionBudget governs a pod, what it allows, and whose ledger keeps it (rule R1). */
 
+import { mostEntries } from "../annotations/bounds.ts";
+import { rolloutGroup } from "../annotations/table.ts";
 import type { ZoneBudgetObject } from "../kubernetes/cluster.ts";
 import { type InvalidBudget, parseZoneBudget, type ZoneBudget } from "../objects/budgets.ts";
 import type { Pod } from "../objects/pods.ts";
 import type { GroupKey, StatefulSet } from "../objects/statefulsets.ts";
-import { mostEntries } from "../objects/vocabulary/grammar/bounds.ts";
-import { rolloutGroup } from "../objects/vocabulary.ts";
 import { budgetOfGroup, readGroup } from "./whose-ledger.ts";
 
 type Labels = Readonly<Record<string, string>>;

@@ -1,6 +1,7 @@
 /** What is wanted of the StatefulSets of a group that follow or mirror, with what the mirrored objects say. */
+
+import { isLed } from "../annotations/parse-scaling.ts";
 import type { Cluster } from "../kubernetes/cluster.ts";
-import { isLed } from "../objects/scaling/scaling.ts";
 import type { StatefulSet } from "../objects/statefulsets.ts";
 import { type MirroredScale, readMirroredScale } from "./mirrored-scale.ts";
 import { type SizeHeld, wantedReplicas } from "./wanted-replicas.ts";

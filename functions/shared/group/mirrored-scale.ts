@@ -1,6 +1,7 @@
 /** What an object says of its size that a StatefulSet mirrors (spec rollout-operator 3.2). */
+
+import type { Mirrored } from "../annotations/parse-scaling.ts";
 import { type Cluster, hasCode, isRightMissing, lackOf, type Resource } from "../kubernetes/cluster.ts";
-import type { Mirrored } from "../objects/scaling/scaling.ts";
 import type { SizeHeld } from "./wanted-replicas.ts";
 
 export interface MirroredScale {

@@ -1,11 +1,11 @@
 /** What those who tell pods of a downscale, and those who take it back, know alike: where they are told, and by which claims. */
 
+import { prepareDownscalePath, prepareDownscalePort } from "../annotations/scaling.ts";
 import { showValue, unshown } from "../base/escape-control.ts";
 import type { PodAddress, PodRequest } from "../http/pod-http.ts";
 import { parsePath, parsePort } from "../http/target.ts";
 import type { Claim, KnownClaim, ToldAt } from "../ledger/claim.ts";
 import type { StatefulSet } from "../objects/statefulsets.ts";
-import { prepareDownscalePath, prepareDownscalePort } from "../objects/vocabulary/scaling.ts";
 import { askedGroupOf } from "./whose-ledger.ts";
 
 /** Where the pods of a StatefulSet are told that they leave (POST), or that they stay after all (DELETE). */

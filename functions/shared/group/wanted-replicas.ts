@@ -1,9 +1,10 @@
 /** How many replicas a StatefulSet is to have that follows another one, or mirrors an object (spec 3.1, 3.2). Pure. */
+
+import { isLed, isMalformed } from "../annotations/parse-scaling.ts";
+import { lastDownscale, minTimeBetweenZonesDownscale } from "../annotations/scaling.ts";
+import { lastDownscales } from "../annotations/table.ts";
 import { formatTime } from "../clock/durations.ts";
-import { isLed, isMalformed } from "../objects/scaling/scaling.ts";
 import type { StatefulSet } from "../objects/statefulsets.ts";
-import { lastDownscale, minTimeBetweenZonesDownscale } from "../objects/vocabulary/scaling.ts";
-import { lastDownscales } from "../objects/vocabulary.ts";
 
 /** Why a size stays as it is. */
 export interface SizeHeld {

@@ -1,12 +1,12 @@
 /** What stands in the annotations of a ledger, as text and as a value (rule R2). */
 
+import * as vocabulary from "../annotations/table.ts";
 import { escapeControls } from "../base/escape-control.ts";
 import { fieldsOf, isTime } from "../base/fields.ts";
 import { cut } from "../base/truncate.ts";
 import type { LeaseObject } from "../kubernetes/cluster.ts";
 import { parseOrdinal, podNameOf } from "../objects/pods.ts";
 import type { GroupKey } from "../objects/statefulsets.ts";
-import * as vocabulary from "../objects/vocabulary.ts";
 import { countRanges, parseClaims } from "./claim.ts";
 import { LedgerUnreadable } from "./errors.ts";
 import { type Ledger, maxReservations, type RecordedVerdict, type Refusal, type Reservation } from "./reservation.ts";

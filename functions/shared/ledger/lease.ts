@@ -1,9 +1,9 @@
 /** The ledger as a Lease: read, made, and written on condition that nobody else wrote it (rules R1, R3, R4 and R8). */
 
+import * as vocabulary from "../annotations/table.ts";
 import { escapeControls } from "../base/escape-control.ts";
 import { type Cluster, hasCode } from "../kubernetes/cluster.ts";
 import type { GroupKey } from "../objects/statefulsets.ts";
-import * as vocabulary from "../objects/vocabulary.ts";
 import { formatClaims } from "./claim.ts";
 import { formatRefusals, formatReservations, knownFormat, parseLedger } from "./contents.ts";
 import { LedgerFull, LedgerUnreadable, LedgerUnwritable } from "./errors.ts";

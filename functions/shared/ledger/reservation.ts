@@ -4,9 +4,9 @@
  * One Lease per group is its ledger. The rules R1 to R25 are in README.md beside this file; their ids stand where they are kept.
  */
 
+import type { Looks } from "../annotations/table.ts";
 import { clockSkewMs } from "../clock/skew.ts";
 import type { GroupKey } from "../objects/statefulsets.ts";
-import type { Looks } from "../objects/vocabulary.ts";
 import type { Claim } from "./claim.ts";
 
 /** Rule R2: one pod that may be taken down, or has been and is not back. At most one per ordinal. */

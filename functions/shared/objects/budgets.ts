@@ -4,11 +4,11 @@
  */
 
 import { RE2JS } from "re2js";
+import { describeExcess } from "../annotations/bounds.ts";
+import type { Allowance } from "../annotations/table.ts";
 import { BoundedMap } from "../base/bounded-map.ts";
 import { type Fields, fieldsOf } from "../base/fields.ts";
 import { parseGoDuration } from "../clock/durations.ts";
-import { describeExcess } from "./vocabulary/grammar/bounds.ts";
-import type { Allowance } from "./vocabulary.ts";
 
 export const budgetKind = "ZoneAwarePodDisruptionBudget";
 

@@ -2,10 +2,11 @@
  * PodDisruptionBudgets, as far as they would refuse an eviction after us (rule R15): what kube-apiserver looks at in
  * `pkg/registry/core/pod/storage/eviction.go`, in its order.
  */
+
+import { describeBytes, describeExcess, mostEntries } from "../annotations/bounds.ts";
 import type { LabelSelector, PodDisruptionBudgetObject } from "../kubernetes/cluster.ts";
 import type { Pod } from "./pods.ts";
 import type { StatefulSet } from "./statefulsets.ts";
-import { describeBytes, describeExcess, mostEntries } from "./vocabulary/grammar/bounds.ts";
 
 type Labels = Readonly<Record<string, string>>;
 

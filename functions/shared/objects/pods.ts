@@ -1,7 +1,8 @@
 /** What decisions read of a Pod, and nothing else: views hold thousands of these. */
+
+import { skipLabelledAt } from "../annotations/skip-labels.ts";
+import { controllerRevisionHash, podName, read } from "../annotations/table.ts";
 import type { ContainerStatus, PodObject } from "../kubernetes/cluster.ts";
-import { skipLabelledAt } from "./vocabulary/skip-labels.ts";
-import { controllerRevisionHash, podName, read } from "./vocabulary.ts";
 
 export interface Pod {
   readonly namespace: string;

@@ -1,9 +1,10 @@
 /** What decisions read of a StatefulSet, parsed once at the border. */
+
+import { parseQuestion, type Question } from "../annotations/parse-health.ts";
+import { parseScaling, type Scaling } from "../annotations/parse-scaling.ts";
+import { type Malformed, read, rolloutGroup, rolloutMaxUnavailable, rolloutPaused } from "../annotations/table.ts";
 import type { StatefulSetObject } from "../kubernetes/cluster.ts";
 import { parseOrdinal } from "./pods.ts";
-import { parseQuestion, type Question } from "./questions/question.ts";
-import { parseScaling, type Scaling } from "./scaling/scaling.ts";
-import { type Malformed, read, rolloutGroup, rolloutMaxUnavailable, rolloutPaused } from "./vocabulary.ts";
 
 /**
  * What names a group: all StatefulSets of a namespace with the same `rollout-group`; or, where they have none, what

@@ -1,10 +1,10 @@
 /** What a function is, for the doors that wake it and for the manifests that are rendered from it. */
 
+import type { AnyEntry } from "../annotations/table.ts";
 import type { Setting } from "../base/settings.ts";
 import type { KnownResource, Subresource } from "../kubernetes/cluster.ts";
 import type { CertificateSettings } from "../objects/certificate-settings.ts";
 import type { GroupKey } from "../objects/statefulsets.ts";
-import type { AnyEntry } from "../objects/vocabulary.ts";
 import type { Key, Waking, WokenBy } from "../views/keys.ts";
 import type { Context } from "./context.ts";
 

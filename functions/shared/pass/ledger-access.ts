@@ -1,5 +1,7 @@
 /** How one process comes by a group's ledger, judges its age, and writes it: how every pass and every review begins and ends. */
 
+import { ourAnnotations, pathsOf } from "../annotations/paths.ts";
+import { managedBy } from "../annotations/table.ts";
 import { BoundedMap } from "../base/bounded-map.ts";
 import { cut } from "../base/truncate.ts";
 import { clockSkewMs } from "../clock/skew.ts";
@@ -10,8 +12,6 @@ import { ledgerName } from "../ledger/name.ts";
 import { type Ledger, type LedgerChange, ledgerNewMs } from "../ledger/reservation.ts";
 import { noteKnown } from "../ledger/settling.ts";
 import type { GroupKey } from "../objects/statefulsets.ts";
-import { ourAnnotations, pathsOf } from "../objects/vocabulary/paths.ts";
-import { managedBy } from "../objects/vocabulary.ts";
 import type { Context } from "./context.ts";
 import type { Need } from "./definition.ts";
 import { refuseJoining } from "./joining.ts";

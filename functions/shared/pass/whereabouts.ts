@@ -2,6 +2,8 @@
  * Where reserved pods are: from the view where it shows them, and by GETs where it does not. And where all is that a claim names:
  * by GETs alone.
  */
+
+import { rolloutGroup } from "../annotations/table.ts";
 import type { Departed } from "../group/claiming.ts";
 import { isMember, selects } from "../group/governing.ts";
 import { isOwnerGroup, readGroup } from "../group/whose-ledger.ts";
@@ -12,7 +14,6 @@ import type { Ledger, Reservation } from "../ledger/reservation.ts";
 import type { Whereabouts } from "../ledger/settling.ts";
 import { isAvailable, isStanding, type Pod, parsePod, podNameOf, statefulSetNameOf } from "../objects/pods.ts";
 import { type GroupKey, isWanted, type StatefulSet } from "../objects/statefulsets.ts";
-import { rolloutGroup } from "../objects/vocabulary.ts";
 import { getStatefulSet } from "../views/listing.ts";
 import { type GroupView, getPod } from "../views/view.ts";
 import type { Context } from "./context.ts";

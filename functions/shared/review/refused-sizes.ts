@@ -4,11 +4,11 @@
  * trusted.
  */
 
+import { isLed, parseScaling, type Scaling } from "../annotations/parse-scaling.ts";
+import { noDownscale } from "../annotations/scaling.ts";
+import { lastApplied, read } from "../annotations/table.ts";
 import { type Fields, fieldsOf } from "../base/fields.ts";
 import { describeSizes, sizesOf } from "../group/size-changes.ts";
-import { isLed, parseScaling, type Scaling } from "../objects/scaling/scaling.ts";
-import { noDownscale } from "../objects/vocabulary/scaling.ts";
-import { lastApplied, read } from "../objects/vocabulary.ts";
 import type { AdmissionRequest, Denied } from "../pass/admission.ts";
 import { badRequest } from "./answers.ts";
 import type { Downscale, SizedObject } from "./size-review.ts";

@@ -2,10 +2,11 @@
  * What names one piece of a function's work, and how a change of an object leads to it. An event tells only a name. That name is
  * a key, or it says what has to be read to find the keys.
  */
+
+import type { AnyEntry } from "../annotations/table.ts";
 import type { Cluster, KnownResource, ObjectKey, Resource } from "../kubernetes/cluster.ts";
 import { statefulSetOfPod } from "../objects/pods.ts";
 import { type GroupKey, groupPathOf } from "../objects/statefulsets.ts";
-import type { AnyEntry } from "../objects/vocabulary.ts";
 import type { Views } from "./view.ts";
 
 /** An object that is a key: an owner, a volume claim, a node. */

@@ -1,5 +1,6 @@
 /** Views made of LISTs, for functions that come and go: nothing is kept between two passes. */
 
+import { podName, rolloutGroup } from "../annotations/table.ts";
 import { clockSkewMs } from "../clock/skew.ts";
 import { type HasPods, parseStoredBudget, type StoredBudget, surroundingsOf } from "../group/governing.ts";
 import { notOf } from "../group/suspension/owned.ts";
@@ -9,7 +10,6 @@ import { type Cluster, hasCode, type ObjectKey } from "../kubernetes/cluster.ts"
 import { parseDisruptionBudget } from "../objects/disruption-budgets.ts";
 import { isStanding, type Pod, parsePod, statefulSetNameOf } from "../objects/pods.ts";
 import { type GroupKey, groupPathOf, parseStatefulSet, type StatefulSet } from "../objects/statefulsets.ts";
-import { podName, rolloutGroup } from "../objects/vocabulary.ts";
 import { parseSuspendableSet } from "../objects/volumes/suspendable.ts";
 import { parseVolumeClaim } from "../objects/volumes/volume-claim.ts";
 import type { LookUps } from "./look-ups.ts";

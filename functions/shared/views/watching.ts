@@ -1,5 +1,6 @@
 /** Views kept in memory by watches, for processes that live: a decision that only waits costs no request. */
 
+import { rolloutGroup } from "../annotations/table.ts";
 import { BoundedMap } from "../base/bounded-map.ts";
 import { parseStoredBudget, type StoredBudget, selects } from "../group/governing.ts";
 import { isOwnerGroup } from "../group/whose-ledger.ts";
@@ -13,7 +14,6 @@ import type {
 import { type PodDisruptionBudget, parseDisruptionBudget } from "../objects/disruption-budgets.ts";
 import type { Pod } from "../objects/pods.ts";
 import { type GroupKey, parseStatefulSet, type StatefulSet } from "../objects/statefulsets.ts";
-import { rolloutGroup } from "../objects/vocabulary.ts";
 import { type Following, follow } from "./following.ts";
 import { getGroupOf, getOwnerOf, listGroups, listPodsMadeFor, readOwnedView } from "./listing.ts";
 import { heardOfMs, learnStatefulSet, statefulSetStore } from "./membership.ts";

@@ -3,7 +3,7 @@
  * account may change.
  */
 
-import { skipLabelPath } from "../../../functions/shared/objects/vocabulary/paths.ts";
+import { skipLabelPath } from "../../../functions/shared/annotations/paths.ts";
 
 /** Paths by group and resource, as `statefulsets.apps/status` names them, for each account. */
 export type Table = Readonly<Record<string, Readonly<Record<string, readonly string[]>>>>;

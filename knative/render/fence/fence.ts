@@ -2,10 +2,11 @@
  * The fence: admission policies that hold each account of Sluice to what its functions do. RBAC knows objects and verbs, and no
  * fields: with a right to patch a StatefulSet goes the right to run anything in it. The API server evaluates the policies itself.
  */
+
+import { usualSkipLabelKeys } from "../../../functions/shared/annotations/skip-labels.ts";
+import { ledgerGroup, reviewKey, webhookNamespace } from "../../../functions/shared/annotations/table.ts";
 import { resources } from "../../../functions/shared/kubernetes/cluster.ts";
 import { ledgerPrefix } from "../../../functions/shared/ledger/name.ts";
-import { usualSkipLabelKeys } from "../../../functions/shared/objects/vocabulary/skip-labels.ts";
-import { ledgerGroup, reviewKey, webhookNamespace } from "../../../functions/shared/objects/vocabulary.ts";
 import type { Need } from "../../../functions/shared/pass/definition.ts";
 import { labelsOf, type Manifest, placeholderNamespace, type Workload } from "../object.ts";
 import {

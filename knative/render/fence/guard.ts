@@ -2,19 +2,20 @@
  * The guard policies: admission policies on the words by which other accounts have Sluice act. An account that lacks the right to
  * do a thing itself may not have Sluice do it. The API server asks its own authorizer, and no webhook.
  */
-import { resources } from "../../../functions/shared/kubernetes/cluster.ts";
-import { ledgerPrefix } from "../../../functions/shared/ledger/name.ts";
-import type { Entry } from "../../../functions/shared/objects/vocabulary/entry.ts";
-import { ourDomain, ours, pathsOf } from "../../../functions/shared/objects/vocabulary/paths.ts";
-import { skipDeadline, skipLabel, stopAll } from "../../../functions/shared/objects/vocabulary/skip-labels.ts";
+
+import type { Entry } from "../../../functions/shared/annotations/entry.ts";
+import { ourDomain, ours, pathsOf } from "../../../functions/shared/annotations/paths.ts";
+import { skipDeadline, skipLabel, stopAll } from "../../../functions/shared/annotations/skip-labels.ts";
 import {
   hold,
   recover,
   retainVolume,
   volumeHold,
   volumeProtection,
-} from "../../../functions/shared/objects/vocabulary/suspension.ts";
-import { ledgerGroup, managedBy, vocabulary, webhookNamespace } from "../../../functions/shared/objects/vocabulary.ts";
+} from "../../../functions/shared/annotations/suspension.ts";
+import { ledgerGroup, managedBy, vocabulary, webhookNamespace } from "../../../functions/shared/annotations/table.ts";
+import { resources } from "../../../functions/shared/kubernetes/cluster.ts";
+import { ledgerPrefix } from "../../../functions/shared/ledger/name.ts";
 import type { Need } from "../../../functions/shared/pass/definition.ts";
 import { labelsOf, type Manifest, placeholderNamespace, type Workload } from "../object.ts";
 import { isOurs, listIn, literal, type Variable } from "./expressions.ts";

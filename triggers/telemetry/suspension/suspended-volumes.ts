@@ -2,11 +2,12 @@
  * Which volumes are suspended, for the metrics of processes that live. They are listed when somebody asks, by the label that all
  * of them have; StatefulSets are listed only where there is one.
  */
+
+import { suspended } from "../../../functions/shared/annotations/suspension.ts";
 import { isRecovering, type Member } from "../../../functions/shared/group/suspension/members.ts";
 import { findAll } from "../../../functions/shared/group/suspension/owned.ts";
 import { durationNow } from "../../../functions/shared/group/suspension/time-left.ts";
 import type { Cluster } from "../../../functions/shared/kubernetes/cluster.ts";
-import { suspended } from "../../../functions/shared/objects/vocabulary/suspension.ts";
 import { parseSuspendableSet } from "../../../functions/shared/objects/volumes/suspendable.ts";
 import { meant, parseVolumeClaim, type VolumeClaim } from "../../../functions/shared/objects/volumes/volume-claim.ts";
 

@@ -2,8 +2,9 @@
  * Which marks of a removal count. `sluice.dev/suspend-state: Removing` is written under a claim of the ledger. A copy of a volume
  * claim, a backup or a person may carry the same words without one, and nothing is deleted by those. Pure.
  */
+
+import { removalClaim, suspendState } from "../../annotations/suspension.ts";
 import type { Claim } from "../../ledger/claim.ts";
-import { removalClaim, suspendState } from "../../objects/vocabulary/suspension.ts";
 import { meant, type VolumeClaim } from "../../objects/volumes/volume-claim.ts";
 import type { Member } from "./members.ts";
 

@@ -1,9 +1,9 @@
 /** A member is what a StatefulSet has at one ordinal: its pod, and its volume claims. It is suspended as a whole. Pure. */
 
+import { drainWitnesses, type VolumeOwner } from "../../annotations/suspension.ts";
 import type { Metadata, PodObject } from "../../kubernetes/cluster.ts";
 import type { Health } from "../../ledger/questions/health-questions.ts";
 import { podNameOf } from "../../objects/pods.ts";
-import { drainWitnesses, type VolumeOwner } from "../../objects/vocabulary/suspension.ts";
 import { ordinalOfClaim, type SuspendableSet } from "../../objects/volumes/suspendable.ts";
 import { meant, type Said, type VolumeClaim } from "../../objects/volumes/volume-claim.ts";
 

@@ -2,9 +2,10 @@
  * Members of an owner that is no StatefulSet: pods with volume claims that name it (spec suspend-before-delete 3.5). A zone is
  * what a volume claim says it is, and the pods of a zone are counted as those of a StatefulSet. Pure.
  */
+
+import { podSelector, suspendTogether, usualWaitMs } from "../../annotations/suspension.ts";
 import { leastNumber } from "../../ledger/claim.ts";
 import { largestOrdinal } from "../../objects/pods.ts";
-import { podSelector, suspendTogether, usualWaitMs } from "../../objects/vocabulary/suspension.ts";
 import { type OwnerPace, strictestMode } from "../../objects/volumes/owner-pace.ts";
 import { ordinalOfClaim, type SuspendableSet, type SuspensionPolicy } from "../../objects/volumes/suspendable.ts";
 import { labelled, meant, type VolumeClaim } from "../../objects/volumes/volume-claim.ts";

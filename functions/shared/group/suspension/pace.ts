@@ -1,5 +1,5 @@
 /** How many members go at one time, and when the next ones may (spec suspend-before-delete 3.3). Pure. */
-import { removalMode, waitBetweenRemovals } from "../../objects/vocabulary/suspension.ts";
+import { removalMode, waitBetweenRemovals } from "../../annotations/suspension.ts";
 import { type Clocks, earlierMs, whyClocksUnsure } from "./clocks.ts";
 import type { Member } from "./members.ts";
 

@@ -2,8 +2,9 @@
  * Whether a word on the drain says anything of the data of now: it is older than nothing that it speaks about, neither than the
  * pod that could have got new data since, nor than the volume claim (spec suspend-before-delete 3.4, I11). Pure.
  */
+
+import { drainedAt } from "../../annotations/suspension.ts";
 import { formatTime } from "../../clock/durations.ts";
-import { drainedAt } from "../../objects/vocabulary/suspension.ts";
 import type { VolumeClaim } from "../../objects/volumes/volume-claim.ts";
 import { aheadMs, type Member } from "./members.ts";
 

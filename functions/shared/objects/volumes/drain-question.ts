@@ -1,8 +1,9 @@
 /** What another pod of a group is asked before a pod goes, and before its volume goes: is its data needed by nobody? */
+
+import type { Malformed } from "../../annotations/entry.ts";
+import type { AuthorityRef, ExpectedField, QuestionUrl } from "../../annotations/health.ts";
+import * as keys from "../../annotations/suspension.ts";
 import type { Metadata } from "../../kubernetes/cluster.ts";
-import type { Malformed } from "../vocabulary/entry.ts";
-import type { AuthorityRef, ExpectedField, QuestionUrl } from "../vocabulary/questions.ts";
-import * as keys from "../vocabulary/suspension.ts";
 import { meant, type Said, said } from "./volume-claim.ts";
 
 export interface DrainQuestion {

@@ -1,14 +1,14 @@
 /** What a FoundationDBCluster says itself of how its process groups go (spec suspend-before-delete 2.1), parsed at the border. */
 
-import { fieldsOf } from "../../base/fields.ts";
-import type { OtherObject } from "../../kubernetes/cluster.ts";
 import {
   type RemovalMode,
   removalMode,
   suspendDuration,
   usualWaitMs,
   waitBetweenRemovals,
-} from "../vocabulary/suspension.ts";
+} from "../../annotations/suspension.ts";
+import { fieldsOf } from "../../base/fields.ts";
+import type { OtherObject } from "../../kubernetes/cluster.ts";
 import { meant, type Said, said } from "./volume-claim.ts";
 
 /** How an owner lets its members go. What is said elsewhere can make it stricter, and never looser. */

@@ -1,11 +1,11 @@
 /** What decisions read of a StatefulSet whose volumes may be suspended, and which volume claims are its own. */
 
+import type { Malformed } from "../../annotations/entry.ts";
+import { isLed, parseScaling } from "../../annotations/parse-scaling.ts";
+import * as keys from "../../annotations/suspension.ts";
 import { type Fields, fieldsOf } from "../../base/fields.ts";
 import type { StatefulSetObject } from "../../kubernetes/cluster.ts";
 import { parseOrdinal, podNameOf, statefulSetOfPod } from "../pods.ts";
-import { isLed, parseScaling } from "../scaling/scaling.ts";
-import type { Malformed } from "../vocabulary/entry.ts";
-import * as keys from "../vocabulary/suspension.ts";
 import { type DrainQuestion, parseDrainQuestion } from "./drain-question.ts";
 import { meant, type Said, said } from "./volume-claim.ts";
 import { writtenByOthers } from "./written.ts";

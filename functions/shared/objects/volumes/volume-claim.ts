@@ -1,10 +1,10 @@
 /** What decisions read of a PersistentVolumeClaim whose volume may be suspended, parsed once at the border. */
 
+import { type Entry, type Malformed, read } from "../../annotations/entry.ts";
+import * as keys from "../../annotations/suspension.ts";
 import { type Fields, fieldsOf } from "../../base/fields.ts";
 import { parseTime } from "../../clock/durations.ts";
 import type { Metadata, VolumeClaimObject } from "../../kubernetes/cluster.ts";
-import { type Entry, type Malformed, read } from "../vocabulary/entry.ts";
-import * as keys from "../vocabulary/suspension.ts";
 import { writtenByOthers } from "./written.ts";
 
 /** What an annotation says: nothing, something that does not parse, or a value. */

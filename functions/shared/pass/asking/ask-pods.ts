@@ -1,5 +1,7 @@
 /** The pods that a decision would let go are asked before it is carried out (rule R22). */
 
+import { healthAuthority } from "../../annotations/health.ts";
+import type { Ask } from "../../annotations/parse-health.ts";
 import { BoundedMap } from "../../base/bounded-map.ts";
 import { isAsked, isPodAsked, type Questions } from "../../group/asking.ts";
 import { askedGroupOf } from "../../group/whose-ledger.ts";
@@ -7,9 +9,7 @@ import { unknownHealth } from "../../http/answered-health.ts";
 import { products } from "../../http/products.ts";
 import type { Answered } from "../../ledger/questions/health-questions.ts";
 import type { Pod } from "../../objects/pods.ts";
-import type { Ask } from "../../objects/questions/question.ts";
 import type { GroupKey, StatefulSet } from "../../objects/statefulsets.ts";
-import { healthAuthority } from "../../objects/vocabulary/questions.ts";
 import type { Context } from "../context.ts";
 import type { GroupMemory } from "../memory.ts";
 import type { Observed } from "../observation.ts";

@@ -1,10 +1,11 @@
 /** Others of a group are asked whether the data of a member is needed by nobody, where its StatefulSet wants that. */
+
+import { drainAuthority } from "../../annotations/suspension.ts";
 import { type DrainAnswer, isRequested, type Member, type VolumeUser } from "../../group/suspension/members.ts";
 import { unknownHealth } from "../../http/answered-health.ts";
 import type { PodAddress } from "../../http/pod-http.ts";
 import { products } from "../../http/products.ts";
 import type { GroupKey } from "../../objects/statefulsets.ts";
-import { drainAuthority } from "../../objects/vocabulary/suspension.ts";
 import { type DrainQuestion, drainPath } from "../../objects/volumes/drain-question.ts";
 import { meant } from "../../objects/volumes/volume-claim.ts";
 import { askPod, askWithinMs, type PodQuestion } from "../asking/ask-pod.ts";

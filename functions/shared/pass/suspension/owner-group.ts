@@ -1,10 +1,11 @@
 /** Which group of an owner a pod is of that no StatefulSet controls. */
+
+import { ledgerGroup, managedBy, read } from "../../annotations/table.ts";
 import { isOwnerGroup } from "../../group/whose-ledger.ts";
 import type { Cluster } from "../../kubernetes/cluster.ts";
 import { ledgerName } from "../../ledger/name.ts";
 import type { Pod } from "../../objects/pods.ts";
 import { type GroupKey, groupPathOf } from "../../objects/statefulsets.ts";
-import { ledgerGroup, managedBy, read } from "../../objects/vocabulary.ts";
 import { SharedReads } from "../../views/shared-reads.ts";
 import type { Context } from "../context.ts";
 

@@ -1,4 +1,6 @@
 /** What is read of a group whose volumes are suspended: by LISTs that are made after its ledger was read (rule R21). */
+
+import { claims, ledgerGroup, managedBy, read } from "../../annotations/table.ts";
 import type { Clocks } from "../../group/suspension/clocks.ts";
 import {
   findMembers,
@@ -13,7 +15,6 @@ import { type Cluster, hasCode, type ObjectKey, type VolumeClaimObject } from ".
 import { type Claim, parseClaims } from "../../ledger/claim.ts";
 import { ledgerName } from "../../ledger/name.ts";
 import { type GroupKey, groupPathOf } from "../../objects/statefulsets.ts";
-import { claims, ledgerGroup, managedBy, read } from "../../objects/vocabulary.ts";
 import { type OwnerPace, parseOwnerPace } from "../../objects/volumes/owner-pace.ts";
 import {
   ordinalOfClaim,

@@ -1,13 +1,13 @@
 /** What is written to a volume claim, under its uid and revision, and what is told of it in Events. */
 
+import { finalizerPaths, pathsOf } from "../../annotations/paths.ts";
+import * as keys from "../../annotations/suspension.ts";
 import { cut } from "../../base/truncate.ts";
 import { type Anew, isDrainVoid } from "../../group/suspension/anew.ts";
 import { isPodNews } from "../../group/suspension/proof.ts";
 import { ClusterError, type Metadata } from "../../kubernetes/cluster.ts";
 import type { GroupKey } from "../../objects/statefulsets.ts";
 import { eventReasons } from "../../objects/vocabulary/event-reasons.ts";
-import { finalizerPaths, pathsOf } from "../../objects/vocabulary/paths.ts";
-import * as keys from "../../objects/vocabulary/suspension.ts";
 import { parseVolumeClaim, type VolumeClaim } from "../../objects/volumes/volume-claim.ts";
 import type { Context } from "../context.ts";
 import type { Need } from "../definition.ts";

@@ -1,7 +1,7 @@
+import * as vocabulary from "../../../../functions/shared/annotations/table.ts";
 import { groupKeyOf } from "../../../../functions/shared/group/whose-ledger.ts";
 import { hasCode } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { parseStatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
-import * as vocabulary from "../../../../functions/shared/objects/vocabulary.ts";
 import type { Context } from "../../../../functions/shared/pass/context.ts";
 import type { FunctionDefinition, Outcome } from "../../../../functions/shared/pass/definition.ts";
 import { ledgerNeeds } from "../../../../functions/shared/pass/ledger-access.ts";

@@ -1,7 +1,7 @@
 /** A user who may write an owner, and no pods, gains no right over their labels. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { isKeyPermitted, parseLabelKeys } from "../../../../functions/shared/objects/vocabulary/skip-labels.ts";
+import { isKeyPermitted, parseLabelKeys } from "../../../../functions/shared/annotations/skip-labels.ts";
 import { type OwnedCluster, ownedCluster, owner, statefulSet } from "./owned-cluster.ts";
 
 const { namespace } = owner;

@@ -1,8 +1,8 @@
 /** A RabbitMQ cluster of three nodes in a small world: processes that have it rebalanced, and what its nodes were asked. */
 import { rebalanceQueues } from "../../../../functions/rebalance-queues/function.ts";
+import { type RebalanceState, rebalanceState } from "../../../../functions/shared/annotations/rebalancing.ts";
+import { read } from "../../../../functions/shared/annotations/table.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { type RebalanceState, rebalanceState } from "../../../../functions/shared/objects/vocabulary/rebalancing.ts";
-import { read } from "../../../../functions/shared/objects/vocabulary.ts";
 import type { Context } from "../../../../functions/shared/pass/context.ts";
 import type { Outcome } from "../../../../functions/shared/pass/definition.ts";
 import { createMemory } from "../../../../functions/shared/pass/memory.ts";

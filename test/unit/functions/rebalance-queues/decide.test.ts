@@ -9,7 +9,7 @@ import {
   type RebalanceSnapshot,
   type Step,
 } from "../../../../functions/rebalance-queues/decide.ts";
-import type { RebalanceState } from "../../../../functions/shared/objects/vocabulary/rebalancing.ts";
+import type { RebalanceState } from "../../../../functions/shared/annotations/rebalancing.ts";
 
 const nowMs = Date.UTC(2026, 0, 31, 12, 0, 0, 500);
 const nodes: Nodes = { digest: "now", pods: ["r-0", "r-1", "r-2"], isMixed: false };

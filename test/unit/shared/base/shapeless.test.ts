@@ -2,12 +2,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import { formatRebalanceState } from "../../../../functions/shared/annotations/rebalancing.ts";
+import { formatStatus, skipStatus } from "../../../../functions/shared/annotations/skip-labels.ts";
 import { escapeControls, escapeLines, escapeTexts } from "../../../../functions/shared/base/escape-control.ts";
 import { announce } from "../../../../functions/shared/kubernetes/announcements.ts";
 import { formatRefusals } from "../../../../functions/shared/ledger/contents.ts";
 import { writeLedger } from "../../../../functions/shared/ledger/lease.ts";
-import { formatRebalanceState } from "../../../../functions/shared/objects/vocabulary/rebalancing.ts";
-import { formatStatus, skipStatus } from "../../../../functions/shared/objects/vocabulary/skip-labels.ts";
 import { messageFor } from "../../../../functions/shared/pass/suspension/writing.ts";
 import { allow, badRequest } from "../../../../functions/shared/review/answers.ts";
 import { createReporting } from "../../../../triggers/telemetry/logs-and-metrics.ts";

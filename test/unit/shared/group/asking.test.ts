@@ -1,6 +1,7 @@
 /** Which pods are asked, and what their answers permit. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { parseQuestion, type Question } from "../../../../functions/shared/annotations/parse-health.ts";
 import {
   heldByQuestion,
   isAsked,
@@ -10,7 +11,6 @@ import {
 } from "../../../../functions/shared/group/asking.ts";
 import type { Zone } from "../../../../functions/shared/group/zones.ts";
 import { type Health, refuseByHealth } from "../../../../functions/shared/ledger/questions/health-questions.ts";
-import { parseQuestion, type Question } from "../../../../functions/shared/objects/questions/question.ts";
 import { zone } from "../../functions/advance-zone-rollout/given.ts";
 
 function questionOf(said: Readonly<Record<string, string>> = {}): Question {

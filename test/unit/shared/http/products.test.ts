@@ -1,9 +1,9 @@
 /** What the answers of each product say, the wrong ones too. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { isProduct } from "../../../../functions/shared/annotations/health-products.ts";
 import type { PodAnswer } from "../../../../functions/shared/http/pod-http.ts";
 import { products } from "../../../../functions/shared/http/products.ts";
-import { isProduct } from "../../../../functions/shared/objects/questions/health-products.ts";
 
 const said = (status: number, body: unknown = ""): PodAnswer => {
   const text = typeof body === "string" ? body : JSON.stringify(body);

@@ -1,11 +1,11 @@
 /** What is not measured of a ledger is so small that it need not be. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { ledgerGroup } from "../../../../functions/shared/annotations/table.ts";
 import { cut } from "../../../../functions/shared/base/truncate.ts";
 import { parseLedger } from "../../../../functions/shared/ledger/contents.ts";
 import { fitting } from "../../../../functions/shared/ledger/lease.ts";
 import { isFarBelowBound } from "../../../../functions/shared/ledger/size.ts";
-import { ledgerGroup } from "../../../../functions/shared/objects/vocabulary.ts";
 import { leaseObject, nowMs, reservation } from "../../functions/advance-zone-rollout/given.ts";
 
 const key = { namespace: "db", group: "store" };

@@ -1,8 +1,8 @@
 /** Functions that cron wakes are woken by events about objects of certain types, and only by these. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { webhookNamespace } from "../../../../functions/shared/annotations/table.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { webhookNamespace } from "../../../../functions/shared/objects/vocabulary.ts";
 import type { CronDefinition } from "../../../../functions/shared/pass/definition.ts";
 import { cronFunctions, groupFunctions } from "../../../../triggers/table.ts";
 import { startCron } from "../../../../triggers/wake/cron.ts";

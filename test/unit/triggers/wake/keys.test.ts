@@ -3,10 +3,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { advanceZoneRollout } from "../../../../functions/advance-zone-rollout/function.ts";
 import { rebalanceQueues } from "../../../../functions/rebalance-queues/function.ts";
+import { clusterName } from "../../../../functions/shared/annotations/foundationdb.ts";
+import { wantsRebalance } from "../../../../functions/shared/annotations/rebalancing.ts";
 import { hasCode } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { GroupKey } from "../../../../functions/shared/objects/statefulsets.ts";
-import { clusterName } from "../../../../functions/shared/objects/vocabulary/foundationdb.ts";
-import { wantsRebalance } from "../../../../functions/shared/objects/vocabulary/rebalancing.ts";
 import type { Context } from "../../../../functions/shared/pass/context.ts";
 import { type FunctionDefinition, listGroupKeys } from "../../../../functions/shared/pass/definition.ts";
 import {

@@ -1,12 +1,12 @@
 /** What says that a volume is kept for a while after its pod has gone, and what tells how far that has got. */
 
-import { isObjectName } from "../../base/dns-names.ts";
-import { escapeControls } from "../../base/escape-control.ts";
-import { parsePrometheusDuration, parseTime } from "../../clock/durations.ts";
+import { isObjectName } from "../base/dns-names.ts";
+import { escapeControls } from "../base/escape-control.ts";
+import { parsePrometheusDuration, parseTime } from "../clock/durations.ts";
+import { mostEntries } from "./bounds.ts";
 import { drainEntries } from "./drain.ts";
 import type { Entry } from "./entry.ts";
-import { mostEntries } from "./grammar/bounds.ts";
-import { labelKey, labelValue, parseLabels } from "./grammar/labels.ts";
+import { labelKey, labelValue, parseLabels } from "./parse-labels.ts";
 import { protectedVolume } from "./volume-finalizers.ts";
 
 export {

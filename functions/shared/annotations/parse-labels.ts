@@ -1,5 +1,5 @@
 /** Labels that an annotation names, as `LABEL=VALUE,LABEL=VALUE`. */
-import { BoundedMap } from "../../../base/bounded-map.ts";
+import { BoundedMap } from "../base/bounded-map.ts";
 import { mostEntries } from "./bounds.ts";
 
 export const labelValue = /^[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;

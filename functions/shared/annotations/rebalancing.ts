@@ -1,10 +1,10 @@
 /** The label and the annotations by which the queues of a RabbitMQ cluster are rebalanced after its pods were replaced. */
 
-import { isObjectName } from "../../base/dns-names.ts";
-import { escapeControls } from "../../base/escape-control.ts";
-import { fieldsOf } from "../../base/fields.ts";
-import { parseBoolean } from "../../base/settings.ts";
-import { parseTime } from "../../clock/durations.ts";
+import { isObjectName } from "../base/dns-names.ts";
+import { escapeControls } from "../base/escape-control.ts";
+import { fieldsOf } from "../base/fields.ts";
+import { parseBoolean } from "../base/settings.ts";
+import { parseTime } from "../clock/durations.ts";
 import type { Entry } from "./entry.ts";
 
 /** What a StatefulSet says of its rebalances: all that is known of them. Times are in milliseconds since the epoch. */

@@ -1,8 +1,8 @@
 /** What a label or an annotation is to Sluice, and how one is read of an object. */
 
-import { showValue, unshown } from "../../base/escape-control.ts";
-import type { Metadata } from "../../kubernetes/cluster.ts";
-import { isTooLong, mostBytes } from "./grammar/bounds.ts";
+import { showValue, unshown } from "../base/escape-control.ts";
+import type { Metadata } from "../kubernetes/cluster.ts";
+import { isTooLong, mostBytes } from "./bounds.ts";
 
 export interface Entry<T> {
   readonly key: string;

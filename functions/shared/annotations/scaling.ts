@@ -1,8 +1,8 @@
 /** The labels and annotations that rollout-operator's users put on StatefulSets for the sizes of these, as they write them. */
 
-import { parseGoBoolean, parseGoDuration, parsePrometheusDuration, parseTime } from "../../clock/durations.ts";
+import { parseGoBoolean, parseGoDuration, parsePrometheusDuration, parseTime } from "../clock/durations.ts";
+import { mostEntries } from "./bounds.ts";
 import { asText, type Entry } from "./entry.ts";
-import { mostEntries } from "./grammar/bounds.ts";
 
 /** Only the word itself says yes, and any other value says no. */
 const isTrue = (text: string): boolean => text === "true";

@@ -1,9 +1,9 @@
 /** What says that the stop hooks of an owner's pods let go, and what tells how far that has got. */
 
-import { isObjectName } from "../../base/dns-names.ts";
-import { escapeControls } from "../../base/escape-control.ts";
-import { fieldsOf } from "../../base/fields.ts";
-import { parseGoDuration, parseTime } from "../../clock/durations.ts";
+import { isObjectName } from "../base/dns-names.ts";
+import { escapeControls } from "../base/escape-control.ts";
+import { fieldsOf } from "../base/fields.ts";
+import { parseGoDuration, parseTime } from "../clock/durations.ts";
 import type { Entry } from "./entry.ts";
 
 export { read } from "./entry.ts";

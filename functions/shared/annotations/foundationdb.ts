@@ -1,7 +1,7 @@
 /** What a FoundationDBCluster and its pods and volume claims say, and which removals of it are held back by us. */
 
-import { fieldsOf } from "../../base/fields.ts";
-import { parseGoBoolean, parseTime } from "../../clock/durations.ts";
+import { fieldsOf } from "../base/fields.ts";
+import { parseGoBoolean, parseTime } from "../clock/durations.ts";
 import type { Entry } from "./entry.ts";
 
 /** A process group whose removal we hold back. */

@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { parseTime } from "../../../../functions/shared/clock/durations.ts";
-import { parseEndpoint } from "../../../../functions/shared/objects/scaling/endpoint.ts";
+import { parseEndpoint } from "../../../../functions/shared/annotations/endpoint.ts";
 import {
   isLed,
   isMalformed,
   parseScaling,
   type Scaling,
-} from "../../../../functions/shared/objects/scaling/scaling.ts";
-import * as keys from "../../../../functions/shared/objects/vocabulary/scaling.ts";
+} from "../../../../functions/shared/annotations/parse-scaling.ts";
+import * as keys from "../../../../functions/shared/annotations/scaling.ts";
+import { parseTime } from "../../../../functions/shared/clock/durations.ts";
 
 /** What is read of a StatefulSet with these labels and annotations, by the last part of their keys. */
 function given(annotations: Readonly<Record<string, string>>, labels: Readonly<Record<string, string>> = {}): Scaling {

@@ -1,5 +1,5 @@
 /** The annotations that have others asked about the data of a pod, before it goes and before its volume goes. */
-import { isObjectName } from "../../base/dns-names.ts";
+import { isObjectName } from "../base/dns-names.ts";
 import type { Entry } from "./entry.ts";
 import {
   authorityGrammar,
@@ -7,7 +7,7 @@ import {
   parseExpectedField,
   parseQuestionUrl,
   type QuestionUrl,
-} from "./questions.ts";
+} from "./health.ts";
 
 type Words = Pick<Entry<unknown>, "grammar" | "fallback" | "says" | "mayHoldSecret">;
 

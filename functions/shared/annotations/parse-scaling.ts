@@ -1,8 +1,8 @@
 /** What a StatefulSet says of its size, parsed once at the border. */
-import type { Metadata } from "../../kubernetes/cluster.ts";
-import { type Entry, type Malformed, read, tellMalformed } from "../vocabulary/entry.ts";
-import * as keys from "../vocabulary/scaling.ts";
+import type { Metadata } from "../kubernetes/cluster.ts";
 import { type Endpoint, endpointGrammar, parseEndpoint } from "./endpoint.ts";
+import { type Entry, type Malformed, read, tellMalformed } from "./entry.ts";
+import * as keys from "./scaling.ts";
 
 /** The object whose scale subresource says how many replicas there are to be. It is in the StatefulSet's own namespace. */
 export interface Mirrored {

@@ -1,8 +1,8 @@
 /** What the pods of a StatefulSet are asked before one of them goes, parsed once at the border. */
 
-import type { Metadata } from "../../kubernetes/cluster.ts";
-import { type Entry, type Malformed, read } from "../vocabulary/entry.ts";
-import * as keys from "../vocabulary/questions.ts";
+import type { Metadata } from "../kubernetes/cluster.ts";
+import { type Entry, type Malformed, read } from "./entry.ts";
+import * as keys from "./health.ts";
 import type { ProductName } from "./health-products.ts";
 import { productTraits } from "./health-products.ts";
 

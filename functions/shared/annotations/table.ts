@@ -3,17 +3,17 @@
  * No other file spells a key.
  */
 import { fieldsOf, isTime } from "../base/fields.ts";
-import { asText, type Entry } from "./vocabulary/entry.ts";
-import { foundationEntries } from "./vocabulary/foundationdb.ts";
-import { questionEntries } from "./vocabulary/questions.ts";
-import { rebalanceEntries } from "./vocabulary/rebalancing.ts";
-import * as scaling from "./vocabulary/scaling.ts";
-import { skipEntries } from "./vocabulary/skip-labels.ts";
-import { suspensionEntries } from "./vocabulary/suspension.ts";
-import { webhookEntries } from "./vocabulary/webhooks.ts";
+import { asText, type Entry } from "./entry.ts";
+import { foundationEntries } from "./foundationdb.ts";
+import { questionEntries } from "./health.ts";
+import { rebalanceEntries } from "./rebalancing.ts";
+import * as scaling from "./scaling.ts";
+import { skipEntries } from "./skip-labels.ts";
+import { suspensionEntries } from "./suspension.ts";
+import { webhookEntries } from "./webhooks.ts";
 
-export { type Entry, type Malformed, read } from "./vocabulary/entry.ts";
-export { injectCertificateAuthority, reviewKey, webhookNamespace } from "./vocabulary/webhooks.ts";
+export { type Entry, type Malformed, read } from "./entry.ts";
+export { injectCertificateAuthority, reviewKey, webhookNamespace } from "./webhooks.ts";
 
 /** A budget as a user writes it: pods, or percent of `spec.replicas`. */
 export type Allowance = { readonly pods: number } | { readonly percent: number };

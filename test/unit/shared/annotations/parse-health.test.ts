@@ -1,7 +1,7 @@
 /** What a StatefulSet says of the questions that its pods are asked: its grammar, and what is taken where it is wrong. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { parseQuestion } from "../../../../functions/shared/objects/questions/question.ts";
+import { parseQuestion } from "../../../../functions/shared/annotations/parse-health.ts";
 import { parseStatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
 
 const metadata = { name: "rabbit", uid: "u", resourceVersion: "1" };

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { eventReasons } from "../../../../functions/shared/objects/vocabulary/event-reasons.ts";
 import {
   type Entry,
   type Malformed,
@@ -10,7 +9,8 @@ import {
   rolloutPaused,
   settledThrough,
   vocabulary,
-} from "../../../../functions/shared/objects/vocabulary.ts";
+} from "../../../../functions/shared/annotations/table.ts";
+import { eventReasons } from "../../../../functions/shared/objects/vocabulary/event-reasons.ts";
 import { podObject } from "../../functions/advance-zone-rollout/given.ts";
 
 /** Reads an entry from an object that carries `text` for it, with the warnings that came of it. */

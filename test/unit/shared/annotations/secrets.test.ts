@@ -2,13 +2,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import { parseScaling } from "../../../../functions/shared/annotations/parse-scaling.ts";
+import { prepareDownscalePath } from "../../../../functions/shared/annotations/scaling.ts";
+import { type Malformed, read, vocabulary } from "../../../../functions/shared/annotations/table.ts";
 import { showValue, unshown } from "../../../../functions/shared/base/escape-control.ts";
 import { prepareEndpointOf } from "../../../../functions/shared/group/prepared.ts";
 import { placeOf, refusal } from "../../../../functions/shared/http/pod-http.ts";
-import { parseScaling } from "../../../../functions/shared/objects/scaling/scaling.ts";
 import { parseStatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
-import { prepareDownscalePath } from "../../../../functions/shared/objects/vocabulary/scaling.ts";
-import { type Malformed, read, vocabulary } from "../../../../functions/shared/objects/vocabulary.ts";
 import { readKeyPair } from "../../../../triggers/doors/certificate-source.ts";
 import { readFlags } from "../../../../triggers/settings/flags.ts";
 import { flags } from "../../../../triggers/settings/flags-table.ts";

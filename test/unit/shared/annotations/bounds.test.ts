@@ -1,6 +1,11 @@
 /** How large a list or a map may be that others write: 100 entries and 4 KiB. What Sluice writes has bounds of its own. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { Entry, Malformed } from "../../../../functions/shared/annotations/entry.ts";
+import { heldGroups } from "../../../../functions/shared/annotations/foundationdb.ts";
+import { downscaleLeader } from "../../../../functions/shared/annotations/scaling.ts";
+import { podSelector, suspendTogether } from "../../../../functions/shared/annotations/suspension.ts";
+import { read, reservations } from "../../../../functions/shared/annotations/table.ts";
 import { parseStoredBudget, selects } from "../../../../functions/shared/group/governing.ts";
 import { parseZoneBudget } from "../../../../functions/shared/objects/budgets.ts";
 import {
@@ -8,11 +13,6 @@ import {
   parseDisruptionBudget,
   refusalOf,
 } from "../../../../functions/shared/objects/disruption-budgets.ts";
-import type { Entry, Malformed } from "../../../../functions/shared/objects/vocabulary/entry.ts";
-import { heldGroups } from "../../../../functions/shared/objects/vocabulary/foundationdb.ts";
-import { downscaleLeader } from "../../../../functions/shared/objects/vocabulary/scaling.ts";
-import { podSelector, suspendTogether } from "../../../../functions/shared/objects/vocabulary/suspension.ts";
-import { read, reservations } from "../../../../functions/shared/objects/vocabulary.ts";
 import { parseMarks } from "../../../../functions/shared/objects/volumes/foundation-marks.ts";
 import { parseVolumeClaim } from "../../../../functions/shared/objects/volumes/volume-claim.ts";
 import { namespace, pod } from "../../functions/advance-zone-rollout/given.ts";

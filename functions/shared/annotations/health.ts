@@ -1,9 +1,9 @@
 /** The annotations that have the pods of a StatefulSet asked about their health before one of them goes. */
 
-import { isObjectName } from "../../base/dns-names.ts";
-import { isPath, parsePort } from "../../base/ports-and-paths.ts";
-import { isProduct, type ProductName, productNames } from "../questions/health-products.ts";
+import { isObjectName } from "../base/dns-names.ts";
+import { isPath, parsePort } from "../base/ports-and-paths.ts";
 import type { Entry } from "./entry.ts";
+import { isProduct, type ProductName, productNames } from "./health-products.ts";
 
 /** Where a pod is asked: all of a URL but its host, which is the pod's own. */
 export interface QuestionUrl {

@@ -1,5 +1,5 @@
 /** Where each pod of a StatefulSet is asked, as a URL says it: all of it but the host, which is the pod's own. */
-import { parsePath, parsePort } from "../../base/ports-and-paths.ts";
+import { parsePath, parsePort } from "../base/ports-and-paths.ts";
 
 export interface Endpoint {
   readonly scheme: "http" | "https";
