@@ -7,7 +7,6 @@ import { messageOf } from "../functions/shared/base/error-message.ts";
 import type { PodHttp } from "../functions/shared/http/pod-http.ts";
 import type { Cluster, Resource } from "../functions/shared/kubernetes/cluster.ts";
 import { protocol } from "../functions/shared/ledger/protocol.ts";
-import { type GroupKey, groupPathOf } from "../functions/shared/objects/statefulsets.ts";
 import type { AdmissionDefinition } from "../functions/shared/pass/admission.ts";
 import type { Context } from "../functions/shared/pass/context.ts";
 import type { FunctionDefinition } from "../functions/shared/pass/definition.ts";
@@ -16,6 +15,7 @@ import { type AwakeViews, createAwakeViews } from "../functions/shared/views/awa
 import { createListingViews } from "../functions/shared/views/listing.ts";
 import type { Views } from "../functions/shared/views/view.ts";
 import { createWatchingViews, type WatchingOptions, type WatchingViews } from "../functions/shared/views/watching.ts";
+import { type GroupKey, groupPathOf } from "../functions/shared/workloads/statefulsets.ts";
 import type { OpenAdmission } from "./doors/admission.ts";
 import type { Settings } from "./settings/settings.ts";
 import { createGroupLook } from "./telemetry/ledger-metrics-groups.ts";

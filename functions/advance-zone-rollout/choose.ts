@@ -6,8 +6,8 @@ import { countPartition, describeCount } from "../shared/group/partitions.ts";
 import { countDown, describeDown, type Zone } from "../shared/group/zones.ts";
 import { besideReserved } from "../shared/ledger/questions/health-questions.ts";
 import type { ZoneBudget } from "../shared/objects/budgets.ts";
-import type { Pod } from "../shared/objects/pods.ts";
-import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
+import type { Pod } from "../shared/workloads/pods.ts";
+import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 
 /** What a verdict has done, and to what. */
 export type Target =

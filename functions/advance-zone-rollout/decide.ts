@@ -6,8 +6,8 @@ import { claimOn, countDown, describeDown, isUnsettled, type Zone } from "../sha
 import type { Claim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/kinds.ts";
 import { dropAfterMs, finishAfterMs, type Refusal } from "../shared/ledger/reservation.ts";
-import { type Pod, podNameOf } from "../shared/objects/pods.ts";
 import { take, type Verdict, type Wait, wait } from "../shared/pass/verdict.ts";
+import { type Pod, podNameOf } from "../shared/workloads/pods.ts";
 import { choose, type GroupNow, heldByLimit, subjectOf, type Target } from "./choose.ts";
 import { mend, neverReadyAfterMs, repairInMs, repairsOf } from "./repair.ts";
 

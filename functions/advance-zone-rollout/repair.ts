@@ -3,7 +3,7 @@ import { isPodAsked } from "../shared/group/asking.ts";
 import { governing } from "../shared/group/governing.ts";
 import { countDown, type Zone } from "../shared/group/zones.ts";
 import { type Claim, namesOrdinal } from "../shared/ledger/claim.ts";
-import type { Pod } from "../shared/objects/pods.ts";
+import type { Pod } from "../shared/workloads/pods.ts";
 import { type GroupNow, limitOf, type Target } from "./choose.ts";
 
 /** How long after its creation an outdated pod that runs and was never Ready may still become so before it is repaired. */

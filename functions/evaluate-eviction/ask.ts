@@ -3,10 +3,10 @@ import { heldByQuestion, isPodAsked, otherDown, type Questions } from "../shared
 import { type Departed, describeDeparted } from "../shared/group/claiming.ts";
 import type { Zone } from "../shared/group/zones.ts";
 import { besideReserved } from "../shared/ledger/questions/health-questions.ts";
-import type { Pod } from "../shared/objects/pods.ts";
 import type { Denied } from "../shared/pass/admission.ts";
 import type { AskedPod } from "../shared/pass/asking/ask-pods.ts";
 import { askAgain, notYet } from "../shared/review/answers.ts";
+import type { Pod } from "../shared/workloads/pods.ts";
 import type { Ruling } from "./group-commit/commit.ts";
 
 /** A pod that an earlier ruling of the same decision lets go. */

@@ -6,10 +6,10 @@ import { claimOn, isUnsettled, type WhyDown, type Zone } from "../shared/group/z
 import type { Claim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/kinds.ts";
 import type { PartitionRule, ZoneBudget } from "../shared/objects/budgets.ts";
-import { isAvailable, type Pod, podNameOf } from "../shared/objects/pods.ts";
-import { isWanted } from "../shared/objects/statefulsets.ts";
 import type { Denied } from "../shared/pass/admission.ts";
 import { askAgain, badRequest, forbidden, notYet } from "../shared/review/answers.ts";
+import { isAvailable, type Pod, podNameOf } from "../shared/workloads/pods.ts";
+import { isWanted } from "../shared/workloads/statefulsets.ts";
 import { refuseBesideDeparted } from "./ask.ts";
 
 /** What a budget is kept over, besides the zones. */

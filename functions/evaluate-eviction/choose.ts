@@ -3,17 +3,17 @@
 import { isAsked } from "../shared/group/asking.ts";
 import { governing, type StoredBudget, type Surroundings, selects } from "../shared/group/governing.ts";
 import { neverByBudget, neverByDisruptionBudget } from "../shared/group/never-possible.ts";
-import { groupKeyOf, groupOfBudget } from "../shared/group/whose-ledger.ts";
 import type { Zone } from "../shared/group/zones.ts";
 import { type Claim, namesOrdinal } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/kinds.ts";
 import type { ZoneBudget } from "../shared/objects/budgets.ts";
 import type { PodDisruptionBudget } from "../shared/objects/disruption-budgets.ts";
 import { isOurs } from "../shared/objects/ours.ts";
-import { type Pod, podNameOf, statefulSetOfPod } from "../shared/objects/pods.ts";
-import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
 import type { AdmissionAnswer, Denied } from "../shared/pass/admission.ts";
 import { allow, askAgain, badRequest, forbidden, internalError, notFound, notYet } from "../shared/review/answers.ts";
+import { groupKeyOf, groupOfBudget } from "../shared/workloads/group-key.ts";
+import { type Pod, podNameOf, statefulSetOfPod } from "../shared/workloads/pods.ts";
+import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 
 /** What is asked: to evict the pod of that name, which had that uid when we looked. */
 export interface Eviction {

@@ -5,9 +5,9 @@
 import { isUnsettled, type Zone } from "../shared/group/zones.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
 import type { Reservation } from "../shared/ledger/reservation.ts";
-import { type Pod, podNameOf, statefulSetOfPod } from "../shared/objects/pods.ts";
 import type { Denied } from "../shared/pass/admission.ts";
 import { notYet } from "../shared/review/answers.ts";
+import { type Pod, podNameOf, statefulSetOfPod } from "../shared/workloads/pods.ts";
 import type { Taken } from "./ask.ts";
 import { waitForClaim, type ZoneThen } from "./budget.ts";
 import type { Eviction } from "./choose.ts";

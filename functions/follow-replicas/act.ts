@@ -3,7 +3,6 @@ import { findLed, type Led, readScales, type Scales } from "../shared/group/led.
 import type { MirroredScale } from "../shared/group/mirrored-scale.ts";
 import type { SizeHeld } from "../shared/group/wanted-replicas.ts";
 import { ClusterError, wordsOf } from "../shared/kubernetes/cluster.ts";
-import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
 import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import type { Act } from "../shared/pass/act.ts";
 import { claimsBy, lookAtLedger, writeClaim } from "../shared/pass/claim-writing.ts";
@@ -19,6 +18,7 @@ import {
   sizeChanged,
 } from "../shared/pass/sizes/resizing.ts";
 import type { Telling } from "../shared/pass/verdict-record.ts";
+import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { Resizing } from "./decide.ts";
 import { name } from "./observe.ts";
 

@@ -6,10 +6,10 @@ import { leavingOrdinals, scaleDownPhases } from "../shared/group/size-changes.t
 import { type DownscaleTimes, heldAfterOthers } from "../shared/group/wanted-replicas.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/kinds.ts";
-import type { Pod } from "../shared/objects/pods.ts";
-import type { StatefulSet } from "../shared/objects/statefulsets.ts";
 import type { OtherClaim } from "../shared/pass/act.ts";
 import { take, type Verdict, type Wait, wait } from "../shared/pass/verdict.ts";
+import type { Pod } from "../shared/workloads/pods.ts";
+import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 
 export interface FollowSnapshot extends Around {
   readonly group: string;

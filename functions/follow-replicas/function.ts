@@ -8,11 +8,11 @@ import {
   rolloutMaxUnavailable,
   verdicts,
 } from "../shared/annotations/table.ts";
-import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import { type FunctionDefinition, listGroupKeys } from "../shared/pass/definition.ts";
 import { claimedNeed, scheduleOfClaims } from "../shared/pass/sizes/claimed-groups.ts";
 import { resizingNeeds } from "../shared/pass/sizes/resizing.ts";
 import { groupOfStatefulSet } from "../shared/views/keys.ts";
+import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { name } from "./observe.ts";
 import { run } from "./pass.ts";
 

@@ -1,7 +1,6 @@
 /** One pass over a group: claims that are over go, and sizes follow. */
 import { isFollowing, readScales, type Scales } from "../shared/group/led.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
-import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import { lookAtLedger } from "../shared/pass/claim-writing.ts";
 import { passUnconcerned } from "../shared/pass/concern.ts";
 import type { Context } from "../shared/pass/context.ts";
@@ -9,6 +8,7 @@ import type { Outcome } from "../shared/pass/definition.ts";
 import { Conflict, forgetLedger, knownLedger, waitForLedger } from "../shared/pass/ledger-access.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { type Gate, perform } from "../shared/pass/perform.ts";
+import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { actOn, endClaims, telling, writeBack } from "./act.ts";
 import { decide, type FollowSnapshot, type Resizing } from "./decide.ts";
 import { ask, name, snapshotOf } from "./observe.ts";

@@ -15,7 +15,6 @@ import {
 } from "../shared/kubernetes/cluster.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { kinds } from "../shared/ledger/kinds.ts";
-import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
 import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import type { VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 import type { Act } from "../shared/pass/act.ts";
@@ -38,6 +37,7 @@ import {
 } from "../shared/pass/suspension/writing.ts";
 import type { Telling } from "../shared/pass/verdict-record.ts";
 import { findClaimed } from "../shared/pass/whereabouts.ts";
+import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { Target } from "./decide.ts";
 import { isRetained, whyKept } from "./holding.ts";
 import { name } from "./observe.ts";

@@ -1,11 +1,11 @@
 import * as suspension from "../shared/annotations/suspension.ts";
 import { claims, ledgerEntries, suspensionTimes, verdicts } from "../shared/annotations/table.ts";
-import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import type { FunctionDefinition } from "../shared/pass/definition.ts";
 import { ledgerNeeds } from "../shared/pass/ledger-access.ts";
 import { groupOfVolumeClaim, listKeys } from "../shared/pass/suspension/reading.ts";
 import { retainingNeed } from "../shared/pass/suspension/retaining.ts";
 import { suspensionNeeds } from "../shared/pass/suspension/writing.ts";
+import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { name, settings } from "./observe.ts";
 import { run } from "./pass.ts";
 import { sweepStrays } from "./sweep.ts";

@@ -5,7 +5,6 @@ import { isRecovering, isRequested } from "../shared/group/suspension/members.ts
 import { describeSpan, warningDue } from "../shared/group/suspension/time-left.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
 import { ledgerNewMs } from "../shared/ledger/reservation.ts";
-import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
 import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import { lookAtLedger } from "../shared/pass/claim-writing.ts";
 import type { Context } from "../shared/pass/context.ts";
@@ -14,6 +13,7 @@ import { Conflict, forgetLedger, knownLedger, waitForLedger } from "../shared/pa
 import { type Gate, perform } from "../shared/pass/perform.ts";
 import { isGroupOfConcern } from "../shared/pass/suspension/reading.ts";
 import { tellOfClaim } from "../shared/pass/suspension/writing.ts";
+import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { actOn, endClaims, telling } from "./act.ts";
 import { decide, type RemovalSnapshot, type Target } from "./decide.ts";
 import { name, observe } from "./observe.ts";

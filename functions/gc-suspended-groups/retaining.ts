@@ -2,12 +2,12 @@
 
 import type { SuspensionMessage } from "../shared/annotations/suspension.ts";
 import { hasCode, isRefused, wordsOf } from "../shared/kubernetes/cluster.ts";
-import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import type { VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 import type { Context } from "../shared/pass/context.ts";
 import { retain } from "../shared/pass/suspension/retaining.ts";
 import { messageFor, patchVolumeClaim, tellOfClaim } from "../shared/pass/suspension/writing.ts";
+import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { name } from "./observe.ts";
 
 /** Its PersistentVolume is kept; where that is refused, it says why. Throws ClusterError then, too. */

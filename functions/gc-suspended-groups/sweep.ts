@@ -3,7 +3,6 @@
 import * as keys from "../shared/annotations/suspension.ts";
 import { withoutFalseMark } from "../shared/group/suspension/marks.ts";
 import type { Stray } from "../shared/group/suspension/members.ts";
-import { groupOfLoneStatefulSet } from "../shared/group/whose-ledger.ts";
 import { ClusterError, hasCode, wordsOf } from "../shared/kubernetes/cluster.ts";
 import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import { meant } from "../shared/objects/volumes/volume-claim.ts";
@@ -16,6 +15,7 @@ import {
   patchVolumeClaim,
   tellOfClaim,
 } from "../shared/pass/suspension/writing.ts";
+import { groupOfLoneStatefulSet } from "../shared/workloads/group-key.ts";
 import { releasingPatch } from "./act.ts";
 import { name, removesVolumes } from "./observe.ts";
 import { retainOrStay } from "./retaining.ts";

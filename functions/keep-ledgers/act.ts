@@ -11,12 +11,12 @@ import {
 } from "../shared/kubernetes/cluster.ts";
 import { LedgerUnreadable } from "../shared/ledger/errors.ts";
 import { ledgerName } from "../shared/ledger/name.ts";
-import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import type { Context } from "../shared/pass/context.ts";
 import type { Outcome } from "../shared/pass/definition.ts";
 import { forgetLedger, knownLedger, noteLedger } from "../shared/pass/ledger-access.ts";
 import type { GroupMemory } from "../shared/pass/memory.ts";
 import { isNews } from "../shared/pass/recorder.ts";
+import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { decide, type Held, type Kept } from "./decide.ts";
 import { isLiving, name, observeAll, observeVanished, readLease, vanishedOf } from "./observe.ts";
 

@@ -2,9 +2,9 @@
 
 import type { Claim } from "../shared/ledger/claim.ts";
 import type { Reservation } from "../shared/ledger/reservation.ts";
-import { podNameOf } from "../shared/objects/pods.ts";
-import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import { type Wait, wait } from "../shared/pass/verdict.ts";
+import { podNameOf } from "../shared/workloads/pods.ts";
+import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 
 /** What is seen of a group and of its ledger. */
 export interface Kept {

@@ -8,12 +8,12 @@ import {
   rolloutGroup,
   suspensionTimes,
 } from "../shared/annotations/table.ts";
-import { groupOfBudget } from "../shared/group/whose-ledger.ts";
 import type { ObjectKey } from "../shared/kubernetes/cluster.ts";
-import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import { type FunctionDefinition, listGroupKeys } from "../shared/pass/definition.ts";
 import { leasesNeed } from "../shared/pass/ledger-access.ts";
 import { groupOfStatefulSet, type KeyLookUp } from "../shared/views/keys.ts";
+import { groupOfBudget } from "../shared/workloads/group-key.ts";
+import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { look, sweep } from "./act.ts";
 import { name } from "./observe.ts";
 

@@ -13,15 +13,15 @@ import {
 } from "../shared/annotations/table.ts";
 import { parseStoredBudget, selects } from "../shared/group/governing.ts";
 import { longestGapMs } from "../shared/group/suspension/looks.ts";
-import { groupKeyOf } from "../shared/group/whose-ledger.ts";
 import { hasCode, type LeaseObject } from "../shared/kubernetes/cluster.ts";
 import { parseLedger } from "../shared/ledger/contents.ts";
 import { ledgerName } from "../shared/ledger/name.ts";
 import type { Ledger } from "../shared/ledger/reservation.ts";
-import { type GroupKey, groupPathOf, parseStatefulSet } from "../shared/objects/statefulsets.ts";
 import type { Context } from "../shared/pass/context.ts";
 import { observeGroup } from "../shared/pass/observation.ts";
 import { listBudgets, membersNeed } from "../shared/views/view.ts";
+import { groupKeyOf } from "../shared/workloads/group-key.ts";
+import { type GroupKey, groupPathOf, parseStatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { Kept } from "./decide.ts";
 
 export const name = "keep-ledgers";

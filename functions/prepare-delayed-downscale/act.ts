@@ -1,7 +1,6 @@
 /** What is done: one zone is made smaller, and the claim for that is ended. */
 import { isSuccess, PodHttpError } from "../shared/http/pod-http.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
-import type { StatefulSet } from "../shared/objects/statefulsets.ts";
 import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import type { Act } from "../shared/pass/act.ts";
 import { type ClaimEnd, claimsBy, lookAtLedger, renewClaim, writeClaim } from "../shared/pass/claim-writing.ts";
@@ -16,6 +15,7 @@ import {
   sizeChanged,
 } from "../shared/pass/sizes/resizing.ts";
 import type { Telling } from "../shared/pass/verdict-record.ts";
+import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { Lowering } from "./decide.ts";
 import { listOwn, name, readWanted, sizeOf } from "./observe.ts";
 import { send } from "./tell.ts";

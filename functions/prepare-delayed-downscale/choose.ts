@@ -2,8 +2,8 @@
 
 import { fieldsOf } from "../shared/base/fields.ts";
 import type { SizeHeld } from "../shared/group/wanted-replicas.ts";
-import { type Pod, podNameOf } from "../shared/objects/pods.ts";
-import type { StatefulSet } from "../shared/objects/statefulsets.ts";
+import { type Pod, podNameOf } from "../shared/workloads/pods.ts";
+import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 
 /** What a pod said when it was told that it is going to leave: since when it knows, by its own word; or why it does not count. */
 export type Answer =

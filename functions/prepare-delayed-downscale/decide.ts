@@ -6,10 +6,10 @@ import { type Around, type HeldBack, leaversOf, refuseScaleDown } from "../share
 import { leavingOrdinals, scaleDownPhases } from "../shared/group/size-changes.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/kinds.ts";
-import type { Pod } from "../shared/objects/pods.ts";
-import type { StatefulSet } from "../shared/objects/statefulsets.ts";
 import type { OtherClaim } from "../shared/pass/act.ts";
 import { take, type Verdict, type Wait, wait } from "../shared/pass/verdict.ts";
+import type { Pod } from "../shared/workloads/pods.ts";
+import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { type DelayedSet, leavingRun, type Run, whoIsTold } from "./choose.ts";
 
 /** One StatefulSet of the group, or why nothing is done to its size and to none of its pods. */

@@ -5,8 +5,8 @@ import { findLed, readScales } from "../shared/group/led.ts";
 import type { SizeHeld } from "../shared/group/wanted-replicas.ts";
 import type { Cluster } from "../shared/kubernetes/cluster.ts";
 import { type Claim, namesOrdinal } from "../shared/ledger/claim.ts";
-import { type Pod, parsePod } from "../shared/objects/pods.ts";
-import type { StatefulSet } from "../shared/objects/statefulsets.ts";
+import { type Pod, parsePod } from "../shared/workloads/pods.ts";
+import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { Answer, DelayedSet } from "./choose.ts";
 import type { Held } from "./decide.ts";
 

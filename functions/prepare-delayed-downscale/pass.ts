@@ -1,7 +1,6 @@
 /** One pass over a group: claims that are over go, pods are told, and then it is decided whether a zone is made smaller. */
 import { leaversOf } from "../shared/group/claiming.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
-import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import { openQuestions, withAnswers } from "../shared/pass/asking/ask-pods.ts";
 import { claimsBy, lookAtLedger } from "../shared/pass/claim-writing.ts";
 import { passUnconcerned } from "../shared/pass/concern.ts";
@@ -11,6 +10,7 @@ import { Conflict, forgetLedger, waitForLedger } from "../shared/pass/ledger-acc
 import type { Observed } from "../shared/pass/observation.ts";
 import { type Gate, perform } from "../shared/pass/perform.ts";
 import { refusedSizes } from "../shared/pass/sizes/resizing.ts";
+import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { actOn, endClaims, telling } from "./act.ts";
 import { type Delayed, type DelaySnapshot, decide, type Lowering } from "./decide.ts";
 import { isDelayed, name } from "./observe.ts";

@@ -1,15 +1,15 @@
 /** Pods are told that they leave, or that they stay, and what they answer is remembered by their uid. */
 
 import type { Endpoint } from "../shared/annotations/endpoint.ts";
-import { askedGroupOf } from "../shared/group/whose-ledger.ts";
 import { defaultMostPerGroup } from "../shared/http/calls.ts";
 import { isSuccess, type PodHttp, PodHttpError } from "../shared/http/pod-http.ts";
 import { actWithinMs } from "../shared/ledger/reservation.ts";
-import type { Pod } from "../shared/objects/pods.ts";
-import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import type { Context } from "../shared/pass/context.ts";
 import type { GroupMemory } from "../shared/pass/memory.ts";
 import type { Observed } from "../shared/pass/observation.ts";
+import { askedGroupOf } from "../shared/workloads/group-key.ts";
+import type { Pod } from "../shared/workloads/pods.ts";
+import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { leavingRun, readAnswer, whoIsTold } from "./choose.ts";
 import type { Delayed } from "./decide.ts";
 import { answersOf, type Heard, isDelayed, listOwn, name, observeSet, type Unasked } from "./observe.ts";

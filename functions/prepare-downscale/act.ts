@@ -7,7 +7,6 @@ import { prepareEndpointOf, toldAtOf } from "../shared/group/prepared.ts";
 import { sizesOf } from "../shared/group/size-changes.ts";
 import { makeClaim } from "../shared/ledger/claim.ts";
 import { maxConflicts } from "../shared/ledger/reservation.ts";
-import type { StatefulSet } from "../shared/objects/statefulsets.ts";
 import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import type { AdmissionAnswer, AdmissionRequest, Denied, Judge } from "../shared/pass/admission.ts";
 import { lookAtLedger, renewClaim, timesAfter, writeClaims } from "../shared/pass/claim-writing.ts";
@@ -18,6 +17,7 @@ import { allow, askAgain, badRequest, inShadow, internalError, tooLate } from ".
 import { originOf, refuseDropped, refuseProtected } from "../shared/review/refused-sizes.ts";
 import { type Downscale, readDownscale } from "../shared/review/size-review.ts";
 import { refuseUnread } from "../shared/review/unread-sizes.ts";
+import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { type Asked, decide, refuseOutdated, sentenceOf } from "./decide.ts";
 import { name as by, observe, readKey, readStatefulSet, saidStatefulSet } from "./observe.ts";
 import { allowUntil, type Begun, goOn, type Work } from "./tell.ts";

@@ -9,9 +9,9 @@ import { describeSizes, joinScaleDown, type Size, type SizeChange } from "../sha
 import { restAfter } from "../shared/group/wanted-replicas.ts";
 import type { Zone } from "../shared/group/zones.ts";
 import type { Claim, ClaimContent, KnownClaim } from "../shared/ledger/claim.ts";
-import type { StatefulSet } from "../shared/objects/statefulsets.ts";
 import type { Denied } from "../shared/pass/admission.ts";
 import { askAgain, badRequest, conflict } from "../shared/review/answers.ts";
+import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 
 /** What is asked for, as a sentence about it begins. */
 export interface Asked {

@@ -7,7 +7,6 @@ import { parseTime } from "../shared/clock/durations.ts";
 import { selects } from "../shared/group/governing.ts";
 import { isPrepared, preparedId } from "../shared/group/prepared.ts";
 import { leavingOrdinals, type SizeChange, scaleDownPhases } from "../shared/group/size-changes.ts";
-import { groupKeyOf } from "../shared/group/whose-ledger.ts";
 import { type Cluster, hasCode, lackOf } from "../shared/kubernetes/cluster.ts";
 import {
   type ClaimContent,
@@ -18,8 +17,6 @@ import {
   type OrdinalRange,
 } from "../shared/ledger/claim.ts";
 import { type ClaimWhereabouts, kinds } from "../shared/ledger/kinds.ts";
-import type { Pod } from "../shared/objects/pods.ts";
-import { type GroupKey, parseStatefulSet, type StatefulSet } from "../shared/objects/statefulsets.ts";
 import type { Denied } from "../shared/pass/admission.ts";
 import { timesAfter } from "../shared/pass/claim-writing.ts";
 import type { Context } from "../shared/pass/context.ts";
@@ -27,6 +24,9 @@ import type { Observed } from "../shared/pass/observation.ts";
 import { findClaimed } from "../shared/pass/whereabouts.ts";
 import { badRequest, conflict } from "../shared/review/answers.ts";
 import type { Downscale } from "../shared/review/size-review.ts";
+import { groupKeyOf } from "../shared/workloads/group-key.ts";
+import type { Pod } from "../shared/workloads/pods.ts";
+import { type GroupKey, parseStatefulSet, type StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { type Asked, type DownscaleSnapshot, sentenceOf } from "./decide.ts";
 
 export const name = "prepare-downscale";

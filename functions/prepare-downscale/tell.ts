@@ -7,14 +7,14 @@ import { isSuccess, type PodHttp } from "../shared/http/pod-http.ts";
 import { type Told, tellPods } from "../shared/http/tell-pods.ts";
 import { changeClaim, type KnownClaim } from "../shared/ledger/claim.ts";
 import type { ClaimWhereabouts } from "../shared/ledger/kinds.ts";
-import type { Pod } from "../shared/objects/pods.ts";
-import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
 import type { AdmissionAnswer, Denied } from "../shared/pass/admission.ts";
 import { lookAtLedger, renewClaim, writeClaims } from "../shared/pass/claim-writing.ts";
 import type { Context } from "../shared/pass/context.ts";
 import { Conflict } from "../shared/pass/ledger-access.ts";
 import { findClaimed } from "../shared/pass/whereabouts.ts";
 import { allow, askAgain, conflict, tooLate } from "../shared/review/answers.ts";
+import type { Pod } from "../shared/workloads/pods.ts";
+import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { type Asked, sentenceOf } from "./decide.ts";
 import { name as by, changeOf } from "./observe.ts";
 

@@ -8,7 +8,6 @@ import {
 } from "../shared/annotations/rebalancing.ts";
 import { read } from "../shared/annotations/table.ts";
 import { valuesOf } from "../shared/base/settings.ts";
-import { askedGroupOf } from "../shared/group/whose-ledger.ts";
 import {
   ClusterError,
   hasCode,
@@ -24,6 +23,7 @@ import type { GroupMemory } from "../shared/pass/memory.ts";
 import { announceNews, isNews } from "../shared/pass/recorder.ts";
 import { type Wait, wait } from "../shared/pass/verdict.ts";
 import type { ObjectRef } from "../shared/views/keys.ts";
+import { askedGroupOf } from "../shared/workloads/group-key.ts";
 import { ask, type Refusal } from "./ask.ts";
 import { decide, failure, pauseMs, type Rebalance, type Step } from "./decide.ts";
 import { isOfOperator, name, observe, type Seen, settings } from "./observe.ts";

@@ -17,11 +17,11 @@ import {
   resources,
   type StatefulSetObject,
 } from "../shared/kubernetes/cluster.ts";
-import { type Pod, parsePod } from "../shared/objects/pods.ts";
-import { parseStatefulSet, type StatefulSet } from "../shared/objects/statefulsets.ts";
 import type { Context } from "../shared/pass/context.ts";
 import { type Wait, wait } from "../shared/pass/verdict.ts";
 import type { ObjectRef } from "../shared/views/keys.ts";
+import { type Pod, parsePod } from "../shared/workloads/pods.ts";
+import { parseStatefulSet, type StatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { Endpoint, Nodes, RebalanceSnapshot } from "./decide.ts";
 
 export const name = "rebalance-queues";

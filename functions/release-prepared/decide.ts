@@ -5,8 +5,8 @@ import { lastDownscale } from "../shared/annotations/scaling.ts";
 import type { Claim, KnownClaim, OrdinalRange } from "../shared/ledger/claim.ts";
 import { type ClaimWhereabouts, kinds, undoAfterMs } from "../shared/ledger/kinds.ts";
 import { finishAfterMs } from "../shared/ledger/reservation.ts";
-import type { Pod } from "../shared/objects/pods.ts";
-import type { StatefulSet } from "../shared/objects/statefulsets.ts";
+import type { Pod } from "../shared/workloads/pods.ts";
+import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 
 /** The phase in which nobody joins the claim any more: its pods are being told that they stay. */
 export const undoing = "undoing";

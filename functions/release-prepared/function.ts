@@ -6,10 +6,10 @@ import {
   unpreparedPods,
 } from "../shared/annotations/scaling.ts";
 import { claims, lastDownscales, ledgerEntries, podName, rolloutGroup } from "../shared/annotations/table.ts";
-import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import type { FunctionDefinition } from "../shared/pass/definition.ts";
 import { leasesNeed } from "../shared/pass/ledger-access.ts";
 import { groupOfPod, groupOfStatefulSet } from "../shared/views/keys.ts";
+import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { look } from "./act.ts";
 import { listDue, listKeys, name, settings } from "./observe.ts";
 

@@ -6,12 +6,12 @@ import { parseTime } from "../shared/clock/durations.ts";
 import { isPrepared } from "../shared/group/prepared.ts";
 import { hasCode } from "../shared/kubernetes/cluster.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
-import { type GroupKey, parseStatefulSet } from "../shared/objects/statefulsets.ts";
 import { lookAtLedger } from "../shared/pass/claim-writing.ts";
 import type { Context } from "../shared/pass/context.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { listClaimed } from "../shared/pass/sizes/claimed-groups.ts";
 import { findClaimed } from "../shared/pass/whereabouts.ts";
+import { type GroupKey, parseStatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { PreparedSnapshot, Timed, Untold } from "./decide.ts";
 
 export const name = "release-prepared";

@@ -4,7 +4,6 @@ import * as keys from "../shared/annotations/suspension.ts";
 import { describeAgreeing, durationOf, type Member, type VolumeUser } from "../shared/group/suspension/members.ts";
 import { hasNewPartners, wordsOnPartners } from "../shared/group/suspension/owned.ts";
 import { hasCode } from "../shared/kubernetes/cluster.ts";
-import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
 import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 import type { Act } from "../shared/pass/act.ts";
@@ -22,6 +21,7 @@ import {
   tellOfClaim,
 } from "../shared/pass/suspension/writing.ts";
 import type { Telling } from "../shared/pass/verdict-record.ts";
+import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { type LettingGo, leavingClaimOf, type Resizing, type Target } from "./decide.ts";
 import { lostOf, markUnknown, newsOf, tooLate, untilWhen } from "./news.ts";
 import { name } from "./observe.ts";

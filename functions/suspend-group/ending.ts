@@ -3,15 +3,15 @@
 import { removalEnded } from "../shared/group/suspension/looks.ts";
 import { parseVolumeUser, type VolumeUser } from "../shared/group/suspension/members.ts";
 import { areLeaving, namedOf } from "../shared/group/suspension/owned-zones.ts";
-import { isOwnerGroup } from "../shared/group/whose-ledger.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { undoAfterMs } from "../shared/ledger/kinds.ts";
-import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import { claimsBy, lookAtLedger, timesAfter, writeClaims } from "../shared/pass/claim-writing.ts";
 import type { Context } from "../shared/pass/context.ts";
 import { isLongKnown } from "../shared/pass/ledger-access.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { endOfScaleDown, forgetWithdrawn, isWithdrawn, type ScaleDownEnd } from "../shared/pass/sizes/resizing.ts";
+import { isOwnerGroup } from "../shared/workloads/group-key.ts";
+import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { name } from "./observe.ts";
 
 /** Takes out of our claims what is over, and what nobody carries out: no pod was told. Throws as a look does. */

@@ -8,12 +8,12 @@ import {
   suspensionTimes,
   verdicts,
 } from "../shared/annotations/table.ts";
-import type { GroupKey } from "../shared/objects/statefulsets.ts";
 import type { FunctionDefinition } from "../shared/pass/definition.ts";
 import { claimedNeed, scheduleOfClaims } from "../shared/pass/sizes/claimed-groups.ts";
 import { resizingNeeds } from "../shared/pass/sizes/resizing.ts";
 import { groupOfVolumeClaim, listKeys } from "../shared/pass/suspension/reading.ts";
 import { suspensionNeeds } from "../shared/pass/suspension/writing.ts";
+import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { name, settings } from "./observe.ts";
 import { run } from "./pass.ts";
 

@@ -9,10 +9,10 @@ import { chooseTurn } from "../shared/group/suspension/pace.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim, type HeldBack } from "../shared/ledger/kinds.ts";
 import { type PodDisruptionBudget, refusalOfAll } from "../shared/objects/disruption-budgets.ts";
-import { podNameOf } from "../shared/objects/pods.ts";
 import type { SuspendableSet } from "../shared/objects/volumes/suspendable.ts";
 import type { OtherClaim } from "../shared/pass/act.ts";
 import { type Wait, wait } from "../shared/pass/verdict.ts";
+import { podNameOf } from "../shared/workloads/pods.ts";
 import type { Judged } from "./judge.ts";
 
 export interface SuspendSnapshot extends Around, Clocks {

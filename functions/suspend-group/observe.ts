@@ -3,7 +3,6 @@
 import { valuesOf } from "../shared/base/settings.ts";
 import { isRequested, isSuspendedInPart } from "../shared/group/suspension/members.ts";
 import { asOfNow, type PodDisruptionBudget, parseDisruptionBudget } from "../shared/objects/disruption-budgets.ts";
-import { parsePod } from "../shared/objects/pods.ts";
 import { type AskedPod, openQuestions, withAnswers } from "../shared/pass/asking/ask-pods.ts";
 import { claimsBy } from "../shared/pass/claim-writing.ts";
 import type { Context } from "../shared/pass/context.ts";
@@ -14,6 +13,7 @@ import { withTrueMarks } from "../shared/pass/suspension/marks.ts";
 import { readMembers } from "../shared/pass/suspension/reading.ts";
 import { saidLately } from "../shared/pass/suspension/said.ts";
 import { volumeHoldSetting } from "../shared/pass/suspension/settings.ts";
+import { parsePod } from "../shared/workloads/pods.ts";
 import { decide, type SuspendSnapshot } from "./decide.ts";
 
 export const name = "suspend-group";

@@ -3,7 +3,7 @@
 import { suspendable, volumeOwner } from "../shared/annotations/suspension.ts";
 import type { Member } from "../shared/group/suspension/members.ts";
 import { groupOfClaim, whyUnclear } from "../shared/group/suspension/owned.ts";
-import { groupOfOwner } from "../shared/group/whose-ledger.ts";
+import { groupOfOwner } from "../shared/workloads/group-key.ts";
 
 export interface Obstacle {
   readonly guard: string;

@@ -1,13 +1,13 @@
 /** One pass over a group: claims that are over go, and then it is decided what goes and what comes back. */
 import { notesOf } from "../shared/group/suspension/looks.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
-import type { GroupKey, StatefulSet } from "../shared/objects/statefulsets.ts";
 import { lookAtLedger } from "../shared/pass/claim-writing.ts";
 import type { Context } from "../shared/pass/context.ts";
 import type { Outcome } from "../shared/pass/definition.ts";
 import { Conflict, forgetLedger, knownLedger, waitForLedger } from "../shared/pass/ledger-access.ts";
 import { type Gate, perform } from "../shared/pass/perform.ts";
 import { isGroupOfConcern } from "../shared/pass/suspension/reading.ts";
+import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { actOn, telling } from "./act.ts";
 import { decide, type SuspendSnapshot, type Target } from "./decide.ts";
 import { endClaims } from "./ending.ts";

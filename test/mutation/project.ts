@@ -46,7 +46,7 @@ const shared = [
   "functions/shared/group/governing.ts",
   "functions/shared/group/partitions.ts",
   "functions/shared/group/claiming.ts",
-  "functions/shared/group/whose-ledger.ts",
+  "functions/shared/workloads/group-key.ts",
   "functions/shared/group/never-possible.ts",
   "functions/shared/group/size-changes.ts",
   "functions/shared/group/asking.ts",

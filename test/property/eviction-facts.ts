@@ -10,8 +10,8 @@ import type { PodObject, StatefulSetObject, ZoneBudgetObject } from "../../funct
 import type { Reservation } from "../../functions/shared/ledger/reservation.ts";
 import { isSettled } from "../../functions/shared/ledger/settling.ts";
 import { type PodDisruptionBudget, parseDisruptionBudget } from "../../functions/shared/objects/disruption-budgets.ts";
-import { parsePod } from "../../functions/shared/objects/pods.ts";
-import { parseStatefulSet } from "../../functions/shared/objects/statefulsets.ts";
+import { parsePod } from "../../functions/shared/workloads/pods.ts";
+import { parseStatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
 
 export const nowMs = Date.UTC(2026, 0, 1, 0, 10);
 

@@ -14,8 +14,8 @@ import type {
 } from "../../functions/shared/kubernetes/cluster.ts";
 import type { Reservation } from "../../functions/shared/ledger/reservation.ts";
 import { isSettled } from "../../functions/shared/ledger/settling.ts";
-import { parsePod } from "../../functions/shared/objects/pods.ts";
-import { parseStatefulSet, type StatefulSet } from "../../functions/shared/objects/statefulsets.ts";
+import { parsePod } from "../../functions/shared/workloads/pods.ts";
+import { parseStatefulSet, type StatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
 
 export const nowMs = Date.UTC(2026, 0, 1, 0, 10);
 export const self = "advance-zone-rollout";

@@ -6,7 +6,7 @@ import { parseGroupPod } from "../../functions/hold-process-groups/foundation-cl
 import { parseVolumeUser } from "../../functions/shared/group/suspension/members.ts";
 import type { PodObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { KeptPods } from "../../functions/shared/kubernetes/trim-pod.ts";
-import { parsePod } from "../../functions/shared/objects/pods.ts";
+import { parsePod } from "../../functions/shared/workloads/pods.ts";
 
 /** Few values each, so that neighbours often say the same, and often say nearly the same. */
 const one = <T>(...values: readonly T[]) => fc.constantFrom(...values);

@@ -1,8 +1,9 @@
 /** What a new process has of the world: its own connection, and views that are as stale as they may be, or come from watches. */
-import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
+
 import { createAwakeViews } from "../../functions/shared/views/awake/awake.ts";
 import type { GroupView, Views } from "../../functions/shared/views/view.ts";
 import { createWatchingViews } from "../../functions/shared/views/watching.ts";
+import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts";
 import type { Connection } from "./roles.ts";
 import type { SeedRun } from "./seed.ts";
 import { type CallObserver, type Process, type ProcessClocks, SimulatedCluster } from "./simulated-cluster.ts";

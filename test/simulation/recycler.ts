@@ -5,8 +5,6 @@
 
 import { countDown, isUnsettled, type Zone } from "../../functions/shared/group/zones.ts";
 import { finishAfterMs } from "../../functions/shared/ledger/reservation.ts";
-import type { Pod } from "../../functions/shared/objects/pods.ts";
-import type { GroupKey, StatefulSet } from "../../functions/shared/objects/statefulsets.ts";
 import { deletionOf } from "../../functions/shared/pass/act.ts";
 import { type FunctionDefinition, listGroupKeys } from "../../functions/shared/pass/definition.ts";
 import type { Observed } from "../../functions/shared/pass/observation.ts";
@@ -14,6 +12,8 @@ import { type Gate, perform } from "../../functions/shared/pass/perform.ts";
 import { take, type Verdict, wait } from "../../functions/shared/pass/verdict.ts";
 import type { Telling } from "../../functions/shared/pass/verdict-record.ts";
 import { groupOfPod } from "../../functions/shared/views/keys.ts";
+import type { Pod } from "../../functions/shared/workloads/pods.ts";
+import type { GroupKey, StatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
 import type { Draw } from "./draw.ts";
 
 const name = "recycle-pods";

@@ -9,8 +9,6 @@ import {
 } from "../../functions/shared/group/governing.ts";
 import { type Cluster, ClusterError, type ZoneBudgetObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { parseDisruptionBudget } from "../../functions/shared/objects/disruption-budgets.ts";
-import { type Pod, parsePod } from "../../functions/shared/objects/pods.ts";
-import { type GroupKey, parseStatefulSet, type StatefulSet } from "../../functions/shared/objects/statefulsets.ts";
 import {
   getGroupOf,
   getOwnerOf,
@@ -20,6 +18,8 @@ import {
   listPodsMadeFor,
 } from "../../functions/shared/views/listing.ts";
 import { type GroupView, getPod, silentAfterMs, type ViewNeed, type Views } from "../../functions/shared/views/view.ts";
+import { type Pod, parsePod } from "../../functions/shared/workloads/pods.ts";
+import { type GroupKey, parseStatefulSet, type StatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
 import type { StoredPod, StoredStatefulSet } from "../world/objects.ts";
 import type { World } from "../world/world.ts";
 import type { Draw } from "./draw.ts";

@@ -3,10 +3,10 @@ import { findMembers, type Member, parseVolumeUser } from "../../functions/share
 import { surveyZone, type Zone } from "../../functions/shared/group/zones.ts";
 import type { PodObject, StatefulSetObject, VolumeClaimObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { makeClaim } from "../../functions/shared/ledger/claim.ts";
-import { parsePod } from "../../functions/shared/objects/pods.ts";
-import { parseStatefulSet } from "../../functions/shared/objects/statefulsets.ts";
 import { parseSuspendableSet } from "../../functions/shared/objects/volumes/suspendable.ts";
 import { parseVolumeClaim } from "../../functions/shared/objects/volumes/volume-claim.ts";
+import { parsePod } from "../../functions/shared/workloads/pods.ts";
+import { parseStatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
 
 export const nowMs = Date.parse("2026-06-01T12:00:00Z");
 /** Both clocks tell that time. */

@@ -5,8 +5,8 @@ import { matches, product } from "../stage/tree.ts";
 
 /** What it is, how it looks wherever it is written, and where that may be. */
 const saidOnce: readonly (readonly [what: string, pattern: RegExp, path: string])[] = [
-  ["NAMESPACE/GROUP", /namespace\}\/\$\{(\w+\.)*group\}/, "functions/shared/objects/statefulsets.ts"],
-  ["STATEFULSET-ORDINAL", /\}-\$\{(\w+\.)*ordinal\}|-\(?\\d\+\)?\$\//, "functions/shared/objects/pods.ts"],
+  ["NAMESPACE/GROUP", /namespace\}\/\$\{(\w+\.)*group\}/, "functions/shared/workloads/statefulsets.ts"],
+  ["STATEFULSET-ORDINAL", /\}-\$\{(\w+\.)*ordinal\}|-\(?\\d\+\)?\$\//, "functions/shared/workloads/pods.ts"],
   ["the fields of an object", /!Array\.isArray\(\w+\) \? \(/, "functions/shared/base/fields.ts"],
   ["a right that is missing", /[Ll]acks the right|\bcannot \\S/, "functions/shared/kubernetes/cluster.ts"],
   ["what an error says", /\w instanceof Error \? \w+\.message/, "functions/shared/base/error-message.ts"],

@@ -4,7 +4,7 @@ import { parseArgs } from "node:util";
 import { rolloutGroup } from "../../functions/shared/annotations/table.ts";
 import { isNamespaceName, isObjectName } from "../../functions/shared/base/dns-names.ts";
 import { messageOf } from "../../functions/shared/base/error-message.ts";
-import { groupOfBudget } from "../../functions/shared/group/whose-ledger.ts";
+import { groupOfBudget } from "../../functions/shared/workloads/group-key.ts";
 
 interface ApiServerOptions {
   /** Undefined: the namespace of the kubeconfig's context. */

@@ -5,12 +5,12 @@ import { ledgerGroup, managedBy, read, rolloutGroup } from "../../functions/shar
 import { messageOf } from "../../functions/shared/base/error-message.ts";
 import { escapeControls, escapeLines, escapeTexts } from "../../functions/shared/base/escape-control.ts";
 import { isMember } from "../../functions/shared/group/governing.ts";
-import { budgetOfGroup, groupOfBudget } from "../../functions/shared/group/whose-ledger.ts";
 import { type Cluster, ClusterError, type LeaseObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { ledgerName } from "../../functions/shared/ledger/name.ts";
-import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
 import type { Context } from "../../functions/shared/pass/context.ts";
 import { listStatefulSets } from "../../functions/shared/views/listing.ts";
+import { budgetOfGroup, groupOfBudget } from "../../functions/shared/workloads/group-key.ts";
+import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts";
 import {
   type Command,
   help,

@@ -2,15 +2,12 @@
 
 import { governing, selects } from "../../functions/shared/group/governing.ts";
 import { neverByBudget, neverByDisruptionBudget } from "../../functions/shared/group/never-possible.ts";
-import { readGroup } from "../../functions/shared/group/whose-ledger.ts";
 import { missingOrdinals, surveyZone, type WhyDown, type Zone } from "../../functions/shared/group/zones.ts";
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
 import { LedgerUnreadable } from "../../functions/shared/ledger/errors.ts";
 import { ledgerName } from "../../functions/shared/ledger/name.ts";
 import { protocol } from "../../functions/shared/ledger/protocol.ts";
 import type { Ledger } from "../../functions/shared/ledger/reservation.ts";
-import { type Pod, podNameOf } from "../../functions/shared/objects/pods.ts";
-import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
 import type { Context } from "../../functions/shared/pass/context.ts";
 import { loadLedger, noteLedger } from "../../functions/shared/pass/ledger-access.ts";
 import { createMemory } from "../../functions/shared/pass/memory.ts";
@@ -20,6 +17,9 @@ import { type PassReport, silentReporter } from "../../functions/shared/pass/rep
 import { recordEveryMs } from "../../functions/shared/pass/verdict-record.ts";
 import { createListingViews } from "../../functions/shared/views/listing.ts";
 import type { GroupView } from "../../functions/shared/views/view.ts";
+import { readGroup } from "../../functions/shared/workloads/group-key.ts";
+import { type Pod, podNameOf } from "../../functions/shared/workloads/pods.ts";
+import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts";
 import { groupFunctions } from "../table.ts";
 import { type ClaimInspection, inspectClaim } from "./claims.ts";
 import { abandonedFromMs, outlook, type Situation } from "./reservations.ts";

@@ -2,10 +2,10 @@
 
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
 import { dropAfterMs, maxConflicts } from "../../functions/shared/ledger/reservation.ts";
-import { podNameOf } from "../../functions/shared/objects/pods.ts";
-import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
 import { isConflict } from "../../functions/shared/pass/ledger-access.ts";
 import { getStatefulSet } from "../../functions/shared/views/listing.ts";
+import { podNameOf } from "../../functions/shared/workloads/pods.ts";
+import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts";
 import { createShadow, type Inspection, lookAt } from "./inspection.ts";
 import { abandonedFromMs, outlook, placeOf, type Situation } from "./reservations.ts";
 import { formatSpan } from "./span.ts";

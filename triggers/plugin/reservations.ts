@@ -6,8 +6,8 @@ import {
   finishAfterMs,
   type Reservation,
 } from "../../functions/shared/ledger/reservation.ts";
-import { availableInMs, type Pod } from "../../functions/shared/objects/pods.ts";
-import { isWanted, type StatefulSet } from "../../functions/shared/objects/statefulsets.ts";
+import { availableInMs, type Pod } from "../../functions/shared/workloads/pods.ts";
+import { isWanted, type StatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
 import { groupFunctions } from "../table.ts";
 import { formatSpan } from "./span.ts";
 

@@ -7,16 +7,16 @@
  */
 
 import { ledgerGroup, managedBy, read } from "../../functions/shared/annotations/table.ts";
-import { readGroup } from "../../functions/shared/group/whose-ledger.ts";
 import { surveyZone, type Zone } from "../../functions/shared/group/zones.ts";
 import type { Cluster, LeaseObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { parseLedger } from "../../functions/shared/ledger/contents.ts";
 import { LedgerUnreadable } from "../../functions/shared/ledger/errors.ts";
 import { ledgerName } from "../../functions/shared/ledger/name.ts";
 import type { Ledger } from "../../functions/shared/ledger/reservation.ts";
-import { type GroupKey, groupPathOf } from "../../functions/shared/objects/statefulsets.ts";
 import { failingGuards } from "../../functions/shared/pass/verdict.ts";
 import type { GroupView, Views } from "../../functions/shared/views/view.ts";
+import { readGroup } from "../../functions/shared/workloads/group-key.ts";
+import { type GroupKey, groupPathOf } from "../../functions/shared/workloads/statefulsets.ts";
 
 /** A group at one moment. All times are the API server's, in milliseconds since the epoch. */
 export interface Standing {

@@ -1,7 +1,7 @@
 /** Which group a StatefulSet is in, as passes last saw it: an event about one that is known costs no read. */
 import { BoundedMap } from "../../functions/shared/base/bounded-map.ts";
-import type { GroupKey, StatefulSet } from "../../functions/shared/objects/statefulsets.ts";
 import type { GroupView, Views } from "../../functions/shared/views/view.ts";
+import type { GroupKey, StatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
 
 /** More StatefulSets than a cluster has; beyond them the one that was learnt first is forgotten. */
 export const mostKnown = 100_000;

@@ -8,7 +8,6 @@ import {
   type ObjectKey,
   type Resource,
 } from "../../functions/shared/kubernetes/cluster.ts";
-import type { GroupKey } from "../../functions/shared/objects/statefulsets.ts";
 import type { FunctionDefinition } from "../../functions/shared/pass/definition.ts";
 import type { AwakeViews } from "../../functions/shared/views/awake/awake.ts";
 import {
@@ -19,6 +18,7 @@ import {
   type Waking,
   type WokenBy,
 } from "../../functions/shared/views/keys.ts";
+import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts";
 import type { EventResult, Reporting } from "../telemetry/logs-and-metrics.ts";
 import { inPassSpan } from "../telemetry/tracing-spans.ts";
 import type { KnownGroups } from "./known-groups.ts";

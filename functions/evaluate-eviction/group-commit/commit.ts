@@ -6,8 +6,6 @@
 import type { Deadlines } from "../../shared/clock/deadlines.ts";
 import { renewalOf } from "../../shared/ledger/renewals.ts";
 import { actWithinMs, type Ledger, maxConflicts, type Reservation } from "../../shared/ledger/reservation.ts";
-import { podNameOf } from "../../shared/objects/pods.ts";
-import type { GroupKey } from "../../shared/objects/statefulsets.ts";
 import type { AdmissionAnswer, Denied } from "../../shared/pass/admission.ts";
 import type { Context } from "../../shared/pass/context.ts";
 import {
@@ -23,6 +21,8 @@ import type { GroupMemory } from "../../shared/pass/memory.ts";
 import { keptRefusals, type Observed, observeGroup } from "../../shared/pass/observation.ts";
 import { askAgain, isFinal, notYet, tooLate } from "../../shared/review/answers.ts";
 import { refuseFailure } from "../../shared/review/failures.ts";
+import { podNameOf } from "../../shared/workloads/pods.ts";
+import type { GroupKey } from "../../shared/workloads/statefulsets.ts";
 import { type Made, without } from "./granted.ts";
 import type { MayWait } from "./parked-reviews.ts";
 import { type ReviewLine, ReviewLines, type WaitingReview } from "./queue.ts";

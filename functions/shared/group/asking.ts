@@ -5,8 +5,8 @@
  */
 import type { HeldBack } from "../ledger/kinds.ts";
 import { type Answered, besideReserved } from "../ledger/questions/health-questions.ts";
-import { type Pod, podNameOf } from "../objects/pods.ts";
-import type { StatefulSet } from "../objects/statefulsets.ts";
+import { type Pod, podNameOf } from "../workloads/pods.ts";
+import type { StatefulSet } from "../workloads/statefulsets.ts";
 import type { Zone } from "./zones.ts";
 
 /** What is known of a group's questions while one decision is made. */

@@ -2,7 +2,7 @@
 import type { Claim, ClaimContent } from "../ledger/claim.ts";
 import { type HeldBack, heldBy, kinds } from "../ledger/kinds.ts";
 import type { Reservation } from "../ledger/reservation.ts";
-import { type Pod, podNameOf } from "../objects/pods.ts";
+import { type Pod, podNameOf } from "../workloads/pods.ts";
 import { neverWithin } from "./never-possible.ts";
 import { countDown, describeDown, isUnsettled, missingOrdinals, type Zone } from "./zones.ts";
 

@@ -4,9 +4,9 @@ import { mostEntries } from "../annotations/bounds.ts";
 import { rolloutGroup } from "../annotations/table.ts";
 import type { ZoneBudgetObject } from "../kubernetes/cluster.ts";
 import { type InvalidBudget, parseZoneBudget, type ZoneBudget } from "../objects/budgets.ts";
-import type { Pod } from "../objects/pods.ts";
-import type { GroupKey, StatefulSet } from "../objects/statefulsets.ts";
-import { budgetOfGroup, readGroup } from "./whose-ledger.ts";
+import { budgetOfGroup, readGroup } from "../workloads/group-key.ts";
+import type { Pod } from "../workloads/pods.ts";
+import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
 
 type Labels = Readonly<Record<string, string>>;
 

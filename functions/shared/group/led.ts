@@ -2,7 +2,7 @@
 
 import { isLed } from "../annotations/parse-scaling.ts";
 import type { Cluster } from "../kubernetes/cluster.ts";
-import type { StatefulSet } from "../objects/statefulsets.ts";
+import type { StatefulSet } from "../workloads/statefulsets.ts";
 import { type MirroredScale, readMirroredScale } from "./mirrored-scale.ts";
 import { type SizeHeld, wantedReplicas } from "./wanted-replicas.ts";
 

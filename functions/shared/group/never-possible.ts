@@ -8,8 +8,8 @@ import {
   refusingBudget,
   severalBudgets,
 } from "../objects/disruption-budgets.ts";
-import type { Pod } from "../objects/pods.ts";
-import type { StatefulSet } from "../objects/statefulsets.ts";
+import type { Pod } from "../workloads/pods.ts";
+import type { StatefulSet } from "../workloads/statefulsets.ts";
 
 /**
  * Why a budget never lets a pod be evicted: it allows none, and nothing but its author changes that. Undefined where it may.

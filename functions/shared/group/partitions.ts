@@ -1,6 +1,6 @@
 /** A partition is a slice through all zones: the pods whose names give the same one (as rollout-operator has it). */
 import type { ZoneBudget } from "../objects/budgets.ts";
-import { isAvailable, type Pod, podNameOf } from "../objects/pods.ts";
+import { isAvailable, type Pod, podNameOf } from "../workloads/pods.ts";
 import { selects } from "./governing.ts";
 import { missingOrdinals, type Zone } from "./zones.ts";
 

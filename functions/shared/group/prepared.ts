@@ -5,8 +5,8 @@ import { showValue, unshown } from "../base/escape-control.ts";
 import type { PodAddress, PodRequest } from "../http/pod-http.ts";
 import { parsePath, parsePort } from "../http/target.ts";
 import type { Claim, KnownClaim, ToldAt } from "../ledger/claim.ts";
-import type { StatefulSet } from "../objects/statefulsets.ts";
-import { askedGroupOf } from "./whose-ledger.ts";
+import { askedGroupOf } from "../workloads/group-key.ts";
+import type { StatefulSet } from "../workloads/statefulsets.ts";
 
 /** Where the pods of a StatefulSet are told that they leave (POST), or that they stay after all (DELETE). */
 export interface PrepareEndpoint extends ToldAt {

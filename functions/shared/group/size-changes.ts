@@ -1,7 +1,7 @@
 /** Rule R19: our own webhook is asked about our own change of a size, and about everybody else's. */
 import { type Claim, formatMembers, type KnownClaim, type OrdinalRange } from "../ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../ledger/kinds.ts";
-import { largestOrdinal } from "../objects/pods.ts";
+import { largestOrdinal } from "../workloads/pods.ts";
 import type { HeldBack } from "./claiming.ts";
 
 /** Rule R18: how far a scale-down is. `preparing`: its pods are being told. `confirmed`: each has said that it may leave. */

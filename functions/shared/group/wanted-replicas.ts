@@ -4,7 +4,7 @@ import { isLed, isMalformed } from "../annotations/parse-scaling.ts";
 import { lastDownscale, minTimeBetweenZonesDownscale } from "../annotations/scaling.ts";
 import { lastDownscales } from "../annotations/table.ts";
 import { formatTime } from "../clock/durations.ts";
-import type { StatefulSet } from "../objects/statefulsets.ts";
+import type { StatefulSet } from "../workloads/statefulsets.ts";
 
 /** Why a size stays as it is. */
 export interface SizeHeld {

@@ -3,8 +3,8 @@
 import { type Claim, namesOrdinal } from "../ledger/claim.ts";
 import { countsAsDown } from "../ledger/kinds.ts";
 import type { Reservation } from "../ledger/reservation.ts";
-import { availableInMs, type Pod } from "../objects/pods.ts";
-import { isWanted, type StatefulSet } from "../objects/statefulsets.ts";
+import { availableInMs, type Pod } from "../workloads/pods.ts";
+import { isWanted, type StatefulSet } from "../workloads/statefulsets.ts";
 
 export type WhyDown = "missing" | "terminating" | "not ready" | "reserved" | "claimed";
 

@@ -7,8 +7,8 @@
 
 import { cut } from "../base/truncate.ts";
 import { clockSkewMs } from "../clock/skew.ts";
-import { isAvailable, type Pod, podNameOf } from "../objects/pods.ts";
-import type { StatefulSet } from "../objects/statefulsets.ts";
+import { isAvailable, type Pod, podNameOf } from "../workloads/pods.ts";
+import type { StatefulSet } from "../workloads/statefulsets.ts";
 import { type Claim, describeMembers, type KindName, type KnownClaim, type OrdinalRange } from "./claim.ts";
 import { dropAfterMs } from "./reservation.ts";
 

@@ -3,7 +3,7 @@
 import * as vocabulary from "../annotations/table.ts";
 import { escapeControls } from "../base/escape-control.ts";
 import { type Cluster, hasCode } from "../kubernetes/cluster.ts";
-import type { GroupKey } from "../objects/statefulsets.ts";
+import type { GroupKey } from "../workloads/statefulsets.ts";
 import { formatClaims } from "./claim.ts";
 import { formatRefusals, formatReservations, knownFormat, parseLedger } from "./contents.ts";
 import { LedgerFull, LedgerUnreadable, LedgerUnwritable } from "./errors.ts";

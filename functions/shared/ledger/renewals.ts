@@ -2,7 +2,7 @@
  * Rule R12 allows a reserved pod again each time that it is asked for, and each time its reservation begins to age anew. Where
  * something behind Sluice refuses every one of these evictions, that would hold the group for ever: so renewing has an end.
  */
-import { podNameOf } from "../objects/pods.ts";
+import { podNameOf } from "../workloads/pods.ts";
 import { dropAfterMs, type Refusal, type Reservation } from "./reservation.ts";
 
 /** A reservation that has been renewed for so long is not renewed any more, so that rule R10 drops it, in milliseconds. */

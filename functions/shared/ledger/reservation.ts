@@ -6,7 +6,7 @@
 
 import type { Looks } from "../annotations/table.ts";
 import { clockSkewMs } from "../clock/skew.ts";
-import type { GroupKey } from "../objects/statefulsets.ts";
+import type { GroupKey } from "../workloads/statefulsets.ts";
 import type { Claim } from "./claim.ts";
 
 /** Rule R2: one pod that may be taken down, or has been and is not back. At most one per ordinal. */

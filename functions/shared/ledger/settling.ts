@@ -1,7 +1,7 @@
 /** How a reservation ends: its pod is back, or nobody can act on it any more (rules R6 and R10). */
 import { type Cluster, hasCode } from "../kubernetes/cluster.ts";
-import { isAvailable, type Pod, podNameOf } from "../objects/pods.ts";
-import { isWanted, type StatefulSet } from "../objects/statefulsets.ts";
+import { isAvailable, type Pod, podNameOf } from "../workloads/pods.ts";
+import { isWanted, type StatefulSet } from "../workloads/statefulsets.ts";
 import { dropAfterMs, knownForMs, type Reservation } from "./reservation.ts";
 
 /** What is known of a reserved pod and of its StatefulSet. */

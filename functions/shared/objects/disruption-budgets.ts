@@ -5,8 +5,8 @@
 
 import { describeBytes, describeExcess, mostEntries } from "../annotations/bounds.ts";
 import type { LabelSelector, PodDisruptionBudgetObject } from "../kubernetes/cluster.ts";
-import type { Pod } from "./pods.ts";
-import type { StatefulSet } from "./statefulsets.ts";
+import type { Pod } from "../workloads/pods.ts";
+import type { StatefulSet } from "../workloads/statefulsets.ts";
 
 type Labels = Readonly<Record<string, string>>;
 

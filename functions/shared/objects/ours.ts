@@ -1,5 +1,5 @@
 /** Which pods answer reviews: without any nobody would answer for them either, so that no budget holds them. */
-import type { Pod } from "./pods.ts";
+import type { Pod } from "../workloads/pods.ts";
 
 /** The labels of the pods that answer reviews, as our manifests have them. */
 export const answersReviews = { "app.kubernetes.io/name": "sluice", "app.kubernetes.io/component": "admission" };

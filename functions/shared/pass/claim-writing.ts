@@ -1,9 +1,10 @@
 /** How a function that makes claims looks at a ledger, writes a claim of its own, and ends it by its kind's row. */
-import { readGroup } from "../group/whose-ledger.ts";
+
 import { changeClaim, type KindName, type KnownClaim, type OrdinalRange } from "../ledger/claim.ts";
 import { type ClaimWhereabouts, kinds } from "../ledger/kinds.ts";
 import { actWithinMs, type LedgerChange, type LedgerTimes, type RecordedVerdict } from "../ledger/reservation.ts";
-import type { GroupKey } from "../objects/statefulsets.ts";
+import { readGroup } from "../workloads/group-key.ts";
+import type { GroupKey } from "../workloads/statefulsets.ts";
 import type { Context } from "./context.ts";
 import { isLongKnown, knownLedger, loadLedger, refuseNewLedger, writeChange } from "./ledger-access.ts";
 import { keptRefusals, type Observed, observeGroup } from "./observation.ts";

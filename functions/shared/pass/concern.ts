@@ -1,7 +1,7 @@
 /** Whether a group is of any concern to a function for which only some groups ask. */
 import type { Claim } from "../ledger/claim.ts";
-import type { GroupKey, StatefulSet } from "../objects/statefulsets.ts";
 import { membersNeed } from "../views/view.ts";
+import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
 import type { Context } from "./context.ts";
 import type { Outcome } from "./definition.ts";
 import { knownLedger, waitForLedger } from "./ledger-access.ts";

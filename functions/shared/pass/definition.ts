@@ -4,8 +4,8 @@ import type { AnyEntry } from "../annotations/table.ts";
 import type { Setting } from "../base/settings.ts";
 import type { KnownResource, Subresource } from "../kubernetes/cluster.ts";
 import type { CertificateSettings } from "../objects/certificate-settings.ts";
-import type { GroupKey } from "../objects/statefulsets.ts";
 import type { Key, Waking, WokenBy } from "../views/keys.ts";
+import type { GroupKey } from "../workloads/statefulsets.ts";
 import type { Context } from "./context.ts";
 
 /** A right that a function needs: rendered into its Role. */

@@ -8,8 +8,8 @@ import { BoundedMap } from "../base/bounded-map.ts";
 import { clockSkewMs } from "../clock/skew.ts";
 import type { Cluster } from "../kubernetes/cluster.ts";
 import { type Ledger, ledgerNewMs } from "../ledger/reservation.ts";
-import { groupPathOf, type StatefulSet } from "../objects/statefulsets.ts";
 import type { GroupView } from "../views/view.ts";
+import { groupPathOf, type StatefulSet } from "../workloads/statefulsets.ts";
 import { type Wait, wait } from "./verdict.ts";
 
 export interface Joining {

@@ -11,7 +11,7 @@ import { LedgerFull, LedgerUnreadable, LedgerUnwritable } from "../ledger/errors
 import { ledgerName } from "../ledger/name.ts";
 import { type Ledger, type LedgerChange, ledgerNewMs } from "../ledger/reservation.ts";
 import { noteKnown } from "../ledger/settling.ts";
-import type { GroupKey } from "../objects/statefulsets.ts";
+import type { GroupKey } from "../workloads/statefulsets.ts";
 import type { Context } from "./context.ts";
 import type { Need } from "./definition.ts";
 import { refuseJoining } from "./joining.ts";

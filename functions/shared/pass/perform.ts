@@ -16,9 +16,9 @@ import {
   type RecordedVerdict,
   type Reservation,
 } from "../ledger/reservation.ts";
-import { podNameOf } from "../objects/pods.ts";
-import type { GroupKey } from "../objects/statefulsets.ts";
 import { eventReasons } from "../objects/vocabulary/event-reasons.ts";
+import { podNameOf } from "../workloads/pods.ts";
+import type { GroupKey } from "../workloads/statefulsets.ts";
 import { type Act, carryOutAll, fittingInto, isOfPod, isOther, whileYoung } from "./act.ts";
 import { changeOf } from "./claim-writing.ts";
 import type { Context } from "./context.ts";

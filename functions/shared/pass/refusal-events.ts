@@ -1,7 +1,7 @@
 import { eventName } from "../kubernetes/announcements.ts";
 import { type Cluster, hasCode } from "../kubernetes/cluster.ts";
-import type { StatefulSet } from "../objects/statefulsets.ts";
 import { eventReasons } from "../objects/vocabulary/event-reasons.ts";
+import type { StatefulSet } from "../workloads/statefulsets.ts";
 import type { Denied } from "./admission.ts";
 import type { Context } from "./context.ts";
 import { isNews, tryToAnnounce } from "./recorder.ts";

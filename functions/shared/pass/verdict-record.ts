@@ -1,11 +1,11 @@
 /** What is said of a verdict, and when: the ledger's record, the Kubernetes Event on change, the metric. */
 
 import { cut } from "../base/truncate.ts";
-import { isOwnerGroup } from "../group/whose-ledger.ts";
 import { fitting } from "../ledger/lease.ts";
 import type { RecordedVerdict } from "../ledger/reservation.ts";
 import { isFarBelowBound } from "../ledger/size.ts";
 import { mendStamp } from "../ledger/stamps.ts";
+import { isOwnerGroup } from "../workloads/group-key.ts";
 import { changeOf } from "./claim-writing.ts";
 import type { Context } from "./context.ts";
 import type { GroupMemory } from "./memory.ts";

@@ -6,16 +6,16 @@
 import { rolloutGroup } from "../annotations/table.ts";
 import type { Departed } from "../group/claiming.ts";
 import { isMember, selects } from "../group/governing.ts";
-import { isOwnerGroup, readGroup } from "../group/whose-ledger.ts";
 import { type Cluster, hasCode, isKnown } from "../kubernetes/cluster.ts";
 import { type KnownClaim, namesOrdinal } from "../ledger/claim.ts";
 import type { ClaimWhereabouts } from "../ledger/kinds.ts";
 import type { Ledger, Reservation } from "../ledger/reservation.ts";
 import type { Whereabouts } from "../ledger/settling.ts";
-import { isAvailable, isStanding, type Pod, parsePod, podNameOf, statefulSetNameOf } from "../objects/pods.ts";
-import { type GroupKey, isWanted, type StatefulSet } from "../objects/statefulsets.ts";
 import { getStatefulSet } from "../views/listing.ts";
 import { type GroupView, getPod } from "../views/view.ts";
+import { isOwnerGroup, readGroup } from "../workloads/group-key.ts";
+import { isAvailable, isStanding, type Pod, parsePod, podNameOf, statefulSetNameOf } from "../workloads/pods.ts";
+import { type GroupKey, isWanted, type StatefulSet } from "../workloads/statefulsets.ts";
 import type { Context } from "./context.ts";
 
 /**

@@ -4,8 +4,8 @@ import { type Fields, fieldsOf } from "../base/fields.ts";
 import { leavingOrdinals, type SaidSizes, sizesOf } from "../group/size-changes.ts";
 import type { StatefulSetObject } from "../kubernetes/cluster.ts";
 import { resources } from "../kubernetes/resources.ts";
-import { largestOrdinal } from "../objects/pods.ts";
 import type { AdmissionAnswer, AdmissionRequest, Allowed, Denied } from "../pass/admission.ts";
+import { largestOrdinal } from "../workloads/pods.ts";
 import { allow, badRequest } from "./answers.ts";
 
 /** The types whose sizes are judged: each says it in `spec.replicas`, and has a scale subresource. */

@@ -5,8 +5,8 @@
 
 import type { AnyEntry } from "../annotations/table.ts";
 import type { Cluster, KnownResource, ObjectKey, Resource } from "../kubernetes/cluster.ts";
-import { statefulSetOfPod } from "../objects/pods.ts";
-import { type GroupKey, groupPathOf } from "../objects/statefulsets.ts";
+import { statefulSetOfPod } from "../workloads/pods.ts";
+import { type GroupKey, groupPathOf } from "../workloads/statefulsets.ts";
 import type { Views } from "./view.ts";
 
 /** An object that is a key: an owner, a volume claim, a node. */

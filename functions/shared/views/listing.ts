@@ -5,13 +5,13 @@ import { clockSkewMs } from "../clock/skew.ts";
 import { type HasPods, parseStoredBudget, type StoredBudget, surroundingsOf } from "../group/governing.ts";
 import { notOf } from "../group/suspension/owned.ts";
 import { findOwnedZones } from "../group/suspension/owned-zones.ts";
-import { budgetOfGroup, isOwnerGroup, readGroup } from "../group/whose-ledger.ts";
 import { type Cluster, hasCode, type ObjectKey } from "../kubernetes/cluster.ts";
 import { parseDisruptionBudget } from "../objects/disruption-budgets.ts";
-import { isStanding, type Pod, parsePod, statefulSetNameOf } from "../objects/pods.ts";
-import { type GroupKey, groupPathOf, parseStatefulSet, type StatefulSet } from "../objects/statefulsets.ts";
 import { parseSuspendableSet } from "../objects/volumes/suspendable.ts";
 import { parseVolumeClaim } from "../objects/volumes/volume-claim.ts";
+import { budgetOfGroup, isOwnerGroup, readGroup } from "../workloads/group-key.ts";
+import { isStanding, type Pod, parsePod, statefulSetNameOf } from "../workloads/pods.ts";
+import { type GroupKey, groupPathOf, parseStatefulSet, type StatefulSet } from "../workloads/statefulsets.ts";
 import type { LookUps } from "./look-ups.ts";
 import type { ListedStatefulSets } from "./membership.ts";
 import {

@@ -2,8 +2,8 @@
 
 import { type HasPods, type StoredBudget, type Surroundings, selects } from "../group/governing.ts";
 import type { Cluster, PodObject } from "../kubernetes/cluster.ts";
-import { isStanding, type Pod, parsePod, statefulSetNameOf } from "../objects/pods.ts";
-import type { StatefulSet } from "../objects/statefulsets.ts";
+import { isStanding, type Pod, parsePod, statefulSetNameOf } from "../workloads/pods.ts";
+import type { StatefulSet } from "../workloads/statefulsets.ts";
 import { emptyMembership, type Membership, membersThrough } from "./membership.ts";
 import {
   awaitProgress,

@@ -2,7 +2,7 @@
 
 import { type StoredBudget, type Surroundings, surroundingsOf } from "../group/governing.ts";
 import type { Cluster } from "../kubernetes/cluster.ts";
-import type { GroupKey, StatefulSet } from "../objects/statefulsets.ts";
+import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
 import { getStatefulSet, listStatefulSets, readAgain, readBehindNewPods } from "./listing.ts";
 import { heardOfMs, isContradicted, knownThrough, learnStatefulSets, membersThrough } from "./membership.ts";
 import {

@@ -14,8 +14,8 @@ import {
   type ZoneBudgetObject,
 } from "../kubernetes/cluster.ts";
 import type { PodDisruptionBudget } from "../objects/disruption-budgets.ts";
-import { type Pod, parsePod } from "../objects/pods.ts";
-import type { GroupKey, StatefulSet } from "../objects/statefulsets.ts";
+import { type Pod, parsePod } from "../workloads/pods.ts";
+import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
 import type { LookUps } from "./look-ups.ts";
 
 export interface ViewNeed {

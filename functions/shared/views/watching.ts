@@ -3,7 +3,6 @@
 import { rolloutGroup } from "../annotations/table.ts";
 import { BoundedMap } from "../base/bounded-map.ts";
 import { parseStoredBudget, type StoredBudget, selects } from "../group/governing.ts";
-import { isOwnerGroup } from "../group/whose-ledger.ts";
 import type {
   Cluster,
   ObjectKey,
@@ -12,8 +11,9 @@ import type {
   ZoneBudgetObject,
 } from "../kubernetes/cluster.ts";
 import { type PodDisruptionBudget, parseDisruptionBudget } from "../objects/disruption-budgets.ts";
-import type { Pod } from "../objects/pods.ts";
-import { type GroupKey, parseStatefulSet, type StatefulSet } from "../objects/statefulsets.ts";
+import { isOwnerGroup } from "../workloads/group-key.ts";
+import type { Pod } from "../workloads/pods.ts";
+import { type GroupKey, parseStatefulSet, type StatefulSet } from "../workloads/statefulsets.ts";
 import { type Following, follow } from "./following.ts";
 import { getGroupOf, getOwnerOf, listGroups, listPodsMadeFor, readOwnedView } from "./listing.ts";
 import { heardOfMs, learnStatefulSet, statefulSetStore } from "./membership.ts";

@@ -1,8 +1,8 @@
 /** What keeps accidents away, taken out by wrapping what the shipped functions are given; the product has no switch for it. */
 import type { Ledger } from "../../../functions/shared/ledger/reservation.ts";
-import type { Pod } from "../../../functions/shared/objects/pods.ts";
-import type { StatefulSet } from "../../../functions/shared/objects/statefulsets.ts";
 import type { GroupView } from "../../../functions/shared/views/view.ts";
+import type { Pod } from "../../../functions/shared/workloads/pods.ts";
+import type { StatefulSet } from "../../../functions/shared/workloads/statefulsets.ts";
 import type { Wrappers } from "../replica.ts";
 import { wrapCluster, wrapProtocol, wrapViews } from "../rules.ts";
 

@@ -7,12 +7,12 @@ import { evaluateEviction } from "../../../functions/evaluate-eviction/function.
 import { pinningPath, plainPaths } from "../../../functions/evaluate-eviction/observe.ts";
 import type { PodHttp } from "../../../functions/shared/http/pod-http.ts";
 import { protocol } from "../../../functions/shared/ledger/protocol.ts";
-import type { GroupKey } from "../../../functions/shared/objects/statefulsets.ts";
 import type { AdmissionAnswer, AdmissionRequest, Judge } from "../../../functions/shared/pass/admission.ts";
 import type { Context } from "../../../functions/shared/pass/context.ts";
 import type { FunctionDefinition } from "../../../functions/shared/pass/definition.ts";
 import { createMemory } from "../../../functions/shared/pass/memory.ts";
 import { silentReporter } from "../../../functions/shared/pass/reporter.ts";
+import type { GroupKey } from "../../../functions/shared/workloads/statefulsets.ts";
 import { askedOf } from "../../stage/asked-eviction.ts";
 import { isUp, ordinalIn, wantedOrdinals } from "../../stage/checkers/raw.ts";
 import { evictionOf } from "../../stage/review.ts";

@@ -1,11 +1,12 @@
 /** Fences of nodes that have pods of several groups: each group's ledger hears of it before anything is done (rule R23). */
-import type { nextToAnnounce } from "../../../functions/shared/group/whose-ledger.ts";
+
 import { hasCode } from "../../../functions/shared/kubernetes/cluster.ts";
 import { type ClaimContent, makeClaim } from "../../../functions/shared/ledger/claim.ts";
 import { ledgerName } from "../../../functions/shared/ledger/name.ts";
-import { type GroupKey, groupPathOf } from "../../../functions/shared/objects/statefulsets.ts";
 import type { Context } from "../../../functions/shared/pass/context.ts";
 import { forgetLedger } from "../../../functions/shared/pass/ledger-access.ts";
+import type { nextToAnnounce } from "../../../functions/shared/workloads/group-key.ts";
+import { type GroupKey, groupPathOf } from "../../../functions/shared/workloads/statefulsets.ts";
 import { groupLabel, ordinalIn, setNameOf } from "../../stage/checkers/raw.ts";
 import type { World } from "../../world/world.ts";
 import type { Checker } from "../checker.ts";

@@ -1,12 +1,12 @@
 /** What keeps claims safe, taken away one at a time: by those who make them, or by all who meet them. */
 import { refuseClaim } from "../../../functions/shared/group/claiming.ts";
 import { joinScaleDown } from "../../../functions/shared/group/size-changes.ts";
-import { nextToAnnounce } from "../../../functions/shared/group/whose-ledger.ts";
 import type { PodAnswer, PodHttp } from "../../../functions/shared/http/pod-http.ts";
 import { claimKinds, type KindName } from "../../../functions/shared/ledger/claim.ts";
 import { kinds } from "../../../functions/shared/ledger/kinds.ts";
 import { refuseByHealth } from "../../../functions/shared/ledger/questions/health-questions.ts";
 import { dropAfterMs, type Ledger } from "../../../functions/shared/ledger/reservation.ts";
+import { nextToAnnounce } from "../../../functions/shared/workloads/group-key.ts";
 import type { Plan } from "../plan.ts";
 import type { Wrappers } from "../replica.ts";
 import { never, type RemovedRule, wrapProtocol } from "../rules.ts";

@@ -5,11 +5,11 @@
 import type { joinScaleDown, SizeChange } from "../../../functions/shared/group/size-changes.ts";
 import { type Cluster, ClusterError, hasCode } from "../../../functions/shared/kubernetes/cluster.ts";
 import { changeClaim, type KnownClaim } from "../../../functions/shared/ledger/claim.ts";
-import { podNameOf } from "../../../functions/shared/objects/pods.ts";
-import { type GroupKey, parseStatefulSet } from "../../../functions/shared/objects/statefulsets.ts";
 import type { Context } from "../../../functions/shared/pass/context.ts";
 import { Conflict, waitForLedger } from "../../../functions/shared/pass/ledger-access.ts";
 import { createMemory } from "../../../functions/shared/pass/memory.ts";
+import { podNameOf } from "../../../functions/shared/workloads/pods.ts";
+import { type GroupKey, parseStatefulSet } from "../../../functions/shared/workloads/statefulsets.ts";
 import type { Draw } from "../draw.ts";
 import { observeLedger, writeClaim } from "./writing.ts";
 

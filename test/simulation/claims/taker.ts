@@ -4,7 +4,6 @@
  */
 import { refuseClaim } from "../../../functions/shared/group/claiming.ts";
 import { joinScaleDown, type SizeChange, scaleDownPhases } from "../../../functions/shared/group/size-changes.ts";
-import { nextToAnnounce } from "../../../functions/shared/group/whose-ledger.ts";
 import { type Cluster, ClusterError, type Resource } from "../../../functions/shared/kubernetes/cluster.ts";
 import {
   type ClaimContent,
@@ -17,12 +16,13 @@ import {
 import { type ClaimWhereabouts, type KindRow, kinds } from "../../../functions/shared/ledger/kinds.ts";
 import { refuseByHealth } from "../../../functions/shared/ledger/questions/health-questions.ts";
 import { finishAfterMs } from "../../../functions/shared/ledger/reservation.ts";
-import { parsePod } from "../../../functions/shared/objects/pods.ts";
-import type { GroupKey } from "../../../functions/shared/objects/statefulsets.ts";
 import type { Context } from "../../../functions/shared/pass/context.ts";
 import { Conflict, forgetLedger, waitForLedger } from "../../../functions/shared/pass/ledger-access.ts";
 import type { Observed } from "../../../functions/shared/pass/observation.ts";
 import { findClaimed } from "../../../functions/shared/pass/whereabouts.ts";
+import { nextToAnnounce } from "../../../functions/shared/workloads/group-key.ts";
+import { parsePod } from "../../../functions/shared/workloads/pods.ts";
+import type { GroupKey } from "../../../functions/shared/workloads/statefulsets.ts";
 import type { World } from "../../world/world.ts";
 import type { Draw } from "../draw.ts";
 import type { Apps } from "./apps.ts";

@@ -1,8 +1,9 @@
 /** How whoever makes claims looks at a ledger, and writes it: as a function does. */
-import type { GroupKey } from "../../../functions/shared/objects/statefulsets.ts";
+
 import { lookAtLedger } from "../../../functions/shared/pass/claim-writing.ts";
 import type { Context } from "../../../functions/shared/pass/context.ts";
 import type { Observed } from "../../../functions/shared/pass/observation.ts";
+import type { GroupKey } from "../../../functions/shared/workloads/statefulsets.ts";
 
 export { writeClaim } from "../../../functions/shared/pass/claim-writing.ts";
 

@@ -6,8 +6,8 @@ import { gcSuspendedGroups } from "../../../functions/gc-suspended-groups/functi
 import { type Cluster, ClusterError } from "../../../functions/shared/kubernetes/cluster.ts";
 import { wrapCluster } from "../../../functions/shared/kubernetes/wrap-cluster.ts";
 import { ledgerName } from "../../../functions/shared/ledger/name.ts";
-import type { GroupKey } from "../../../functions/shared/objects/statefulsets.ts";
 import type { FunctionDefinition } from "../../../functions/shared/pass/definition.ts";
+import type { GroupKey } from "../../../functions/shared/workloads/statefulsets.ts";
 import { suspendGroup } from "../../../functions/suspend-group/function.ts";
 import { setNameOf } from "../../stage/checkers/raw.ts";
 import type { StoredObject } from "../../world/objects.ts";

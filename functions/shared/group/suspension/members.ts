@@ -3,9 +3,9 @@
 import { drainWitnesses, type VolumeOwner } from "../../annotations/suspension.ts";
 import type { Metadata, PodObject } from "../../kubernetes/cluster.ts";
 import type { Health } from "../../ledger/questions/health-questions.ts";
-import { podNameOf } from "../../objects/pods.ts";
 import { ordinalOfClaim, type SuspendableSet } from "../../objects/volumes/suspendable.ts";
 import { meant, type Said, type VolumeClaim } from "../../objects/volumes/volume-claim.ts";
+import { podNameOf } from "../../workloads/pods.ts";
 
 /** A pod as far as it holds a volume. */
 export interface VolumeUser {

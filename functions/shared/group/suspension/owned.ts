@@ -5,11 +5,11 @@
 
 import { podSelector, suspendTogether, usualWaitMs } from "../../annotations/suspension.ts";
 import { leastNumber } from "../../ledger/claim.ts";
-import { largestOrdinal } from "../../objects/pods.ts";
 import { type OwnerPace, strictestMode } from "../../objects/volumes/owner-pace.ts";
 import { ordinalOfClaim, type SuspendableSet, type SuspensionPolicy } from "../../objects/volumes/suspendable.ts";
 import { labelled, meant, type VolumeClaim } from "../../objects/volumes/volume-claim.ts";
-import { groupOfOwner } from "../whose-ledger.ts";
+import { groupOfOwner } from "../../workloads/group-key.ts";
+import { largestOrdinal } from "../../workloads/pods.ts";
 import { findMembers, type Member, type VolumeUser } from "./members.ts";
 
 /** Of a volume claim about whose zone nobody says anything. */

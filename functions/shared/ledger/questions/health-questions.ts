@@ -1,5 +1,5 @@
 /** Rule R22: what an answer about health permits, beside what a ledger holds. */
-import { podNameOf } from "../../objects/pods.ts";
+import { podNameOf } from "../../workloads/pods.ts";
 import type { Claim } from "../claim.ts";
 import { type HeldBack, heldBy } from "../kinds.ts";
 import type { Reservation } from "../reservation.ts";

@@ -5,10 +5,10 @@ import { isLed, parseScaling } from "../../annotations/parse-scaling.ts";
 import * as keys from "../../annotations/suspension.ts";
 import { type Fields, fieldsOf } from "../../base/fields.ts";
 import type { StatefulSetObject } from "../../kubernetes/cluster.ts";
-import { parseOrdinal, podNameOf, statefulSetOfPod } from "../pods.ts";
+import { writtenByOthers } from "../../workloads/managed-fields.ts";
+import { parseOrdinal, podNameOf, statefulSetOfPod } from "../../workloads/pods.ts";
 import { type DrainQuestion, parseDrainQuestion } from "./drain-question.ts";
 import { meant, type Said, said } from "./volume-claim.ts";
-import { writtenByOthers } from "./written.ts";
 
 /** What its annotations say of how volumes go. */
 export interface SuspensionPolicy {

@@ -5,7 +5,7 @@ import * as keys from "../../annotations/suspension.ts";
 import { type Fields, fieldsOf } from "../../base/fields.ts";
 import { parseTime } from "../../clock/durations.ts";
 import type { Metadata, VolumeClaimObject } from "../../kubernetes/cluster.ts";
-import { writtenByOthers } from "./written.ts";
+import { writtenByOthers } from "../../workloads/managed-fields.ts";
 
 /** What an annotation says: nothing, something that does not parse, or a value. */
 export type Said<T> =

@@ -2,8 +2,8 @@
 import { ClusterError, isRefused, wordsOf } from "../../kubernetes/cluster.ts";
 import type { KnownClaim } from "../../ledger/claim.ts";
 import type { ClaimWhereabouts } from "../../ledger/kinds.ts";
-import { type GroupKey, isWanted, type StatefulSet } from "../../objects/statefulsets.ts";
 import { getStatefulSet } from "../../views/listing.ts";
+import { type GroupKey, isWanted, type StatefulSet } from "../../workloads/statefulsets.ts";
 import { type ClaimEnd, findEnd } from "../claim-writing.ts";
 import type { Context } from "../context.ts";
 import type { Need } from "../definition.ts";

@@ -5,9 +5,9 @@ import { type DrainAnswer, isRequested, type Member, type VolumeUser } from "../
 import { unknownHealth } from "../../http/answered-health.ts";
 import type { PodAddress } from "../../http/pod-http.ts";
 import { products } from "../../http/products.ts";
-import type { GroupKey } from "../../objects/statefulsets.ts";
 import { type DrainQuestion, drainPath } from "../../objects/volumes/drain-question.ts";
 import { meant } from "../../objects/volumes/volume-claim.ts";
+import type { GroupKey } from "../../workloads/statefulsets.ts";
 import { askPod, askWithinMs, type PodQuestion } from "../asking/ask-pod.ts";
 import type { Context } from "../context.ts";
 

@@ -1,12 +1,12 @@
 /** Which group of an owner a pod is of that no StatefulSet controls. */
 
 import { ledgerGroup, managedBy, read } from "../../annotations/table.ts";
-import { isOwnerGroup } from "../../group/whose-ledger.ts";
 import type { Cluster } from "../../kubernetes/cluster.ts";
 import { ledgerName } from "../../ledger/name.ts";
-import type { Pod } from "../../objects/pods.ts";
-import { type GroupKey, groupPathOf } from "../../objects/statefulsets.ts";
 import { SharedReads } from "../../views/shared-reads.ts";
+import { isOwnerGroup } from "../../workloads/group-key.ts";
+import type { Pod } from "../../workloads/pods.ts";
+import { type GroupKey, groupPathOf } from "../../workloads/statefulsets.ts";
 import type { Context } from "../context.ts";
 
 /** What is read for one pod serves the next ones for a second: a drain asks for many pods that are of no such group. */

@@ -10,11 +10,9 @@ import {
   type VolumeUser,
 } from "../../group/suspension/members.ts";
 import { findOwned, groupOfClaim, notOf } from "../../group/suspension/owned.ts";
-import { foundationClusterOf, isOwnerGroup } from "../../group/whose-ledger.ts";
 import { type Cluster, hasCode, type ObjectKey, type VolumeClaimObject } from "../../kubernetes/cluster.ts";
 import { type Claim, parseClaims } from "../../ledger/claim.ts";
 import { ledgerName } from "../../ledger/name.ts";
-import { type GroupKey, groupPathOf } from "../../objects/statefulsets.ts";
 import { type OwnerPace, parseOwnerPace } from "../../objects/volumes/owner-pace.ts";
 import {
   ordinalOfClaim,
@@ -25,6 +23,8 @@ import {
 import { isSuspensionAsked, parseVolumeClaim, type VolumeClaim } from "../../objects/volumes/volume-claim.ts";
 import type { KeyLookUp, KnownKeys } from "../../views/keys.ts";
 import { membersNeed, type Views } from "../../views/view.ts";
+import { foundationClusterOf, isOwnerGroup } from "../../workloads/group-key.ts";
+import { type GroupKey, groupPathOf } from "../../workloads/statefulsets.ts";
 import type { Context } from "../context.ts";
 import { knownLedger, waitForLedger } from "../ledger-access.ts";
 

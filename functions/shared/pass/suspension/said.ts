@@ -3,7 +3,7 @@
  * moments, so two looks may find two reasons in turn. If each look wrote its own, the writes would go on without an end.
  */
 import { keptWordMs } from "../../group/suspension/teller.ts";
-import type { GroupKey } from "../../objects/statefulsets.ts";
+import type { GroupKey } from "../../workloads/statefulsets.ts";
 import type { Context } from "../context.ts";
 import type { GroupMemory } from "../memory.ts";
 

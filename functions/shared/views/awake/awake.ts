@@ -4,9 +4,9 @@
  */
 
 import { BoundedMap } from "../../base/bounded-map.ts";
-import { isOwnerGroup } from "../../group/whose-ledger.ts";
 import { hasCode, type ObjectKey, type Resource } from "../../kubernetes/cluster.ts";
-import type { GroupKey } from "../../objects/statefulsets.ts";
+import { isOwnerGroup } from "../../workloads/group-key.ts";
+import type { GroupKey } from "../../workloads/statefulsets.ts";
 import { type FollowOptions, Pauses } from "../following.ts";
 import { createListingViews } from "../listing.ts";
 import type { ViewNeed, Views } from "../view.ts";

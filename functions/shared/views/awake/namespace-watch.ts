@@ -2,7 +2,7 @@
 
 import { BoundedMap } from "../../base/bounded-map.ts";
 import { hasCode, type ObjectKey, type Resource, tooManyToKeep } from "../../kubernetes/cluster.ts";
-import { type GroupKey, groupPathOf } from "../../objects/statefulsets.ts";
+import { type GroupKey, groupPathOf } from "../../workloads/statefulsets.ts";
 import { createWatchingViews, type WatchingOptions, type WatchingViews } from "../watching.ts";
 
 /** Why watches were let go: nobody asked, nobody asked for far longer (the process stood still), or they were of no use. */

@@ -1,6 +1,7 @@
 /** Which outages of a StatefulSet's pods are still to be announced. Pure. */
-import type { StatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
+
 import { take, type Verdict, wait } from "../../../../functions/shared/pass/verdict.ts";
+import type { StatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 
 /** A ConfigMap that says that a pod of its owner is lost with its node. */
 export interface Outage {

@@ -1,12 +1,12 @@
 import * as vocabulary from "../../../../functions/shared/annotations/table.ts";
-import { groupKeyOf } from "../../../../functions/shared/group/whose-ledger.ts";
 import { hasCode } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { parseStatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
 import type { Context } from "../../../../functions/shared/pass/context.ts";
 import type { FunctionDefinition, Outcome } from "../../../../functions/shared/pass/definition.ts";
 import { ledgerNeeds } from "../../../../functions/shared/pass/ledger-access.ts";
 import { type Gate, perform } from "../../../../functions/shared/pass/perform.ts";
 import type { KeyLookUp, ObjectRef } from "../../../../functions/shared/views/keys.ts";
+import { groupKeyOf } from "../../../../functions/shared/workloads/group-key.ts";
+import { parseStatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { actOn, telling } from "./act.ts";
 import { decide, type OutageSnapshot, type Target } from "./decide.ts";
 import { anchorAnnotation, listOwners, listOwnersOnNode, name, observe, ownersOf } from "./observe.ts";

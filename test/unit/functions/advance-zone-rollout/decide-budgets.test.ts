@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { StoredBudget } from "../../../../functions/shared/group/governing.ts";
 import type { Zone } from "../../../../functions/shared/group/zones.ts";
-import type { Pod } from "../../../../functions/shared/objects/pods.ts";
+import type { Pod } from "../../../../functions/shared/workloads/pods.ts";
 import { key, Passes } from "../../shared/pass/passes.ts";
 import { decideOn, nowMs, outcome, pod, refusal, reservation, statefulSet, zone, zoneBudget } from "./given.ts";
 

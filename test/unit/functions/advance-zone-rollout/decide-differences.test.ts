@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { surveyZone } from "../../../../functions/shared/group/zones.ts";
 import { isSettled } from "../../../../functions/shared/ledger/settling.ts";
-import { parsePod, stuckReasons } from "../../../../functions/shared/objects/pods.ts";
 import { indexPods, viewOfIndex } from "../../../../functions/shared/views/view.ts";
+import { parsePod, stuckReasons } from "../../../../functions/shared/workloads/pods.ts";
 import {
   decideOn,
   downOf,

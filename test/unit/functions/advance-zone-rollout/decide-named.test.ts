@@ -1,7 +1,7 @@
 /** What a rollout says where several things hold it back, and when it looks again: the first is named, the soonest wakes. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Pod } from "../../../../functions/shared/objects/pods.ts";
+import type { Pod } from "../../../../functions/shared/workloads/pods.ts";
 import { decideOn, nowMs, outcome, pod, refusal, reservation, zone, zoneBudget } from "./given.ts";
 
 const byOrdinal = { podNamePartitionRegex: "[a-z]+-([0-9]+)" };

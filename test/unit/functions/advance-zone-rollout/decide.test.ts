@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide } from "../../../../functions/advance-zone-rollout/decide.ts";
 import { neverReadyAfterMs } from "../../../../functions/advance-zone-rollout/repair.ts";
-import { parseStatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
 import { guardOf } from "../../../../functions/shared/pass/verdict.ts";
+import { parseStatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 import {
   decideOn,
   mostReplicas,

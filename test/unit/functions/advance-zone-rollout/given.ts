@@ -22,9 +22,9 @@ import {
   makeClaim,
 } from "../../../../functions/shared/ledger/claim.ts";
 import type { Refusal, Reservation } from "../../../../functions/shared/ledger/reservation.ts";
-import { ordinalOf, type Pod } from "../../../../functions/shared/objects/pods.ts";
-import type { StatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
 import type { Verdict } from "../../../../functions/shared/pass/verdict.ts";
+import { ordinalOf, type Pod } from "../../../../functions/shared/workloads/pods.ts";
+import type { StatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 
 /** The moment of every test that needs one: 2026-01-01T00:10:00Z. */
 export const nowMs = Date.UTC(2026, 0, 1, 0, 10);

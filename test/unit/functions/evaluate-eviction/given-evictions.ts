@@ -8,8 +8,8 @@ import {
   type PodDisruptionBudget,
   parseDisruptionBudget,
 } from "../../../../functions/shared/objects/disruption-budgets.ts";
-import type { StatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
 import type { Denied } from "../../../../functions/shared/pass/admission.ts";
+import type { StatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { namespace, nowMs, zoneBudget } from "../advance-zone-rollout/given.ts";
 
 export interface GroupChanges extends Partial<Omit<EvictionSnapshot, "zones" | "asked" | "surroundings">> {

@@ -1,7 +1,7 @@
 /** A sweep of ledgers where one group, or one Lease, is not as it should be: the others are swept all the same. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { GroupKey } from "../../../../functions/shared/objects/statefulsets.ts";
+import type { GroupKey } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { type Call, namespace, Passes, refused } from "../../shared/pass/passes.ts";
 import { addBudget } from "../evaluate-eviction/group-commit/reviews.ts";
 import { leasesOf, sweepOver, sweep as sweepThere } from "./ledgers.ts";

@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { keepLedgers } from "../../../../functions/keep-ledgers/function.ts";
-import { groupOfBudget } from "../../../../functions/shared/group/whose-ledger.ts";
-import type { GroupKey } from "../../../../functions/shared/objects/statefulsets.ts";
 import type { Outcome } from "../../../../functions/shared/pass/definition.ts";
+import { groupOfBudget } from "../../../../functions/shared/workloads/group-key.ts";
+import type { GroupKey } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { key, namespace, Passes, played, refused } from "../../shared/pass/passes.ts";
 import { addBudget } from "../evaluate-eviction/group-commit/reviews.ts";
 import { leasesOf, populate } from "./ledgers.ts";

@@ -2,13 +2,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { keepLedgers } from "../../../../functions/keep-ledgers/function.ts";
+import type { Preconditions } from "../../../../functions/shared/kubernetes/cluster.ts";
+import { ledgerName } from "../../../../functions/shared/ledger/name.ts";
 import {
   groupOfBudget,
   groupOfLoneStatefulSet,
   groupOfOwner,
-} from "../../../../functions/shared/group/whose-ledger.ts";
-import type { Preconditions } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { ledgerName } from "../../../../functions/shared/ledger/name.ts";
+} from "../../../../functions/shared/workloads/group-key.ts";
 import { key, ledgerKey, namespace, Passes, played } from "../../shared/pass/passes.ts";
 import { addBudget, Replica } from "../evaluate-eviction/group-commit/reviews.ts";
 

@@ -2,8 +2,8 @@
 import type { Answer, DelayedSet } from "../../../../functions/prepare-delayed-downscale/choose.ts";
 import type { DelaySnapshot } from "../../../../functions/prepare-delayed-downscale/decide.ts";
 import { surveyZone } from "../../../../functions/shared/group/zones.ts";
-import { type Pod, parsePod } from "../../../../functions/shared/objects/pods.ts";
-import { parseStatefulSet, type StatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
+import { type Pod, parsePod } from "../../../../functions/shared/workloads/pods.ts";
+import { parseStatefulSet, type StatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 
 export const nowMs = Date.parse("2026-01-31T12:00:00Z");
 export const hourMs = 3_600_000;

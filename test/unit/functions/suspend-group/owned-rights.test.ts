@@ -7,7 +7,7 @@ import {
   compileSelector,
   type PodDisruptionBudget,
 } from "../../../../functions/shared/objects/disruption-budgets.ts";
-import { parsePod } from "../../../../functions/shared/objects/pods.ts";
+import { parsePod } from "../../../../functions/shared/workloads/pods.ts";
 import { Owned } from "../../../stage/owned.ts";
 import { minutesAgo } from "../../../stage/suspended.ts";
 import { said } from "./given.ts";

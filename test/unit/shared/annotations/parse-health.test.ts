@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseQuestion } from "../../../../functions/shared/annotations/parse-health.ts";
-import { parseStatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
+import { parseStatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 
 const metadata = { name: "rabbit", uid: "u", resourceVersion: "1" };
 const key = (name: string) => `sluice.dev/health-${name}`;

@@ -8,7 +8,7 @@ import { type Malformed, read, vocabulary } from "../../../../functions/shared/a
 import { showValue, unshown } from "../../../../functions/shared/base/escape-control.ts";
 import { prepareEndpointOf } from "../../../../functions/shared/group/prepared.ts";
 import { placeOf, refusal } from "../../../../functions/shared/http/pod-http.ts";
-import { parseStatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
+import { parseStatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { readKeyPair } from "../../../../triggers/doors/certificate-source.ts";
 import { readFlags } from "../../../../triggers/settings/flags.ts";
 import { flags } from "../../../../triggers/settings/flags-table.ts";

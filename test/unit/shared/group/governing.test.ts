@@ -13,8 +13,8 @@ import {
   selects,
   surroundingsOf,
 } from "../../../../functions/shared/group/governing.ts";
-import { groupKeyOf } from "../../../../functions/shared/group/whose-ledger.ts";
 import type { ZoneBudget } from "../../../../functions/shared/objects/budgets.ts";
+import { groupKeyOf } from "../../../../functions/shared/workloads/group-key.ts";
 import { namespace, pod, statefulSet, zoneBudget } from "../../functions/advance-zone-rollout/given.ts";
 
 const key = { namespace, group: "group" };

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type SizeHeld, wantedReplicas } from "../../../../functions/shared/group/wanted-replicas.ts";
-import { parseStatefulSet, type StatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
+import { parseStatefulSet, type StatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 
 const nowMs = Date.parse("2026-01-31T12:00:00Z");
 

@@ -7,7 +7,7 @@ import {
   parseDisruptionBudget,
   refusalOf,
 } from "../../../../functions/shared/objects/disruption-budgets.ts";
-import type { Pod } from "../../../../functions/shared/objects/pods.ts";
+import type { Pod } from "../../../../functions/shared/workloads/pods.ts";
 import { namespace, pod, statefulSet } from "../../functions/advance-zone-rollout/given.ts";
 
 interface Changes {

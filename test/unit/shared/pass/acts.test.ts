@@ -2,8 +2,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { LedgerUnreadable } from "../../../../functions/shared/ledger/errors.ts";
-import type { Pod } from "../../../../functions/shared/objects/pods.ts";
-import type { StatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
 import { type Act, deletionOf } from "../../../../functions/shared/pass/act.ts";
 import type { Context } from "../../../../functions/shared/pass/context.ts";
 import { Conflict } from "../../../../functions/shared/pass/ledger-access.ts";
@@ -11,6 +9,8 @@ import type { Observed } from "../../../../functions/shared/pass/observation.ts"
 import { type Gate, perform } from "../../../../functions/shared/pass/perform.ts";
 import { take, type Verdict, wait } from "../../../../functions/shared/pass/verdict.ts";
 import type { Telling } from "../../../../functions/shared/pass/verdict-record.ts";
+import type { Pod } from "../../../../functions/shared/workloads/pods.ts";
+import type { StatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { claimOf } from "../../functions/advance-zone-rollout/given.ts";
 import { key, Passes, played, refused } from "./passes.ts";
 

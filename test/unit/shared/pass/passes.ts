@@ -6,7 +6,6 @@ import { type ClusterCall, wrapCalls, wrapCluster } from "../../../../functions/
 import { parseLedger } from "../../../../functions/shared/ledger/contents.ts";
 import { type Protocol, protocol } from "../../../../functions/shared/ledger/protocol.ts";
 import type { Ledger } from "../../../../functions/shared/ledger/reservation.ts";
-import type { GroupKey } from "../../../../functions/shared/objects/statefulsets.ts";
 import type { Context } from "../../../../functions/shared/pass/context.ts";
 import type { Outcome } from "../../../../functions/shared/pass/definition.ts";
 import { createMemory } from "../../../../functions/shared/pass/memory.ts";
@@ -14,6 +13,7 @@ import type { ActReport, HeldReport, PassReport } from "../../../../functions/sh
 import { createListingViews } from "../../../../functions/shared/views/listing.ts";
 import type { Views } from "../../../../functions/shared/views/view.ts";
 import { createWatchingViews, type WatchingViews } from "../../../../functions/shared/views/watching.ts";
+import type { GroupKey } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { VirtualTimeline } from "../../../world/timeline.ts";
 import { createWorld, type GroupOptions, type World } from "../../../world/world.ts";
 import { createWorldCluster } from "../../../world/world-cluster.ts";

@@ -1,9 +1,9 @@
 /** What is said of a verdict, where, and how often. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { parseStatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
 import { announceRefusal } from "../../../../functions/shared/pass/refusal-events.ts";
 import { askAgain } from "../../../../functions/shared/review/answers.ts";
+import { parseStatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { namespace, Passes, refused } from "./passes.ts";
 
 const by = "advance-zone-rollout";

@@ -8,8 +8,6 @@ import {
   type StatefulSetObject,
 } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { Ledger, Reservation } from "../../../../functions/shared/ledger/reservation.ts";
-import { type Pod, parsePod } from "../../../../functions/shared/objects/pods.ts";
-import type { StatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
 import type { Context } from "../../../../functions/shared/pass/context.ts";
 import {
   findReserved,
@@ -19,6 +17,8 @@ import {
 } from "../../../../functions/shared/pass/whereabouts.ts";
 import type { GroupView, ViewNeed } from "../../../../functions/shared/views/view.ts";
 import { createWatchingViews } from "../../../../functions/shared/views/watching.ts";
+import { type Pod, parsePod } from "../../../../functions/shared/workloads/pods.ts";
+import type { StatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { createWorldCluster } from "../../../world/world-cluster.ts";
 import {
   namespace,

@@ -1,9 +1,9 @@
 /** Views of a function that is awake: when it watches, when it lets go, and what it makes of watches that are of no use. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { groupOfLoneStatefulSet, groupOfOwner } from "../../../../functions/shared/group/whose-ledger.ts";
 import { createListingViews } from "../../../../functions/shared/views/listing.ts";
 import { type GroupView, membersNeed } from "../../../../functions/shared/views/view.ts";
+import { groupOfLoneStatefulSet, groupOfOwner } from "../../../../functions/shared/workloads/group-key.ts";
 import { key, namespace, Passes, played } from "../pass/passes.ts";
 import { at, awake, idleMs, listing, lists, opening, refusal } from "./awake-views.ts";
 

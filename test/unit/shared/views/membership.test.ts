@@ -2,7 +2,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { StatefulSetObject } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { parseStatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
 import {
   emptyMembership,
   heardOfMs,
@@ -14,6 +13,7 @@ import {
   statefulSetStore,
 } from "../../../../functions/shared/views/membership.ts";
 import { awaitProgress } from "../../../../functions/shared/views/progress.ts";
+import { parseStatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { namespace, statefulSetObject } from "../../functions/advance-zone-rollout/given.ts";
 import { createVirtualClock } from "../kubernetes/virtual-clock.ts";
 

@@ -2,7 +2,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Cluster, PodObject } from "../../../../functions/shared/kubernetes/cluster.ts";
-import type { StatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
 import {
   confirm,
   emptyMemory,
@@ -16,6 +15,7 @@ import {
   viewOfMemory,
 } from "../../../../functions/shared/views/memory.ts";
 import { indexPods } from "../../../../functions/shared/views/view.ts";
+import type { StatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { namespace, podObject, statefulSet, zoneBudget } from "../../functions/advance-zone-rollout/given.ts";
 import { createVirtualClock } from "../kubernetes/virtual-clock.ts";
 

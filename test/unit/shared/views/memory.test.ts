@@ -3,8 +3,6 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { surroundingsOf } from "../../../../functions/shared/group/governing.ts";
 import type { Cluster, PodObject } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { parsePod } from "../../../../functions/shared/objects/pods.ts";
-import type { StatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
 import { statefulSetStore } from "../../../../functions/shared/views/membership.ts";
 import {
   confirm,
@@ -16,6 +14,8 @@ import {
   viewOfMemory,
 } from "../../../../functions/shared/views/memory.ts";
 import { indexPods } from "../../../../functions/shared/views/view.ts";
+import { parsePod } from "../../../../functions/shared/workloads/pods.ts";
+import type { StatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { namespace, podObject, statefulSet, statefulSetObject } from "../../functions/advance-zone-rollout/given.ts";
 import { createVirtualClock } from "../kubernetes/virtual-clock.ts";
 

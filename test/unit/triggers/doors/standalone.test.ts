@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
-import type { GroupKey } from "../../../../functions/shared/objects/statefulsets.ts";
 import { type FunctionDefinition, listGroupKeys } from "../../../../functions/shared/pass/definition.ts";
 import { groupOfPod, groupOfStatefulSet } from "../../../../functions/shared/views/keys.ts";
+import type { GroupKey } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { createTestWorld, type TestDoorsOptions } from "./world.ts";
 
 function forbidden(verb: string, resource: string): ClusterError {

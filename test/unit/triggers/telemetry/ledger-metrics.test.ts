@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { evaluateEviction } from "../../../../functions/evaluate-eviction/function.ts";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { parseStatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
 import type { GroupView } from "../../../../functions/shared/views/view.ts";
+import { parseStatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { startStandalone } from "../../../../triggers/standalone.ts";
 import {
   createGroupLook,

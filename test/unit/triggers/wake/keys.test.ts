@@ -6,7 +6,6 @@ import { rebalanceQueues } from "../../../../functions/rebalance-queues/function
 import { clusterName } from "../../../../functions/shared/annotations/foundationdb.ts";
 import { wantsRebalance } from "../../../../functions/shared/annotations/rebalancing.ts";
 import { hasCode } from "../../../../functions/shared/kubernetes/cluster.ts";
-import type { GroupKey } from "../../../../functions/shared/objects/statefulsets.ts";
 import type { Context } from "../../../../functions/shared/pass/context.ts";
 import { type FunctionDefinition, listGroupKeys } from "../../../../functions/shared/pass/definition.ts";
 import {
@@ -17,6 +16,7 @@ import {
   type ObjectRef,
   pathOf,
 } from "../../../../functions/shared/views/keys.ts";
+import type { GroupKey } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { createTestWorld, isOfSchedule, type TestDoorsOptions } from "../doors/world.ts";
 
 const lists: TestDoorsOptions["settings"] = { views: "list" };

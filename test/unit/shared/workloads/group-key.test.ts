@@ -10,7 +10,7 @@ import {
   groupOfOwner,
   nextToAnnounce,
   readGroup,
-} from "../../../../functions/shared/group/whose-ledger.ts";
+} from "../../../../functions/shared/workloads/group-key.ts";
 import { namespace, statefulSet, zoneBudget } from "../../functions/advance-zone-rollout/given.ts";
 
 test("the name of a group of each kind is read as it was made, and no label value is taken for one of another kind", () => {

@@ -4,7 +4,7 @@
  * Pods share the ledger of their StatefulSet's `rollout-group`; without one, that of the budget which governs them; without a
  * budget, that of their StatefulSet; without a StatefulSet, that of what owns them.
  */
-import { type GroupKey, groupPathOf, type StatefulSet } from "../objects/statefulsets.ts";
+import { type GroupKey, groupPathOf, type StatefulSet } from "./statefulsets.ts";
 
 /** What controls pods in the place of a StatefulSet. `apiGroup` is empty for kinds of the core API. */
 export interface Owner {

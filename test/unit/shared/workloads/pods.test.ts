@@ -7,8 +7,8 @@ import {
   ordinalOf,
   parsePod,
   stuckReasons,
-} from "../../../../functions/shared/objects/pods.ts";
-import { parseStatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
+} from "../../../../functions/shared/workloads/pods.ts";
+import { parseStatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 import {
   nowMs,
   pod,

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { isWanted, parseStatefulSet } from "../../../../functions/shared/objects/statefulsets.ts";
+import { isWanted, parseStatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { statefulSet, statefulSetObject } from "../../functions/advance-zone-rollout/given.ts";
 
 function allowed(text: string | undefined, replicas: number): number {
