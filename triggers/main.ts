@@ -5,11 +5,11 @@
 
 import { messageOf } from "../functions/shared/base/error-message.ts";
 import { escapeControls } from "../functions/shared/base/escape-control.ts";
+import type { CertificateSettings } from "../functions/shared/certificates/settings.ts";
 import { processClock } from "../functions/shared/clock/process-clock.ts";
 import { type ConnectedPods, connectPods } from "../functions/shared/http/connections.ts";
 import { connect, type KubernetesCluster } from "../functions/shared/kubernetes/client.ts";
 import type { Cluster } from "../functions/shared/kubernetes/cluster.ts";
-import type { CertificateSettings } from "../functions/shared/objects/certificate-settings.ts";
 import type { AdmissionDefinition } from "../functions/shared/pass/admission.ts";
 import type { CronDefinition } from "../functions/shared/pass/definition.ts";
 import manifest from "../package.json" with { type: "json" };

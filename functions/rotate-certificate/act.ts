@@ -1,18 +1,19 @@
 /** The rotation itself: step after step, and what each writes. */
-import { type ClusterError, hasCode, type SecretObject } from "../shared/kubernetes/cluster.ts";
-import type { CertificateSettings } from "../shared/objects/certificate-settings.ts";
-import { dataOf, dataOfPromotion } from "../shared/objects/certificates.ts";
-import { generateKeys, issue, type Keys } from "../shared/objects/issue-certificate.ts";
-import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
-import type { CronOutcome } from "../shared/pass/definition.ts";
-import type { ActReport } from "../shared/pass/reporter.ts";
+
+import { generateKeys, issue, type Keys } from "../shared/certificates/issue.ts";
 import {
   dataOfFirstKey,
   dataOfKeyPromotion,
   dataOfNextKey,
   generateReviewKey,
   type ReviewKeys,
-} from "../shared/review/review-key.ts";
+} from "../shared/certificates/review-key.ts";
+import { dataOf, dataOfPromotion } from "../shared/certificates/secret.ts";
+import type { CertificateSettings } from "../shared/certificates/settings.ts";
+import { type ClusterError, hasCode, type SecretObject } from "../shared/kubernetes/cluster.ts";
+import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
+import type { CronOutcome } from "../shared/pass/definition.ts";
+import type { ActReport } from "../shared/pass/reporter.ts";
 import { patchAll } from "./configurations.ts";
 import { decide, type Generate, type GenerateKey, type Promote } from "./decide.ts";
 import { type CertificateMemory, name, observe } from "./observe.ts";

@@ -1,10 +1,10 @@
 /** Writes webhook configurations: the bundle of each webhook, and the review key in its path. */
 
 import { injectCertificateAuthority } from "../shared/annotations/table.ts";
+import { takesKey, withKey } from "../shared/certificates/review-key.ts";
 import { hasCode, isRightMissing, type SecretObject, type WebhookClient } from "../shared/kubernetes/cluster.ts";
 import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import type { ActReport } from "../shared/pass/reporter.ts";
-import { takesKey, withKey } from "../shared/review/review-key.ts";
 import { type Configuration, isKeyDue, type Patch } from "./decide.ts";
 import { isNamed, name, pathOf } from "./observe.ts";
 import { keyOf, type Rotation, refusedMs, say } from "./say.ts";

@@ -1,9 +1,9 @@
 /** What is to be done next, so that the certificate is renewed and nobody ever meets one that he does not trust. */
 
+import type { ReviewKeys } from "../shared/certificates/review-key.ts";
+import type { Authority, Generation, StoredCertificates } from "../shared/certificates/secret.ts";
 import type { WebhookConfigurationObject } from "../shared/kubernetes/cluster.ts";
-import type { Authority, Generation, StoredCertificates } from "../shared/objects/certificates.ts";
 import { type Wait, wait } from "../shared/pass/verdict.ts";
-import type { ReviewKeys } from "../shared/review/review-key.ts";
 
 /** A webhook configuration that carries our labels. */
 export interface Configuration {

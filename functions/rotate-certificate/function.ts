@@ -1,6 +1,6 @@
 import { injectCertificateAuthority, reviewKey, webhookNamespace } from "../shared/annotations/table.ts";
+import { certificateSettings, usualSecretName } from "../shared/certificates/settings.ts";
 import type { KnownResource } from "../shared/kubernetes/cluster.ts";
-import { certificateSettings, usualSecretName } from "../shared/objects/certificate-settings.ts";
 import type { CronDefinition } from "../shared/pass/definition.ts";
 import { createRotation } from "./act.ts";
 import { configurationNames, name } from "./observe.ts";

@@ -2,16 +2,22 @@
 
 import { injectCertificateAuthority, reviewKey, webhookNamespace } from "../shared/annotations/table.ts";
 import { messageOf } from "../shared/base/error-message.ts";
+import type { Keys } from "../shared/certificates/issue.ts";
+import {
+  parseReviewKeys,
+  type ReviewKeys,
+  reviewKeyFault,
+  splitPath,
+  takesKey,
+} from "../shared/certificates/review-key.ts";
+import { howToEmpty, parseCertificates, type StoredCertificates, splitPem } from "../shared/certificates/secret.ts";
+import type { CertificateSettings } from "../shared/certificates/settings.ts";
 import {
   type Cluster,
   hasCode,
   type SecretObject,
   type WebhookConfigurationObject,
 } from "../shared/kubernetes/cluster.ts";
-import type { CertificateSettings } from "../shared/objects/certificate-settings.ts";
-import { howToEmpty, parseCertificates, type StoredCertificates, splitPem } from "../shared/objects/certificates.ts";
-import type { Keys } from "../shared/objects/issue-certificate.ts";
-import { parseReviewKeys, type ReviewKeys, reviewKeyFault, splitPath, takesKey } from "../shared/review/review-key.ts";
 import { type Configuration, isLeftOut, type Snapshot } from "./decide.ts";
 
 export const name = "rotate-certificate";

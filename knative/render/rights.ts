@@ -1,7 +1,7 @@
 /** ServiceAccounts, and the least rights for each: a function's `needs`, neither a verb more nor a wildcard. */
 
+import { usualSecretName } from "../../functions/shared/certificates/settings.ts";
 import { isClusterScoped, resources } from "../../functions/shared/kubernetes/cluster.ts";
-import { usualSecretName } from "../../functions/shared/objects/certificate-settings.ts";
 import type { Need } from "../../functions/shared/pass/definition.ts";
 import { labelsOf, type Manifest, placeholderNamespace, type Workload } from "./object.ts";
 

@@ -1,7 +1,7 @@
 /** The webhook configurations: by the names, labels and Service that rollout-operator's have. */
 
 import { injectCertificateAuthority, reviewKey, webhookNamespace } from "../../functions/shared/annotations/table.ts";
-import { usualSecretName } from "../../functions/shared/objects/certificate-settings.ts";
+import { usualSecretName } from "../../functions/shared/certificates/settings.ts";
 import type { AdmissionDefinition } from "../../functions/shared/pass/admission.ts";
 import { answersReviews, type Manifest, placeholderNamespace, reviewService } from "./object.ts";
 

@@ -7,7 +7,7 @@ import { after, before, describe, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { rotateCertificate } from "../../functions/rotate-certificate/function.ts";
-import { splitPem } from "../../functions/shared/objects/certificates.ts";
+import { splitPem } from "../../functions/shared/certificates/secret.ts";
 import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { TcpProxy } from "../stage/drain-proxy.ts";

@@ -7,7 +7,7 @@ import { after, before, describe, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { Pool } from "undici";
 import { evaluateEviction } from "../../functions/evaluate-eviction/function.ts";
-import { withKey } from "../../functions/shared/review/review-key.ts";
+import { withKey } from "../../functions/shared/certificates/review-key.ts";
 import { placeholderNamespace, reviewService } from "../../knative/render/object.ts";
 import { webhookConfiguration } from "../../knative/render/webhooks.ts";
 import { admissionFunctions } from "../../triggers/table.ts";

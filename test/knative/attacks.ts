@@ -1,5 +1,5 @@
 /** What somebody would do who has taken a process of Sluice over: with its account, by the API server alone. */
-import { usualSecretName } from "../../functions/shared/objects/certificate-settings.ts";
+import { usualSecretName } from "../../functions/shared/certificates/settings.ts";
 import { type Api, ApiError, eventually } from "../controlplane/api.ts";
 
 /** Two connections to the API server. */

@@ -1,6 +1,6 @@
 /** What an account may do with the paths of webhooks, and what it may not: a review key comes before a path, and nothing else. */
 import { reviewKey } from "../../functions/shared/annotations/table.ts";
-import { splitPath } from "../../functions/shared/review/review-key.ts";
+import { splitPath } from "../../functions/shared/certificates/review-key.ts";
 import { type Attempt, type Change, type Fields, type Form, patches, type Target } from "./escape-forms.ts";
 
 /** Of 64 digits, as keys are. */

@@ -1,5 +1,5 @@
 /** What an account of Sluice may not do though RBAC lets it write the object: attempts for each right of it. */
-import { usualSecretName } from "../../functions/shared/objects/certificate-settings.ts";
+import { usualSecretName } from "../../functions/shared/certificates/settings.ts";
 import {
   type Attempt,
   type Change,

@@ -4,7 +4,7 @@ import { suite, test } from "node:test";
 import { loadAll } from "js-yaml";
 import { keepLedgers } from "../../functions/keep-ledgers/function.ts";
 import { reviewKey, vocabulary } from "../../functions/shared/annotations/table.ts";
-import { splitPath, withKey } from "../../functions/shared/review/review-key.ts";
+import { splitPath, withKey } from "../../functions/shared/certificates/review-key.ts";
 import { renderManifests } from "../../knative/render/manifests.ts";
 import { admissionFunctions, cronFunctions, groupFunctions, table } from "../../triggers/table.ts";
 

@@ -1,13 +1,13 @@
 /** Every path of every function, walked over a group: what each account needs for all that is to be done. */
 import assert from "node:assert/strict";
 import { reviewKey } from "../../functions/shared/annotations/table.ts";
+import { reviewKeyNames, splitPath } from "../../functions/shared/certificates/review-key.ts";
+import { dataOf } from "../../functions/shared/certificates/secret.ts";
+import { usualSecretName } from "../../functions/shared/certificates/settings.ts";
 import { preparedId } from "../../functions/shared/group/prepared.ts";
 import type { Metadata, WebhookConfigurationObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { formatClaims, makeClaim } from "../../functions/shared/ledger/claim.ts";
 import { ledgerName } from "../../functions/shared/ledger/name.ts";
-import { usualSecretName } from "../../functions/shared/objects/certificate-settings.ts";
-import { dataOf } from "../../functions/shared/objects/certificates.ts";
-import { reviewKeyNames, splitPath } from "../../functions/shared/review/review-key.ts";
 import { type Api, eventually } from "../controlplane/api.ts";
 import { changeTemplate, createGroup, groupManifests, waitForGroupReady } from "../controlplane/fixtures.ts";
 import { generationOf } from "../stage/certificate-world.ts";

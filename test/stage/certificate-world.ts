@@ -1,18 +1,18 @@
 /** The embedded world as a rotation sees it: a Secret, webhook configurations, a clock, and writes that may kill the writer. */
 import assert from "node:assert/strict";
 import { rotateCertificate } from "../../functions/rotate-certificate/function.ts";
-import type { Cluster, Resource, WebhookConfigurationObject } from "../../functions/shared/kubernetes/cluster.ts";
-import type { CertificateSettings } from "../../functions/shared/objects/certificate-settings.ts";
+import { generateKeys, issue } from "../../functions/shared/certificates/issue.ts";
+import { dataOfFirstKey, parseReviewKeys, type ReviewKeys } from "../../functions/shared/certificates/review-key.ts";
 import {
   dataOf,
   type Generation,
   parseCertificates,
   type StoredCertificates,
   splitPem,
-} from "../../functions/shared/objects/certificates.ts";
-import { generateKeys, issue } from "../../functions/shared/objects/issue-certificate.ts";
+} from "../../functions/shared/certificates/secret.ts";
+import type { CertificateSettings } from "../../functions/shared/certificates/settings.ts";
+import type { Cluster, Resource, WebhookConfigurationObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { type ActReport, silentReporter } from "../../functions/shared/pass/reporter.ts";
-import { dataOfFirstKey, parseReviewKeys, type ReviewKeys } from "../../functions/shared/review/review-key.ts";
 import { seededRandom } from "../world/random.ts";
 import { Store } from "../world/store.ts";
 import { VirtualTimeline } from "../world/timeline.ts";

@@ -9,9 +9,9 @@ import { createSecureContext } from "node:tls";
 import { isDeepStrictEqual } from "node:util";
 import { messageOf } from "../../functions/shared/base/error-message.ts";
 import { showValue, unshown } from "../../functions/shared/base/escape-control.ts";
+import { parseReviewKeys, type ReviewKeys } from "../../functions/shared/certificates/review-key.ts";
+import { type Generation, howToEmpty, parseCertificates } from "../../functions/shared/certificates/secret.ts";
 import { type Cluster, hasCode, type ObjectKey, type SecretObject } from "../../functions/shared/kubernetes/cluster.ts";
-import { type Generation, howToEmpty, parseCertificates } from "../../functions/shared/objects/certificates.ts";
-import { parseReviewKeys, type ReviewKeys } from "../../functions/shared/review/review-key.ts";
 
 /** A certificate, with those that signed it, and its key, both in PEM. They are known to belong together. */
 export interface KeyPair {

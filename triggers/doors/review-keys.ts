@@ -5,10 +5,10 @@
 import type { MiddlewareHandler } from "hono";
 import { getPath } from "hono/utils/url";
 import { webhookNamespace } from "../../functions/shared/annotations/table.ts";
+import { isReviewKey, type ReviewKeys, splitPath } from "../../functions/shared/certificates/review-key.ts";
 import { Deadlines, type HasDeadline } from "../../functions/shared/clock/deadlines.ts";
 import { waitingTime } from "../../functions/shared/clock/process-clock.ts";
 import type { Cluster, WebhookClient, WebhookConfigurationObject } from "../../functions/shared/kubernetes/cluster.ts";
-import { isReviewKey, type ReviewKeys, splitPath } from "../../functions/shared/review/review-key.ts";
 
 /** Every API server has heard of a configuration by then, in milliseconds. */
 const heardAfterMs = 10_000;

@@ -11,7 +11,7 @@ import { HTTPException } from "hono/http-exception";
 import { getPath } from "hono/utils/url";
 import { messageOf } from "../../functions/shared/base/error-message.ts";
 import { escapeControls } from "../../functions/shared/base/escape-control.ts";
-import { splitPath } from "../../functions/shared/review/review-key.ts";
+import { splitPath } from "../../functions/shared/certificates/review-key.ts";
 import type { EventResult, Reporting } from "../telemetry/logs-and-metrics.ts";
 import { createMetricsPage } from "../telemetry/metrics-page.ts";
 import { type AdmissionDoorOptions, serveAdmissions } from "./admission.ts";

@@ -5,9 +5,9 @@
 import { readFile } from "node:fs/promises";
 import { rolloutGroup } from "../../functions/shared/annotations/table.ts";
 import { messageOf } from "../../functions/shared/base/error-message.ts";
+import type { CertificateSettings } from "../../functions/shared/certificates/settings.ts";
 import type { KubernetesCluster } from "../../functions/shared/kubernetes/client.ts";
 import { type Cluster, hasCode, type ObjectKey, type Resource } from "../../functions/shared/kubernetes/cluster.ts";
-import type { CertificateSettings } from "../../functions/shared/objects/certificate-settings.ts";
 import type { AdmissionDefinition } from "../../functions/shared/pass/admission.ts";
 import type { CronDefinition, FunctionDefinition } from "../../functions/shared/pass/definition.ts";
 import { statefulSetOfPod } from "../../functions/shared/workloads/pods.ts";

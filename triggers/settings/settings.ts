@@ -9,8 +9,8 @@ import {
   setting,
   type ValuesOf,
 } from "../../functions/shared/base/settings.ts";
+import { certificateSettings } from "../../functions/shared/certificates/settings.ts";
 import { isClusterDomain } from "../../functions/shared/http/target.ts";
-import { certificateSettings } from "../../functions/shared/objects/certificate-settings.ts";
 import { functionSettings, table } from "../table.ts";
 import { type LogLevel, logLevels } from "../telemetry/logs-and-metrics.ts";
 

@@ -1,8 +1,8 @@
 /** Runs the functions that cron wakes: for a tick, for events and watches that concern them, and when they want to look again. */
 
 import { inSpan } from "../../functions/shared/base/spans.ts";
+import type { CertificateSettings } from "../../functions/shared/certificates/settings.ts";
 import type { Cluster, Resource } from "../../functions/shared/kubernetes/cluster.ts";
-import type { CertificateSettings } from "../../functions/shared/objects/certificate-settings.ts";
 import type { CronDefinition, CronOutcome } from "../../functions/shared/pass/definition.ts";
 import type { Reporting } from "../telemetry/logs-and-metrics.ts";
 import { leastBackoffMs, sentenceOf } from "./passes.ts";

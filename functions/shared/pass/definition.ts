@@ -2,8 +2,8 @@
 
 import type { AnyEntry } from "../annotations/table.ts";
 import type { Setting } from "../base/settings.ts";
+import type { CertificateSettings } from "../certificates/settings.ts";
 import type { KnownResource, Subresource } from "../kubernetes/cluster.ts";
-import type { CertificateSettings } from "../objects/certificate-settings.ts";
 import type { Key, Waking, WokenBy } from "../views/keys.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
 import type { Context } from "./context.ts";

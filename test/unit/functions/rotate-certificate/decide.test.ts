@@ -11,7 +11,7 @@ import {
   type Generation,
   howToEmpty,
   type StoredCertificates,
-} from "../../../../functions/shared/objects/certificates.ts";
+} from "../../../../functions/shared/certificates/secret.ts";
 import { keyless, known } from "../../../stage/certificate-world.ts";
 
 const secondMs = 1_000;

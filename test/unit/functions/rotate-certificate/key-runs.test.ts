@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { test } from "node:test";
+import { dataOf } from "../../../../functions/shared/certificates/secret.ts";
 import { ClusterError, type SecretObject } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { dataOf } from "../../../../functions/shared/objects/certificates.ts";
 import {
   CertificateWorld,
   generationOf,

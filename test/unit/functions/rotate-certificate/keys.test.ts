@@ -7,7 +7,7 @@ import {
   type Snapshot,
   type Step,
 } from "../../../../functions/rotate-certificate/decide.ts";
-import type { Generation } from "../../../../functions/shared/objects/certificates.ts";
+import type { Generation } from "../../../../functions/shared/certificates/secret.ts";
 import { known } from "../../../stage/certificate-world.ts";
 
 const name = "sluice.ops.svc";

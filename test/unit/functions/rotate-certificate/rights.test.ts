@@ -1,8 +1,8 @@
 /** The rotation with fewer rights than it could use: what it may not make, may not write, or is told not to. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { dataOf } from "../../../../functions/shared/certificates/secret.ts";
 import { ClusterError, type WebhookConfigurationObject } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { dataOf } from "../../../../functions/shared/objects/certificates.ts";
 import { CertificateWorld, generationOf } from "../../../stage/certificate-world.ts";
 
 function forbidden(message: string): ClusterError {

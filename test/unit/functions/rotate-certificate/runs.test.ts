@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { X509Certificate } from "node:crypto";
 import { test } from "node:test";
+import { dataOf, type Generation } from "../../../../functions/shared/certificates/secret.ts";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { dataOf, type Generation } from "../../../../functions/shared/objects/certificates.ts";
 import { CertificateWorld, generationOf, killAt, runFor, settings } from "../../../stage/certificate-world.ts";
 
 function refusal(code: number, message: string): ClusterError {

@@ -2,14 +2,14 @@ import assert from "node:assert/strict";
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { test } from "node:test";
 import { createSecureContext } from "node:tls";
-import type { SecretObject } from "../../../../functions/shared/kubernetes/cluster.ts";
+import { generateKeys, issue } from "../../../../functions/shared/certificates/issue.ts";
 import {
   dataOf,
   dataOfPromotion,
   parseCertificates,
   splitPem,
-} from "../../../../functions/shared/objects/certificates.ts";
-import { generateKeys, issue } from "../../../../functions/shared/objects/issue-certificate.ts";
+} from "../../../../functions/shared/certificates/secret.ts";
+import type { SecretObject } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { createAuthority } from "../../../stage/certificates.ts";
 
 const keys = await generateKeys();

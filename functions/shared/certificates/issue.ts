@@ -1,5 +1,5 @@
 import { KeyObject, type webcrypto } from "node:crypto";
-import { type Generation, splitPem } from "./certificates.ts";
+import { type Generation, splitPem } from "./secret.ts";
 
 /** The keys of an authority and of its leaf. */
 export interface Keys {

@@ -14,7 +14,7 @@ import {
   splitPath,
   takesKey,
   withKey,
-} from "../../../../functions/shared/review/review-key.ts";
+} from "../../../../functions/shared/certificates/review-key.ts";
 
 const newKey = () => randomBytes(32).toString("hex");
 const path = "/admission/pod-eviction";
