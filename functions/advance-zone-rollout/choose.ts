@@ -4,7 +4,7 @@ import { heldByQuestion, isPodAsked, type Questions } from "../shared/group/aski
 import { allowanceOf, type Governed, governing, type Surroundings } from "../shared/group/governing.ts";
 import { countPartition, describeCount } from "../shared/group/partitions.ts";
 import { countDown, describeDown, type Zone } from "../shared/group/zones.ts";
-import { besideReserved } from "../shared/ledger/questions/health-questions.ts";
+import { besideReserved } from "../shared/ledger/health-rule.ts";
 import type { ZoneBudget } from "../shared/objects/budgets.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";

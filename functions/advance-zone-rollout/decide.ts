@@ -4,7 +4,7 @@ import { formatTime } from "../shared/clock/durations.ts";
 import { type Departed, describeDeparted } from "../shared/group/claiming.ts";
 import { claimOn, countDown, describeDown, isUnsettled, type Zone } from "../shared/group/zones.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
-import { describeClaim, guardOfClaim } from "../shared/ledger/kinds.ts";
+import { describeClaim, guardOfClaim } from "../shared/ledger/claim-kinds.ts";
 import { dropAfterMs, finishAfterMs, type Refusal } from "../shared/ledger/reservation.ts";
 import { take, type Verdict, type Wait, wait } from "../shared/pass/verdict.ts";
 import { type Pod, podNameOf } from "../shared/workloads/pods.ts";

@@ -2,7 +2,7 @@
 import { heldByQuestion, isPodAsked, otherDown, type Questions } from "../shared/group/asking.ts";
 import { type Departed, describeDeparted } from "../shared/group/claiming.ts";
 import type { Zone } from "../shared/group/zones.ts";
-import { besideReserved } from "../shared/ledger/questions/health-questions.ts";
+import { besideReserved } from "../shared/ledger/health-rule.ts";
 import type { Denied } from "../shared/pass/admission.ts";
 import type { AskedPod } from "../shared/pass/asking/ask-pods.ts";
 import { askAgain, notYet } from "../shared/review/answers.ts";

@@ -4,7 +4,7 @@ import { allowanceOf } from "../shared/group/governing.ts";
 import { countPartition, describeCount } from "../shared/group/partitions.ts";
 import { claimOn, isUnsettled, type WhyDown, type Zone } from "../shared/group/zones.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
-import { describeClaim, guardOfClaim } from "../shared/ledger/kinds.ts";
+import { describeClaim, guardOfClaim } from "../shared/ledger/claim-kinds.ts";
 import type { PartitionRule, ZoneBudget } from "../shared/objects/budgets.ts";
 import type { Denied } from "../shared/pass/admission.ts";
 import { askAgain, badRequest, forbidden, notYet } from "../shared/review/answers.ts";

@@ -5,7 +5,7 @@ import { governing, type StoredBudget, type Surroundings, selects } from "../sha
 import { neverByBudget, neverByDisruptionBudget } from "../shared/group/never-possible.ts";
 import type { Zone } from "../shared/group/zones.ts";
 import { type Claim, namesOrdinal } from "../shared/ledger/claim.ts";
-import { describeClaim, guardOfClaim } from "../shared/ledger/kinds.ts";
+import { describeClaim, guardOfClaim } from "../shared/ledger/claim-kinds.ts";
 import type { ZoneBudget } from "../shared/objects/budgets.ts";
 import type { PodDisruptionBudget } from "../shared/objects/disruption-budgets.ts";
 import { isOurs } from "../shared/objects/ours.ts";

@@ -5,7 +5,7 @@ import type { Led } from "../shared/group/led.ts";
 import { leavingOrdinals, scaleDownPhases } from "../shared/group/size-changes.ts";
 import { type DownscaleTimes, heldAfterOthers } from "../shared/group/wanted-replicas.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
-import { describeClaim, guardOfClaim } from "../shared/ledger/kinds.ts";
+import { describeClaim, guardOfClaim } from "../shared/ledger/claim-kinds.ts";
 import type { OtherClaim } from "../shared/pass/act.ts";
 import { take, type Verdict, type Wait, wait } from "../shared/pass/verdict.ts";
 import type { Pod } from "../shared/workloads/pods.ts";

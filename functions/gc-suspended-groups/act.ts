@@ -14,7 +14,7 @@ import {
   type VolumeClaimObject,
 } from "../shared/kubernetes/cluster.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
-import { kinds } from "../shared/ledger/kinds.ts";
+import { kinds } from "../shared/ledger/claim-kinds.ts";
 import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import type { VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 import type { Act } from "../shared/pass/act.ts";

@@ -10,7 +10,7 @@ import {
   wordsOf,
 } from "../shared/kubernetes/cluster.ts";
 import { LedgerUnreadable } from "../shared/ledger/errors.ts";
-import { ledgerName } from "../shared/ledger/name.ts";
+import { ledgerName } from "../shared/ledger/lease-name.ts";
 import type { Context } from "../shared/pass/context.ts";
 import type { Outcome } from "../shared/pass/definition.ts";
 import { forgetLedger, knownLedger, noteLedger } from "../shared/pass/ledger-access.ts";

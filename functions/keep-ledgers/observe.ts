@@ -15,7 +15,7 @@ import { parseStoredBudget, selects } from "../shared/group/governing.ts";
 import { longestGapMs } from "../shared/group/suspension/looks.ts";
 import { hasCode, type LeaseObject } from "../shared/kubernetes/cluster.ts";
 import { parseLedger } from "../shared/ledger/contents.ts";
-import { ledgerName } from "../shared/ledger/name.ts";
+import { ledgerName } from "../shared/ledger/lease-name.ts";
 import type { Ledger } from "../shared/ledger/reservation.ts";
 import type { Context } from "../shared/pass/context.ts";
 import { observeGroup } from "../shared/pass/observation.ts";

@@ -16,7 +16,7 @@ import {
   namesOrdinal,
   type OrdinalRange,
 } from "../shared/ledger/claim.ts";
-import { type ClaimWhereabouts, kinds } from "../shared/ledger/kinds.ts";
+import { type ClaimWhereabouts, kinds } from "../shared/ledger/claim-kinds.ts";
 import type { Denied } from "../shared/pass/admission.ts";
 import { timesAfter } from "../shared/pass/claim-writing.ts";
 import type { Context } from "../shared/pass/context.ts";

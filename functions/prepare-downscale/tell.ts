@@ -6,7 +6,7 @@ import { joinScaleDown, scaleDownPhases } from "../shared/group/size-changes.ts"
 import { isSuccess, type PodHttp } from "../shared/http/pod-http.ts";
 import { type Told, tellPods } from "../shared/http/tell-pods.ts";
 import { changeClaim, type KnownClaim } from "../shared/ledger/claim.ts";
-import type { ClaimWhereabouts } from "../shared/ledger/kinds.ts";
+import type { ClaimWhereabouts } from "../shared/ledger/claim-kinds.ts";
 import type { AdmissionAnswer, Denied } from "../shared/pass/admission.ts";
 import { lookAtLedger, renewClaim, writeClaims } from "../shared/pass/claim-writing.ts";
 import type { Context } from "../shared/pass/context.ts";

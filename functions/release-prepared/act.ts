@@ -4,7 +4,7 @@ import { scaleDownPhases } from "../shared/group/size-changes.ts";
 import { tellPods } from "../shared/http/tell-pods.ts";
 import type { Announcement } from "../shared/kubernetes/announcements.ts";
 import { changeClaim, type KnownClaim } from "../shared/ledger/claim.ts";
-import { describeClaim } from "../shared/ledger/kinds.ts";
+import { describeClaim } from "../shared/ledger/claim-kinds.ts";
 import { maxConflicts } from "../shared/ledger/reservation.ts";
 import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import { renewClaim, timesAfter, writeClaim, writeClaims } from "../shared/pass/claim-writing.ts";

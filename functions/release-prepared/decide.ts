@@ -3,7 +3,7 @@
 import { isMalformed } from "../shared/annotations/parse-scaling.ts";
 import { lastDownscale } from "../shared/annotations/scaling.ts";
 import type { Claim, KnownClaim, OrdinalRange } from "../shared/ledger/claim.ts";
-import { type ClaimWhereabouts, kinds, undoAfterMs } from "../shared/ledger/kinds.ts";
+import { type ClaimWhereabouts, kinds, undoAfterMs } from "../shared/ledger/claim-kinds.ts";
 import { finishAfterMs } from "../shared/ledger/reservation.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";

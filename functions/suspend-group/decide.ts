@@ -6,7 +6,7 @@ import { hasNewPartners } from "../shared/group/suspension/owned.ts";
 import { isPodNews } from "../shared/group/suspension/proof.ts";
 import { isProgress, keepsWord, keptWordMs, tellerOf } from "../shared/group/suspension/teller.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
-import { describeClaim, type HeldBack, heldBy } from "../shared/ledger/kinds.ts";
+import { describeClaim, type HeldBack, heldBy } from "../shared/ledger/claim-kinds.ts";
 import { take, type Verdict, wait } from "../shared/pass/verdict.ts";
 import { isOwnerGroup } from "../shared/workloads/group-key.ts";
 import { type Judged, judge, podRecheckMs, type Step } from "./judge.ts";

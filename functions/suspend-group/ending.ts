@@ -4,7 +4,7 @@ import { removalEnded } from "../shared/group/suspension/looks.ts";
 import { parseVolumeUser, type VolumeUser } from "../shared/group/suspension/members.ts";
 import { areLeaving, namedOf } from "../shared/group/suspension/owned-zones.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
-import { undoAfterMs } from "../shared/ledger/kinds.ts";
+import { undoAfterMs } from "../shared/ledger/claim-kinds.ts";
 import { claimsBy, lookAtLedger, timesAfter, writeClaims } from "../shared/pass/claim-writing.ts";
 import type { Context } from "../shared/pass/context.ts";
 import { isLongKnown } from "../shared/pass/ledger-access.ts";

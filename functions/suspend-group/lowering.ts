@@ -7,7 +7,7 @@ import { type SuspensionTimes, suspensionId } from "../shared/group/suspension/l
 import type { Member } from "../shared/group/suspension/members.ts";
 import { chooseTurn } from "../shared/group/suspension/pace.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
-import { describeClaim, guardOfClaim, type HeldBack } from "../shared/ledger/kinds.ts";
+import { describeClaim, guardOfClaim, type HeldBack } from "../shared/ledger/claim-kinds.ts";
 import { type PodDisruptionBudget, refusalOfAll } from "../shared/objects/disruption-budgets.ts";
 import type { SuspendableSet } from "../shared/objects/volumes/suspendable.ts";
 import type { OtherClaim } from "../shared/pass/act.ts";

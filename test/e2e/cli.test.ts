@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { copyFile, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
-import { ledgerName } from "../../functions/shared/ledger/name.ts";
+import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import { Api } from "../controlplane/api.ts";
 import { auditPosition, readAudit } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";

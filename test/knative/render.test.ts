@@ -11,7 +11,7 @@ import { loadAll } from "js-yaml";
 import { advanceZoneRollout } from "../../functions/advance-zone-rollout/function.ts";
 import { keepLedgers } from "../../functions/keep-ledgers/function.ts";
 import { resources } from "../../functions/shared/kubernetes/cluster.ts";
-import { ledgerName } from "../../functions/shared/ledger/name.ts";
+import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import { readCompanions } from "../../knative/render/companions.ts";
 import { watchNeed } from "../../knative/render/events.ts";
 import { renderManifests, watchesAwake } from "../../knative/render/manifests.ts";

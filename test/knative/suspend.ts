@@ -1,5 +1,5 @@
 /** A pod whose volume is suspended and then removed: what the accounts of both functions need for that. */
-import { ledgerName } from "../../functions/shared/ledger/name.ts";
+import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import { eventually } from "../controlplane/api.ts";
 import { auditPosition, readAudit } from "../controlplane/audit.ts";
 import { createGroup, waitForGroupReady } from "../controlplane/fixtures.ts";

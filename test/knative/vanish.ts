@@ -1,6 +1,6 @@
 /** Groups go, and their ledgers after them: what the account of the function needs that makes and collects these. */
 import assert from "node:assert/strict";
-import { ledgerName } from "../../functions/shared/ledger/name.ts";
+import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import { eventually } from "../controlplane/api.ts";
 import { type AuditEntry, readAudit } from "../controlplane/audit.ts";
 import { changed, post, tick } from "../stage/posted.ts";

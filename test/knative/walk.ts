@@ -7,7 +7,7 @@ import { usualSecretName } from "../../functions/shared/certificates/settings.ts
 import { preparedId } from "../../functions/shared/group/prepared.ts";
 import type { Metadata, WebhookConfigurationObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { formatClaims, makeClaim } from "../../functions/shared/ledger/claim.ts";
-import { ledgerName } from "../../functions/shared/ledger/name.ts";
+import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import { type Api, eventually } from "../controlplane/api.ts";
 import { changeTemplate, createGroup, groupManifests, waitForGroupReady } from "../controlplane/fixtures.ts";
 import { generationOf } from "../stage/certificate-world.ts";

@@ -7,7 +7,7 @@ import type { Cluster, LeaseObject } from "../../functions/shared/kubernetes/clu
 import { parseLedger } from "../../functions/shared/ledger/contents.ts";
 import { LedgerUnreadable } from "../../functions/shared/ledger/errors.ts";
 import { writeLedger } from "../../functions/shared/ledger/lease.ts";
-import { ledgerName } from "../../functions/shared/ledger/name.ts";
+import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import type { LedgerChange, RecordedVerdict, Refusal, Reservation } from "../../functions/shared/ledger/reservation.ts";
 
 const numRuns = 2_000;

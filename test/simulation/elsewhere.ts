@@ -1,6 +1,6 @@
 /** A group in another namespace, which may have the names of the first one: neither is any business of the other. */
 
-import { ledgerName } from "../../functions/shared/ledger/name.ts";
+import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts";
 import { groupOf } from "../stage/checkers/budgets.ts";
 import { unrolledOf, unsettledOf } from "../stage/checkers/liveness.ts";

@@ -2,7 +2,7 @@
  * Users who edit a ledger, or delete it. What takes a reservation away, or makes one look older than it is, is their own risk:
  * whoever relies on it may just be acting. Whatever else they write, nothing may be permitted by it, and it ends.
  */
-import { ledgerName } from "../../functions/shared/ledger/name.ts";
+import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import { unsettledOf } from "../stage/checkers/liveness.ts";
 import type { World } from "../world/world.ts";
 import type { Actor } from "./actor.ts";

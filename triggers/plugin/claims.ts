@@ -1,6 +1,6 @@
 /** What `kubectl sluice why` tells of a group's claims. */
 import { type Claim, describeMembers } from "../../functions/shared/ledger/claim.ts";
-import { guardOfClaim, kinds } from "../../functions/shared/ledger/kinds.ts";
+import { guardOfClaim, kinds } from "../../functions/shared/ledger/claim-kinds.ts";
 
 /** Of a kind that this version does not know only the first five fields are told. */
 export interface ClaimInspection {

@@ -6,7 +6,7 @@ import { messageOf } from "../../functions/shared/base/error-message.ts";
 import { escapeControls, escapeLines, escapeTexts } from "../../functions/shared/base/escape-control.ts";
 import { isMember } from "../../functions/shared/group/governing.ts";
 import { type Cluster, ClusterError, type LeaseObject } from "../../functions/shared/kubernetes/cluster.ts";
-import { ledgerName } from "../../functions/shared/ledger/name.ts";
+import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import type { Context } from "../../functions/shared/pass/context.ts";
 import { listStatefulSets } from "../../functions/shared/views/listing.ts";
 import { budgetOfGroup, groupOfBudget } from "../../functions/shared/workloads/group-key.ts";

@@ -5,7 +5,7 @@ import { neverByBudget, neverByDisruptionBudget } from "../../functions/shared/g
 import { missingOrdinals, surveyZone, type WhyDown, type Zone } from "../../functions/shared/group/zones.ts";
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
 import { LedgerUnreadable } from "../../functions/shared/ledger/errors.ts";
-import { ledgerName } from "../../functions/shared/ledger/name.ts";
+import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import { protocol } from "../../functions/shared/ledger/protocol.ts";
 import type { Ledger } from "../../functions/shared/ledger/reservation.ts";
 import type { Context } from "../../functions/shared/pass/context.ts";

@@ -11,7 +11,7 @@ import { surveyZone, type Zone } from "../../functions/shared/group/zones.ts";
 import type { Cluster, LeaseObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { parseLedger } from "../../functions/shared/ledger/contents.ts";
 import { LedgerUnreadable } from "../../functions/shared/ledger/errors.ts";
-import { ledgerName } from "../../functions/shared/ledger/name.ts";
+import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import type { Ledger } from "../../functions/shared/ledger/reservation.ts";
 import { failingGuards } from "../../functions/shared/pass/verdict.ts";
 import type { GroupView, Views } from "../../functions/shared/views/view.ts";

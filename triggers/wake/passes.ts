@@ -3,7 +3,7 @@
 import { messageOf } from "../../functions/shared/base/error-message.ts";
 import type { Announcement } from "../../functions/shared/kubernetes/announcements.ts";
 import { ClusterError, hasCode, isRightMissing, lackOf, wordsOf } from "../../functions/shared/kubernetes/cluster.ts";
-import { ledgerName } from "../../functions/shared/ledger/name.ts";
+import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import { eventReasons } from "../../functions/shared/objects/vocabulary/event-reasons.ts";
 import type { Context } from "../../functions/shared/pass/context.ts";
 import type { FunctionDefinition, Outcome } from "../../functions/shared/pass/definition.ts";

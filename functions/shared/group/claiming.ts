@@ -1,12 +1,12 @@
 /** Whether a claim may be made: rules R17 and R25, over zones as one look has them. */
 import type { Claim, ClaimContent } from "../ledger/claim.ts";
-import { type HeldBack, heldBy, kinds } from "../ledger/kinds.ts";
+import { type HeldBack, heldBy, kinds } from "../ledger/claim-kinds.ts";
 import type { Reservation } from "../ledger/reservation.ts";
 import { type Pod, podNameOf } from "../workloads/pods.ts";
 import { neverWithin } from "./never-possible.ts";
 import { countDown, describeDown, isUnsettled, missingOrdinals, type Zone } from "./zones.ts";
 
-export type { HeldBack } from "../ledger/kinds.ts";
+export type { HeldBack } from "../ledger/claim-kinds.ts";
 
 /**
  * A pod that is down in a StatefulSet that is none of the group's any more: deleted, or with another label. An open reservation

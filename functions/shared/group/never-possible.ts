@@ -1,6 +1,6 @@
 /** Rule R25: what arithmetic can never allow. Nobody waits for it: it is said at once, with the numbers, and what to change. */
 import type { ClaimContent } from "../ledger/claim.ts";
-import { kinds } from "../ledger/kinds.ts";
+import { kinds } from "../ledger/claim-kinds.ts";
 import type { ZoneBudget } from "../objects/budgets.ts";
 import {
   neverAllows,

@@ -1,6 +1,6 @@
 /** Rule R19: our own webhook is asked about our own change of a size, and about everybody else's. */
 import { type Claim, formatMembers, type KnownClaim, type OrdinalRange } from "../ledger/claim.ts";
-import { describeClaim, guardOfClaim } from "../ledger/kinds.ts";
+import { describeClaim, guardOfClaim } from "../ledger/claim-kinds.ts";
 import { largestOrdinal } from "../workloads/pods.ts";
 import type { HeldBack } from "./claiming.ts";
 

@@ -1,7 +1,7 @@
 /** A zone is one StatefulSet of a group with its pods; this file counts what is down in it (rule R7). */
 
 import { type Claim, namesOrdinal } from "../ledger/claim.ts";
-import { countsAsDown } from "../ledger/kinds.ts";
+import { countsAsDown } from "../ledger/claim-kinds.ts";
 import type { Reservation } from "../ledger/reservation.ts";
 import { availableInMs, type Pod } from "../workloads/pods.ts";
 import { isWanted, type StatefulSet } from "../workloads/statefulsets.ts";

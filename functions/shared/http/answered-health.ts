@@ -1,4 +1,4 @@
-import type { Health } from "../ledger/questions/health-questions.ts";
+import type { Health } from "../ledger/health-rule.ts";
 
 /** A check that failed says 503, as readiness checks and RabbitMQ's do. */
 export const failedCheck = 503;

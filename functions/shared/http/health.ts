@@ -3,7 +3,7 @@
  * said yes: the two are told apart for people, and neither permits anything.
  */
 
-import type { Health } from "../ledger/questions/health-questions.ts";
+import type { Health } from "../ledger/health-rule.ts";
 import { failedCheck, healthByStatus, unknownHealth } from "./answered-health.ts";
 import {
   type PodAddress,

@@ -1,7 +1,7 @@
 /** What can be asked whether a pod may go: a row for each product. */
 
 import type { ProductName } from "../annotations/health-products.ts";
-import type { Health } from "../ledger/questions/health-questions.ts";
+import type { Health } from "../ledger/health-rule.ts";
 import { healthByStatus, unknownHealth } from "./answered-health.ts";
 import type { PodAnswer } from "./pod-http.ts";
 

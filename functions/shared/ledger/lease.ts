@@ -7,7 +7,7 @@ import type { GroupKey } from "../workloads/statefulsets.ts";
 import { formatClaims } from "./claim.ts";
 import { formatRefusals, formatReservations, knownFormat, parseLedger } from "./contents.ts";
 import { LedgerFull, LedgerUnreadable, LedgerUnwritable } from "./errors.ts";
-import { ledgerName } from "./name.ts";
+import { ledgerName } from "./lease-name.ts";
 import type { Ledger, LedgerChange, LedgerTimes } from "./reservation.ts";
 import { annotationBytes, type Informing, isFarBelowBound, maxLedgerBytes, shed } from "./size.ts";
 

@@ -1,5 +1,5 @@
+import { refuseByHealth } from "./health-rule.ts";
 import { createLedger, readLedger, writeLedger } from "./lease.ts";
-import { refuseByHealth } from "./questions/health-questions.ts";
 import { findAbandoned, isSettled } from "./settling.ts";
 
 /** The protocol's verbs as one value, so that a test can wrap one of them and see what breaks. */

@@ -1,7 +1,7 @@
 /** How a function that makes claims looks at a ledger, writes a claim of its own, and ends it by its kind's row. */
 
 import { changeClaim, type KindName, type KnownClaim, type OrdinalRange } from "../ledger/claim.ts";
-import { type ClaimWhereabouts, kinds } from "../ledger/kinds.ts";
+import { type ClaimWhereabouts, kinds } from "../ledger/claim-kinds.ts";
 import { actWithinMs, type LedgerChange, type LedgerTimes, type RecordedVerdict } from "../ledger/reservation.ts";
 import { readGroup } from "../workloads/group-key.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";

@@ -8,7 +8,7 @@ import { clockSkewMs } from "../clock/skew.ts";
 import { type Cluster, type ClusterError, hasCode, isRightMissing } from "../kubernetes/cluster.ts";
 import type { KnownClaim } from "../ledger/claim.ts";
 import { LedgerFull, LedgerUnreadable, LedgerUnwritable } from "../ledger/errors.ts";
-import { ledgerName } from "../ledger/name.ts";
+import { ledgerName } from "../ledger/lease-name.ts";
 import { type Ledger, type LedgerChange, ledgerNewMs } from "../ledger/reservation.ts";
 import { noteKnown } from "../ledger/settling.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";

@@ -8,7 +8,7 @@ import type { Departed } from "../group/claiming.ts";
 import { isMember, selects } from "../group/governing.ts";
 import { type Cluster, hasCode, isKnown } from "../kubernetes/cluster.ts";
 import { type KnownClaim, namesOrdinal } from "../ledger/claim.ts";
-import type { ClaimWhereabouts } from "../ledger/kinds.ts";
+import type { ClaimWhereabouts } from "../ledger/claim-kinds.ts";
 import type { Ledger, Reservation } from "../ledger/reservation.ts";
 import type { Whereabouts } from "../ledger/settling.ts";
 import { getStatefulSet } from "../views/listing.ts";

@@ -1,11 +1,7 @@
 /** Pods that know whether the others can do without them, as brokers with quorums do: whoever restarts one asks first (R22). */
 
 import type { Cluster } from "../../../functions/shared/kubernetes/cluster.ts";
-import type {
-  Answered,
-  OpenLedger,
-  refuseByHealth,
-} from "../../../functions/shared/ledger/questions/health-questions.ts";
+import type { Answered, OpenLedger, refuseByHealth } from "../../../functions/shared/ledger/health-rule.ts";
 import { isUp, ordinalIn, setNameOf, wantsOrdinal } from "../../stage/checkers/raw.ts";
 import type { World } from "../../world/world.ts";
 

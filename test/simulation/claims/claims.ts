@@ -1,6 +1,6 @@
 /** The claims of one seed: who makes them, what they are about besides pods, and who looks at them. */
 import type { KindName } from "../../../functions/shared/ledger/claim.ts";
-import { ledgerName } from "../../../functions/shared/ledger/name.ts";
+import { ledgerName } from "../../../functions/shared/ledger/lease-name.ts";
 import { protocol } from "../../../functions/shared/ledger/protocol.ts";
 import { createMemory } from "../../../functions/shared/pass/memory.ts";
 import { silentReporter } from "../../../functions/shared/pass/reporter.ts";

@@ -2,7 +2,7 @@
 
 import { hasCode } from "../../../functions/shared/kubernetes/cluster.ts";
 import { type ClaimContent, makeClaim } from "../../../functions/shared/ledger/claim.ts";
-import { ledgerName } from "../../../functions/shared/ledger/name.ts";
+import { ledgerName } from "../../../functions/shared/ledger/lease-name.ts";
 import type { Context } from "../../../functions/shared/pass/context.ts";
 import { forgetLedger } from "../../../functions/shared/pass/ledger-access.ts";
 import type { nextToAnnounce } from "../../../functions/shared/workloads/group-key.ts";

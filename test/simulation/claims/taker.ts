@@ -13,8 +13,8 @@ import {
   makeClaim,
   namesOrdinal,
 } from "../../../functions/shared/ledger/claim.ts";
-import { type ClaimWhereabouts, type KindRow, kinds } from "../../../functions/shared/ledger/kinds.ts";
-import { refuseByHealth } from "../../../functions/shared/ledger/questions/health-questions.ts";
+import { type ClaimWhereabouts, type KindRow, kinds } from "../../../functions/shared/ledger/claim-kinds.ts";
+import { refuseByHealth } from "../../../functions/shared/ledger/health-rule.ts";
 import { finishAfterMs } from "../../../functions/shared/ledger/reservation.ts";
 import type { Context } from "../../../functions/shared/pass/context.ts";
 import { Conflict, forgetLedger, waitForLedger } from "../../../functions/shared/pass/ledger-access.ts";

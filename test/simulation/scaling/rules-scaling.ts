@@ -1,6 +1,6 @@
 /** What keeps downscales safe, taken away from the shipped functions one at a time. */
 import { changeClaim, type KnownClaim, makeClaim } from "../../../functions/shared/ledger/claim.ts";
-import { undoAfterMs } from "../../../functions/shared/ledger/kinds.ts";
+import { undoAfterMs } from "../../../functions/shared/ledger/claim-kinds.ts";
 import type { Protocol } from "../../../functions/shared/ledger/protocol.ts";
 import type { Ledger } from "../../../functions/shared/ledger/reservation.ts";
 import type { Plan } from "../plan.ts";

@@ -7,7 +7,7 @@
  * stands in the ledger, and nothing of another zone beside it.
  */
 import type { ObjectKey, Preconditions, Resource } from "../../../functions/shared/kubernetes/cluster.ts";
-import { ledgerName } from "../../../functions/shared/ledger/name.ts";
+import { ledgerName } from "../../../functions/shared/ledger/lease-name.ts";
 import { isUp, ordinalIn, setNameOf } from "../../stage/checkers/raw.ts";
 import type { StoredObject, StoredPod, StoredStatefulSet } from "../../world/objects.ts";
 import type { Change } from "../../world/watch-log.ts";

@@ -2,7 +2,7 @@
 
 import { drainWitnesses, type VolumeOwner } from "../../annotations/suspension.ts";
 import type { Metadata, PodObject } from "../../kubernetes/cluster.ts";
-import type { Health } from "../../ledger/questions/health-questions.ts";
+import type { Health } from "../../ledger/health-rule.ts";
 import { ordinalOfClaim, type SuspendableSet } from "../../objects/volumes/suspendable.ts";
 import { meant, type Said, type VolumeClaim } from "../../objects/volumes/volume-claim.ts";
 import { podNameOf } from "../../workloads/pods.ts";

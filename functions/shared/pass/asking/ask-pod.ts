@@ -4,7 +4,7 @@ import type { AuthorityRef } from "../../annotations/health.ts";
 import { unknownHealth } from "../../http/answered-health.ts";
 import { askHealth } from "../../http/health.ts";
 import type { PodAddress, PodAnswer } from "../../http/pod-http.ts";
-import type { Health } from "../../ledger/questions/health-questions.ts";
+import type { Health } from "../../ledger/health-rule.ts";
 import type { Context } from "../context.ts";
 import { NoAuthority, trust, untrustedWords } from "./authorities.ts";
 import { NoPassword, readPassword } from "./credentials.ts";

@@ -6,7 +6,7 @@ import { BoundedMap } from "../../base/bounded-map.ts";
 import { isAsked, isPodAsked, type Questions } from "../../group/asking.ts";
 import { unknownHealth } from "../../http/answered-health.ts";
 import { products } from "../../http/products.ts";
-import type { Answered } from "../../ledger/questions/health-questions.ts";
+import type { Answered } from "../../ledger/health-rule.ts";
 import { askedGroupOf } from "../../workloads/group-key.ts";
 import type { Pod } from "../../workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../../workloads/statefulsets.ts";

@@ -3,7 +3,7 @@
 import { claims, ledgerGroup, managedBy, read } from "../../annotations/table.ts";
 import type { LeaseObject } from "../../kubernetes/cluster.ts";
 import { type Claim, parseClaims } from "../../ledger/claim.ts";
-import { ledgerName } from "../../ledger/name.ts";
+import { ledgerName } from "../../ledger/lease-name.ts";
 import type { GroupKey } from "../../workloads/statefulsets.ts";
 import type { Need, Schedule } from "../definition.ts";
 import { forgetLedger } from "../ledger-access.ts";

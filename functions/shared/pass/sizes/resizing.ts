@@ -1,7 +1,7 @@
 /** What functions that change sizes have in common: their rights, the change itself, and what they remember of refusals. */
 import { ClusterError, isRefused, wordsOf } from "../../kubernetes/cluster.ts";
 import type { KnownClaim } from "../../ledger/claim.ts";
-import type { ClaimWhereabouts } from "../../ledger/kinds.ts";
+import type { ClaimWhereabouts } from "../../ledger/claim-kinds.ts";
 import { getStatefulSet } from "../../views/listing.ts";
 import { type GroupKey, isWanted, type StatefulSet } from "../../workloads/statefulsets.ts";
 import { type ClaimEnd, findEnd } from "../claim-writing.ts";

@@ -2,7 +2,7 @@
 
 import { ledgerGroup, managedBy, read } from "../../annotations/table.ts";
 import type { Cluster } from "../../kubernetes/cluster.ts";
-import { ledgerName } from "../../ledger/name.ts";
+import { ledgerName } from "../../ledger/lease-name.ts";
 import { SharedReads } from "../../views/shared-reads.ts";
 import { isOwnerGroup } from "../../workloads/group-key.ts";
 import type { Pod } from "../../workloads/pods.ts";

@@ -12,7 +12,7 @@ import {
 import { findOwned, groupOfClaim, notOf } from "../../group/suspension/owned.ts";
 import { type Cluster, hasCode, type ObjectKey, type VolumeClaimObject } from "../../kubernetes/cluster.ts";
 import { type Claim, parseClaims } from "../../ledger/claim.ts";
-import { ledgerName } from "../../ledger/name.ts";
+import { ledgerName } from "../../ledger/lease-name.ts";
 import { type OwnerPace, parseOwnerPace } from "../../objects/volumes/owner-pace.ts";
 import {
   ordinalOfClaim,

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pinningPath, plainPaths } from "../../../../functions/evaluate-eviction/observe.ts";
 import { formatClaims, makeClaim } from "../../../../functions/shared/ledger/claim.ts";
-import { ledgerName } from "../../../../functions/shared/ledger/name.ts";
+import { ledgerName } from "../../../../functions/shared/ledger/lease-name.ts";
 import { finishAfterMs } from "../../../../functions/shared/ledger/reservation.ts";
 import { suspendGroup } from "../../../../functions/suspend-group/function.ts";
 import { group, owner } from "../../../stage/owned.ts";

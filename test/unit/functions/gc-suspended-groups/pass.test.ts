@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { gcSuspendedGroups } from "../../../../functions/gc-suspended-groups/function.ts";
 import { formatClaims, makeClaim } from "../../../../functions/shared/ledger/claim.ts";
-import { ledgerName } from "../../../../functions/shared/ledger/name.ts";
+import { ledgerName } from "../../../../functions/shared/ledger/lease-name.ts";
 import { suspendGroup } from "../../../../functions/suspend-group/function.ts";
 import { key, namespace, Passes, played } from "../../shared/pass/passes.ts";
 

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { keepLedgers } from "../../../../functions/keep-ledgers/function.ts";
 import type { Preconditions } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { ledgerName } from "../../../../functions/shared/ledger/name.ts";
+import { ledgerName } from "../../../../functions/shared/ledger/lease-name.ts";
 import {
   groupOfBudget,
   groupOfLoneStatefulSet,

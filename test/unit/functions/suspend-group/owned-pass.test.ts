@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { formatClaims, makeClaim, parseClaims } from "../../../../functions/shared/ledger/claim.ts";
-import { ledgerName } from "../../../../functions/shared/ledger/name.ts";
+import { ledgerName } from "../../../../functions/shared/ledger/lease-name.ts";
 import { suspendGroup } from "../../../../functions/suspend-group/function.ts";
 import { group, owner } from "../../../stage/owned.ts";
 import type { Call } from "../../shared/pass/passes.ts";

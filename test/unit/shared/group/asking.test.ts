@@ -10,7 +10,7 @@ import {
   warnOfUnknown,
 } from "../../../../functions/shared/group/asking.ts";
 import type { Zone } from "../../../../functions/shared/group/zones.ts";
-import { type Health, refuseByHealth } from "../../../../functions/shared/ledger/questions/health-questions.ts";
+import { type Health, refuseByHealth } from "../../../../functions/shared/ledger/health-rule.ts";
 import { zone } from "../../functions/advance-zone-rollout/given.ts";
 
 function questionOf(said: Readonly<Record<string, string>> = {}): Question {

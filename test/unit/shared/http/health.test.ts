@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { askHealth } from "../../../../functions/shared/http/health.ts";
 import type { PodAddress, PodAnswer } from "../../../../functions/shared/http/pod-http.ts";
-import type { Health } from "../../../../functions/shared/ledger/questions/health-questions.ts";
+import type { Health } from "../../../../functions/shared/ledger/health-rule.ts";
 import { withPods } from "../../../stage/played-pods.ts";
 
 const path = "/api/health/checks/node-is-quorum-critical";

@@ -10,9 +10,9 @@ import {
   makeClaim,
   namesOrdinal,
 } from "../../../../functions/shared/ledger/claim.ts";
+import { describeClaim } from "../../../../functions/shared/ledger/claim-kinds.ts";
 import { parseLedger } from "../../../../functions/shared/ledger/contents.ts";
 import { LedgerFull, LedgerUnreadable, LedgerUnwritable } from "../../../../functions/shared/ledger/errors.ts";
-import { describeClaim } from "../../../../functions/shared/ledger/kinds.ts";
 import { fitting, writeLedger } from "../../../../functions/shared/ledger/lease.ts";
 import { type Ledger, type LedgerChange, maxReservations } from "../../../../functions/shared/ledger/reservation.ts";
 import { maxLedgerBytes } from "../../../../functions/shared/ledger/size.ts";

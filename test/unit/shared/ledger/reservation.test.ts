@@ -5,7 +5,7 @@ import { type Cluster, ClusterError } from "../../../../functions/shared/kuberne
 import { parseLedger } from "../../../../functions/shared/ledger/contents.ts";
 import { LedgerUnreadable, LedgerUnwritable } from "../../../../functions/shared/ledger/errors.ts";
 import { createLedger, readLedger, writeLedger } from "../../../../functions/shared/ledger/lease.ts";
-import { ledgerName } from "../../../../functions/shared/ledger/name.ts";
+import { ledgerName } from "../../../../functions/shared/ledger/lease-name.ts";
 import type { Ledger, LedgerChange } from "../../../../functions/shared/ledger/reservation.ts";
 import { findAbandoned } from "../../../../functions/shared/ledger/settling.ts";
 import { leaseObject, namespace, nowMs, podObject, reservation } from "../../functions/advance-zone-rollout/given.ts";

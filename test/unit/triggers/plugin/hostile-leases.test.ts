@@ -1,7 +1,7 @@
 /** Leases that have the label of a ledger, and any other words of an account: every command goes on with the other groups. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ledgerName } from "../../../../functions/shared/ledger/name.ts";
+import { ledgerName } from "../../../../functions/shared/ledger/lease-name.ts";
 import { Passes } from "../../shared/pass/passes.ts";
 import { addLease, addLedger } from "./leases.ts";
 import { sluice } from "./terminal.ts";

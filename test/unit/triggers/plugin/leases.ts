@@ -1,5 +1,5 @@
 /** Leases that another account has put into the namespace of a group, with the label of a ledger. */
-import { ledgerName } from "../../../../functions/shared/ledger/name.ts";
+import { ledgerName } from "../../../../functions/shared/ledger/lease-name.ts";
 import { namespace, type Passes } from "../../shared/pass/passes.ts";
 
 /** Adds a Lease with the label of a ledger. */

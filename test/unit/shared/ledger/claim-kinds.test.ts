@@ -8,7 +8,7 @@ import {
   guardOfClaim,
   kinds,
   undoAfterMs,
-} from "../../../../functions/shared/ledger/kinds.ts";
+} from "../../../../functions/shared/ledger/claim-kinds.ts";
 import { dropAfterMs } from "../../../../functions/shared/ledger/reservation.ts";
 import { nowMs, pod, statefulSet } from "../../functions/advance-zone-rollout/given.ts";
 

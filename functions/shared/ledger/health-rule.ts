@@ -1,8 +1,8 @@
 /** Rule R22: what an answer about health permits, beside what a ledger holds. */
-import { podNameOf } from "../../workloads/pods.ts";
-import type { Claim } from "../claim.ts";
-import { type HeldBack, heldBy } from "../kinds.ts";
-import type { Reservation } from "../reservation.ts";
+import { podNameOf } from "../workloads/pods.ts";
+import type { Claim } from "./claim.ts";
+import { type HeldBack, heldBy } from "./claim-kinds.ts";
+import type { Reservation } from "./reservation.ts";
 
 /** An answer, and when it was asked for, by the monotonic clock in milliseconds. */
 export interface Answered {

@@ -1,11 +1,7 @@
 /** What an answer about health permits, beside what a ledger holds (rule R22). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import {
-  type Health,
-  type OpenLedger,
-  refuseByHealth,
-} from "../../../../functions/shared/ledger/questions/health-questions.ts";
+import { type Health, type OpenLedger, refuseByHealth } from "../../../../functions/shared/ledger/health-rule.ts";
 import { claimOf, foreignClaim, reservation } from "../../functions/advance-zone-rollout/given.ts";
 
 const good: Health = { state: "good", words: "HTTP 200" };
