@@ -1,8 +1,8 @@
 /** Roll a group zone by zone: which pods may go now, or which guard holds them back. */
 
 import { formatTime } from "../shared/clock/durations.ts";
-import { type Departed, describeDeparted } from "../shared/group/claiming.ts";
-import { claimOn, countDown, describeDown, isUnsettled, type Zone } from "../shared/group/zones.ts";
+import { type Departed, describeDeparted } from "../shared/groups/refuse-claim.ts";
+import { claimOn, countDown, describeDown, isUnsettled, type Zone } from "../shared/groups/zones.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/claim-kinds.ts";
 import { dropAfterMs, finishAfterMs, type Refusal } from "../shared/ledger/reservation.ts";

@@ -1,7 +1,7 @@
 /** Evictions of pods that are asked before they go: who is asked, and what is refused for an answer or for want of one. */
 import { heldByQuestion, isPodAsked, otherDown, type Questions } from "../shared/group/asking.ts";
-import { type Departed, describeDeparted } from "../shared/group/claiming.ts";
-import type { Zone } from "../shared/group/zones.ts";
+import { type Departed, describeDeparted } from "../shared/groups/refuse-claim.ts";
+import type { Zone } from "../shared/groups/zones.ts";
 import { besideReserved } from "../shared/ledger/health-rule.ts";
 import type { Denied } from "../shared/pass/admission.ts";
 import type { AskedPod } from "../shared/pass/asking/ask-pods.ts";

@@ -1,13 +1,13 @@
 /** Which ledger decides an eviction, or the answer that needs none; and what no ledger will ever allow. */
 
 import { isAsked } from "../shared/group/asking.ts";
-import { governing, type StoredBudget, type Surroundings, selects } from "../shared/group/governing.ts";
-import { neverByBudget, neverByDisruptionBudget } from "../shared/group/never-possible.ts";
-import type { Zone } from "../shared/group/zones.ts";
+import { governing, type StoredBudget, type Surroundings, selects } from "../shared/groups/governing.ts";
+import { neverByBudget, neverByDisruptionBudget } from "../shared/groups/never-possible.ts";
+import type { PodDisruptionBudget } from "../shared/groups/pod-disruption-budget.ts";
+import type { ZoneBudget } from "../shared/groups/zone-budget.ts";
+import type { Zone } from "../shared/groups/zones.ts";
 import { type Claim, namesOrdinal } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/claim-kinds.ts";
-import type { ZoneBudget } from "../shared/objects/budgets.ts";
-import type { PodDisruptionBudget } from "../shared/objects/disruption-budgets.ts";
 import { isOurs } from "../shared/objects/ours.ts";
 import type { AdmissionAnswer, Denied } from "../shared/pass/admission.ts";
 import { allow, askAgain, badRequest, forbidden, internalError, notFound, notYet } from "../shared/review/answers.ts";

@@ -2,13 +2,13 @@
 
 import { formatTime } from "../shared/clock/durations.ts";
 import { isAsked, type Questions, warnOfUnknown } from "../shared/group/asking.ts";
-import type { Departed } from "../shared/group/claiming.ts";
-import { governing, type Surroundings } from "../shared/group/governing.ts";
-import { claimOn, type Zone } from "../shared/group/zones.ts";
+import { governing, type Surroundings } from "../shared/groups/governing.ts";
+import { type PodDisruptionBudget, refusalOf, severalBudgets } from "../shared/groups/pod-disruption-budget.ts";
+import type { Departed } from "../shared/groups/refuse-claim.ts";
+import { claimOn, type Zone } from "../shared/groups/zones.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
 import { isGivenUp, refusalOfRenewals, turnMs } from "../shared/ledger/renewals.ts";
 import { dropAfterMs, finishAfterMs, type Refusal, type Reservation } from "../shared/ledger/reservation.ts";
-import { type PodDisruptionBudget, refusalOf, severalBudgets } from "../shared/objects/disruption-budgets.ts";
 import type { AdmissionAnswer, Denied } from "../shared/pass/admission.ts";
 import { allow, askAgain, notYet } from "../shared/review/answers.ts";
 import { isOwnerGroup } from "../shared/workloads/group-key.ts";

@@ -1,7 +1,7 @@
 /** What a review says of an eviction, and the cluster of its pod. Reviews are parsed here: `decide` trusts every field. */
 
 import { type Fields, fieldsOf } from "../shared/base/fields.ts";
-import { parseStoredBudget, type StoredBudget, selects } from "../shared/group/governing.ts";
+import { parseStoredBudget, type StoredBudget, selects } from "../shared/groups/governing.ts";
 import type { ObjectKey } from "../shared/kubernetes/cluster.ts";
 import { countRanges } from "../shared/ledger/claim.ts";
 import { maxReservations } from "../shared/ledger/reservation.ts";

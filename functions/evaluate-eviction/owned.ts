@@ -2,7 +2,7 @@
  * Evictions of pods that another owner than a StatefulSet has: the ledger of their group judges them, over the zones that their
  * volume claims say. Pure.
  */
-import { isUnsettled, type Zone } from "../shared/group/zones.ts";
+import { isUnsettled, type Zone } from "../shared/groups/zones.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
 import type { Reservation } from "../shared/ledger/reservation.ts";
 import type { Denied } from "../shared/pass/admission.ts";

@@ -1,9 +1,15 @@
 /** Which StatefulSets get another size, after the one that they follow or what they mirror; or which guard holds them. Pure. */
 import { heldLeaving, isAsked, type Questions } from "../shared/group/asking.ts";
-import { type Around, type HeldBack, leaversOf, refuseOwnZone, refuseScaleDown } from "../shared/group/claiming.ts";
 import type { Led } from "../shared/group/led.ts";
 import { leavingOrdinals, scaleDownPhases } from "../shared/group/size-changes.ts";
 import { type DownscaleTimes, heldAfterOthers } from "../shared/group/wanted-replicas.ts";
+import {
+  type Around,
+  type HeldBack,
+  leaversOf,
+  refuseOwnZone,
+  refuseScaleDown,
+} from "../shared/groups/refuse-claim.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/claim-kinds.ts";
 import type { OtherClaim } from "../shared/pass/act.ts";

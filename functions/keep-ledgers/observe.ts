@@ -11,8 +11,8 @@ import {
   read,
   verdicts,
 } from "../shared/annotations/table.ts";
-import { parseStoredBudget, selects } from "../shared/group/governing.ts";
 import { longestGapMs } from "../shared/group/suspension/looks.ts";
+import { parseStoredBudget, selects } from "../shared/groups/governing.ts";
 import { hasCode, type LeaseObject } from "../shared/kubernetes/cluster.ts";
 import { parseLedger } from "../shared/ledger/contents.ts";
 import { ledgerName } from "../shared/ledger/lease-name.ts";

@@ -2,8 +2,8 @@
 
 import { formatTime } from "../shared/clock/durations.ts";
 import { heldLeaving, isAsked, type Questions } from "../shared/group/asking.ts";
-import { type Around, type HeldBack, leaversOf, refuseScaleDown } from "../shared/group/claiming.ts";
 import { leavingOrdinals, scaleDownPhases } from "../shared/group/size-changes.ts";
+import { type Around, type HeldBack, leaversOf, refuseScaleDown } from "../shared/groups/refuse-claim.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/claim-kinds.ts";
 import type { OtherClaim } from "../shared/pass/act.ts";

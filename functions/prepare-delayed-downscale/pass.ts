@@ -1,5 +1,5 @@
 /** One pass over a group: claims that are over go, pods are told, and then it is decided whether a zone is made smaller. */
-import { leaversOf } from "../shared/group/claiming.ts";
+import { leaversOf } from "../shared/groups/refuse-claim.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
 import { openQuestions, withAnswers } from "../shared/pass/asking/ask-pods.ts";
 import { claimsBy, lookAtLedger } from "../shared/pass/claim-writing.ts";

@@ -2,9 +2,9 @@
 
 import { messageOf } from "../shared/base/error-message.ts";
 import { Deadlines } from "../shared/clock/deadlines.ts";
-import type { HeldBack } from "../shared/group/claiming.ts";
 import { prepareEndpointOf, toldAtOf } from "../shared/group/prepared.ts";
 import { sizesOf } from "../shared/group/size-changes.ts";
+import type { HeldBack } from "../shared/groups/refuse-claim.ts";
 import { makeClaim } from "../shared/ledger/claim.ts";
 import { maxConflicts } from "../shared/ledger/reservation.ts";
 import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";

@@ -4,9 +4,9 @@ import { isObjectName } from "../shared/base/dns-names.ts";
 import { fieldsOf } from "../shared/base/fields.ts";
 import { setting, valuesOf } from "../shared/base/settings.ts";
 import { parseTime } from "../shared/clock/durations.ts";
-import { selects } from "../shared/group/governing.ts";
 import { isPrepared, preparedId } from "../shared/group/prepared.ts";
 import { leavingOrdinals, type SizeChange, scaleDownPhases } from "../shared/group/size-changes.ts";
+import { selects } from "../shared/groups/governing.ts";
 import { type Cluster, hasCode, lackOf } from "../shared/kubernetes/cluster.ts";
 import {
   type ClaimContent,

@@ -2,7 +2,7 @@
 
 import { valuesOf } from "../shared/base/settings.ts";
 import { isRequested, isSuspendedInPart } from "../shared/group/suspension/members.ts";
-import { asOfNow, type PodDisruptionBudget, parseDisruptionBudget } from "../shared/objects/disruption-budgets.ts";
+import { asOfNow, type PodDisruptionBudget, parseDisruptionBudget } from "../shared/groups/pod-disruption-budget.ts";
 import { type AskedPod, openQuestions, withAnswers } from "../shared/pass/asking/ask-pods.ts";
 import { claimsBy } from "../shared/pass/claim-writing.ts";
 import type { Context } from "../shared/pass/context.ts";

@@ -1,5 +1,5 @@
 /** Whether an object may be stored as a budget. Nothing of the cluster is asked: the object alone says it. */
-import type { InvalidBudget, ZoneBudget } from "../shared/objects/budgets.ts";
+import type { InvalidBudget, ZoneBudget } from "../shared/groups/zone-budget.ts";
 import type { AdmissionAnswer } from "../shared/pass/admission.ts";
 import { allow, badRequest } from "../shared/review/answers.ts";
 

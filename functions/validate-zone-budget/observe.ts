@@ -1,7 +1,7 @@
 /** What a review says of a budget. The object is parsed at the border: `decide` never reads a field that may be wrong. */
 
 import { fieldsOf } from "../shared/base/fields.ts";
-import { parseZoneBudget } from "../shared/objects/budgets.ts";
+import { parseZoneBudget } from "../shared/groups/zone-budget.ts";
 import type { AdmissionRequest } from "../shared/pass/admission.ts";
 import type { Submission } from "./decide.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { parseZoneBudget } from "../../functions/shared/objects/budgets.ts";
+import { parseZoneBudget } from "../../functions/shared/groups/zone-budget.ts";
 import { validateZoneBudget } from "../../functions/validate-zone-budget/function.ts";
 
 const anyValue = fc.jsonValue({ maxDepth: 2 });

@@ -4,12 +4,15 @@
  */
 import fc from "fast-check";
 import type { Asked, EvictionSnapshot } from "../../functions/evaluate-eviction/decide.ts";
-import { parseStoredBudget, surroundingsOf } from "../../functions/shared/group/governing.ts";
-import { surveyZone } from "../../functions/shared/group/zones.ts";
+import { parseStoredBudget, surroundingsOf } from "../../functions/shared/groups/governing.ts";
+import {
+  type PodDisruptionBudget,
+  parseDisruptionBudget,
+} from "../../functions/shared/groups/pod-disruption-budget.ts";
+import { surveyZone } from "../../functions/shared/groups/zones.ts";
 import type { PodObject, StatefulSetObject, ZoneBudgetObject } from "../../functions/shared/kubernetes/cluster.ts";
 import type { Reservation } from "../../functions/shared/ledger/reservation.ts";
 import { isSettled } from "../../functions/shared/ledger/settling.ts";
-import { type PodDisruptionBudget, parseDisruptionBudget } from "../../functions/shared/objects/disruption-budgets.ts";
 import { parsePod } from "../../functions/shared/workloads/pods.ts";
 import { parseStatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
 

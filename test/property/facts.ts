@@ -4,8 +4,8 @@
  */
 import fc from "fast-check";
 import type { RolloutSnapshot } from "../../functions/advance-zone-rollout/decide.ts";
-import { parseStoredBudget } from "../../functions/shared/group/governing.ts";
-import { surveyZone } from "../../functions/shared/group/zones.ts";
+import { parseStoredBudget } from "../../functions/shared/groups/governing.ts";
+import { surveyZone } from "../../functions/shared/groups/zones.ts";
 import type {
   ContainerStatus,
   PodObject,

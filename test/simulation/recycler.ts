@@ -3,7 +3,7 @@
  * goes for the same pod next, and so hides what the protocol is for; two functions that want different pods do not.
  */
 
-import { countDown, isUnsettled, type Zone } from "../../functions/shared/group/zones.ts";
+import { countDown, isUnsettled, type Zone } from "../../functions/shared/groups/zones.ts";
 import { finishAfterMs } from "../../functions/shared/ledger/reservation.ts";
 import { deletionOf } from "../../functions/shared/pass/act.ts";
 import { type FunctionDefinition, listGroupKeys } from "../../functions/shared/pass/definition.ts";

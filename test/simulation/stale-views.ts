@@ -6,9 +6,9 @@ import {
   type StoredBudget,
   selects,
   surroundingsOf,
-} from "../../functions/shared/group/governing.ts";
+} from "../../functions/shared/groups/governing.ts";
+import { parseDisruptionBudget } from "../../functions/shared/groups/pod-disruption-budget.ts";
 import { type Cluster, ClusterError, type ZoneBudgetObject } from "../../functions/shared/kubernetes/cluster.ts";
-import { parseDisruptionBudget } from "../../functions/shared/objects/disruption-budgets.ts";
 import {
   getGroupOf,
   getOwnerOf,

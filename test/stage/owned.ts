@@ -2,7 +2,7 @@
 import { parseVolumeUser } from "../../functions/shared/group/suspension/members.ts";
 import { findOwned } from "../../functions/shared/group/suspension/owned.ts";
 import { findOwnedZones } from "../../functions/shared/group/suspension/owned-zones.ts";
-import { surveyZone } from "../../functions/shared/group/zones.ts";
+import { surveyZone } from "../../functions/shared/groups/zones.ts";
 import type { PodObject, VolumeClaimObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { makeClaim } from "../../functions/shared/ledger/claim.ts";
 import { type OwnerPace, parseOwnerPace } from "../../functions/shared/objects/volumes/owner-pace.ts";

@@ -1,6 +1,6 @@
 /** Zones of pods with volumes as raw objects, parsed as the product does it: for decisions about suspension. */
 import { findMembers, type Member, parseVolumeUser } from "../../functions/shared/group/suspension/members.ts";
-import { surveyZone, type Zone } from "../../functions/shared/group/zones.ts";
+import { surveyZone, type Zone } from "../../functions/shared/groups/zones.ts";
 import type { PodObject, StatefulSetObject, VolumeClaimObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { makeClaim } from "../../functions/shared/ledger/claim.ts";
 import { parseSuspendableSet } from "../../functions/shared/objects/volumes/suspendable.ts";

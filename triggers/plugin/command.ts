@@ -4,7 +4,7 @@ import { dump } from "js-yaml";
 import { ledgerGroup, managedBy, read, rolloutGroup } from "../../functions/shared/annotations/table.ts";
 import { messageOf } from "../../functions/shared/base/error-message.ts";
 import { escapeControls, escapeLines, escapeTexts } from "../../functions/shared/base/escape-control.ts";
-import { isMember } from "../../functions/shared/group/governing.ts";
+import { isMember } from "../../functions/shared/groups/governing.ts";
 import { type Cluster, ClusterError, type LeaseObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import type { Context } from "../../functions/shared/pass/context.ts";

@@ -1,8 +1,8 @@
 /** Looks at a group as its functions do, and writes nothing: what `kubectl sluice why -o json` prints. */
 
-import { governing, selects } from "../../functions/shared/group/governing.ts";
-import { neverByBudget, neverByDisruptionBudget } from "../../functions/shared/group/never-possible.ts";
-import { missingOrdinals, surveyZone, type WhyDown, type Zone } from "../../functions/shared/group/zones.ts";
+import { governing, selects } from "../../functions/shared/groups/governing.ts";
+import { neverByBudget, neverByDisruptionBudget } from "../../functions/shared/groups/never-possible.ts";
+import { missingOrdinals, surveyZone, type WhyDown, type Zone } from "../../functions/shared/groups/zones.ts";
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
 import { LedgerUnreadable } from "../../functions/shared/ledger/errors.ts";
 import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";

@@ -7,7 +7,7 @@
  */
 
 import { ledgerGroup, managedBy, read } from "../../functions/shared/annotations/table.ts";
-import { surveyZone, type Zone } from "../../functions/shared/group/zones.ts";
+import { surveyZone, type Zone } from "../../functions/shared/groups/zones.ts";
 import type { Cluster, LeaseObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { parseLedger } from "../../functions/shared/ledger/contents.ts";
 import { LedgerUnreadable } from "../../functions/shared/ledger/errors.ts";

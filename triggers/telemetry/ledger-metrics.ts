@@ -6,7 +6,7 @@
  */
 import { Gauge, type Registry } from "prom-client";
 import { escapeTexts } from "../../functions/shared/base/escape-control.ts";
-import { countDown } from "../../functions/shared/group/zones.ts";
+import { countDown } from "../../functions/shared/groups/zones.ts";
 import type { Claim } from "../../functions/shared/ledger/claim.ts";
 import type { Standing } from "./ledger-metrics-groups.ts";
 

@@ -3,11 +3,12 @@
  *
  * A decision takes a pod that was not asked yet for one that says yes. Who it would let go is then asked, and it is made again.
  */
+
+import type { Zone } from "../groups/zones.ts";
 import type { HeldBack } from "../ledger/claim-kinds.ts";
 import { type Answered, besideReserved } from "../ledger/health-rule.ts";
 import { type Pod, podNameOf } from "../workloads/pods.ts";
 import type { StatefulSet } from "../workloads/statefulsets.ts";
-import type { Zone } from "./zones.ts";
 
 /** What is known of a group's questions while one decision is made. */
 export interface Questions {

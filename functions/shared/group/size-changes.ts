@@ -1,8 +1,9 @@
 /** Rule R19: our own webhook is asked about our own change of a size, and about everybody else's. */
+
+import type { HeldBack } from "../groups/refuse-claim.ts";
 import { type Claim, formatMembers, type KnownClaim, type OrdinalRange } from "../ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../ledger/claim-kinds.ts";
 import { largestOrdinal } from "../workloads/pods.ts";
-import type { HeldBack } from "./claiming.ts";
 
 /** Rule R18: how far a scale-down is. `preparing`: its pods are being told. `confirmed`: each has said that it may leave. */
 export const scaleDownPhases = { preparing: "preparing", confirmed: "confirmed" } as const;

@@ -1,7 +1,7 @@
 /** One look at a group: its ledger, a view at least as new as the ledger asks for, and what both say together. */
 
-import type { Departed } from "../group/claiming.ts";
-import { surveyZone, type Zone } from "../group/zones.ts";
+import type { Departed } from "../groups/refuse-claim.ts";
+import { surveyZone, type Zone } from "../groups/zones.ts";
 import type { Claim } from "../ledger/claim.ts";
 import { isGivenUp, refusalOfRenewals } from "../ledger/renewals.ts";
 import { dropAfterMs, type Ledger, type LedgerTimes, type Refusal, type Reservation } from "../ledger/reservation.ts";

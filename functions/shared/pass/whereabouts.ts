@@ -4,8 +4,8 @@
  */
 
 import { rolloutGroup } from "../annotations/table.ts";
-import type { Departed } from "../group/claiming.ts";
-import { isMember, selects } from "../group/governing.ts";
+import { isMember, selects } from "../groups/governing.ts";
+import type { Departed } from "../groups/refuse-claim.ts";
 import { type Cluster, hasCode, isKnown } from "../kubernetes/cluster.ts";
 import { type KnownClaim, namesOrdinal } from "../ledger/claim.ts";
 import type { ClaimWhereabouts } from "../ledger/claim-kinds.ts";

@@ -2,11 +2,11 @@
 
 import { podName, rolloutGroup } from "../annotations/table.ts";
 import { clockSkewMs } from "../clock/skew.ts";
-import { type HasPods, parseStoredBudget, type StoredBudget, surroundingsOf } from "../group/governing.ts";
 import { notOf } from "../group/suspension/owned.ts";
 import { findOwnedZones } from "../group/suspension/owned-zones.ts";
+import { type HasPods, parseStoredBudget, type StoredBudget, surroundingsOf } from "../groups/governing.ts";
+import { parseDisruptionBudget } from "../groups/pod-disruption-budget.ts";
 import { type Cluster, hasCode, type ObjectKey } from "../kubernetes/cluster.ts";
-import { parseDisruptionBudget } from "../objects/disruption-budgets.ts";
 import { parseSuspendableSet } from "../objects/volumes/suspendable.ts";
 import { parseVolumeClaim } from "../objects/volumes/volume-claim.ts";
 import { budgetOfGroup, isOwnerGroup, readGroup } from "../workloads/group-key.ts";

@@ -1,6 +1,6 @@
 /** The pods that watches have told of, and the StatefulSets: what a long-lived process decides from. */
 
-import { type HasPods, type StoredBudget, type Surroundings, selects } from "../group/governing.ts";
+import { type HasPods, type StoredBudget, type Surroundings, selects } from "../groups/governing.ts";
 import type { Cluster, PodObject } from "../kubernetes/cluster.ts";
 import { isStanding, type Pod, parsePod, statefulSetNameOf } from "../workloads/pods.ts";
 import type { StatefulSet } from "../workloads/statefulsets.ts";

@@ -1,6 +1,6 @@
 /** How a view of one group is read where watches feed a memory: what must be asked for, and what is known already (rule R5). */
 
-import { type StoredBudget, type Surroundings, surroundingsOf } from "../group/governing.ts";
+import { type StoredBudget, type Surroundings, surroundingsOf } from "../groups/governing.ts";
 import type { Cluster } from "../kubernetes/cluster.ts";
 import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
 import { getStatefulSet, listStatefulSets, readAgain, readBehindNewPods } from "./listing.ts";

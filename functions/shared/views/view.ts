@@ -3,7 +3,8 @@
  * ledger's `settled-through`. It comes from memory fed by watches where a process lives, and from LISTs where it does not.
  */
 
-import type { StoredBudget, Surroundings } from "../group/governing.ts";
+import type { StoredBudget, Surroundings } from "../groups/governing.ts";
+import type { PodDisruptionBudget } from "../groups/pod-disruption-budget.ts";
 import {
   type Cluster,
   hasCode,
@@ -13,7 +14,6 @@ import {
   type StatefulSetObject,
   type ZoneBudgetObject,
 } from "../kubernetes/cluster.ts";
-import type { PodDisruptionBudget } from "../objects/disruption-budgets.ts";
 import { type Pod, parsePod } from "../workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
 import type { LookUps } from "./look-ups.ts";

@@ -2,7 +2,8 @@
 
 import { rolloutGroup } from "../annotations/table.ts";
 import { BoundedMap } from "../base/bounded-map.ts";
-import { parseStoredBudget, type StoredBudget, selects } from "../group/governing.ts";
+import { parseStoredBudget, type StoredBudget, selects } from "../groups/governing.ts";
+import { type PodDisruptionBudget, parseDisruptionBudget } from "../groups/pod-disruption-budget.ts";
 import type {
   Cluster,
   ObjectKey,
@@ -10,7 +11,6 @@ import type {
   Resource,
   ZoneBudgetObject,
 } from "../kubernetes/cluster.ts";
-import { type PodDisruptionBudget, parseDisruptionBudget } from "../objects/disruption-budgets.ts";
 import { isOwnerGroup } from "../workloads/group-key.ts";
 import type { Pod } from "../workloads/pods.ts";
 import { type GroupKey, parseStatefulSet, type StatefulSet } from "../workloads/statefulsets.ts";

@@ -1,6 +1,7 @@
 /** What keeps claims safe, taken away one at a time: by those who make them, or by all who meet them. */
-import { refuseClaim } from "../../../functions/shared/group/claiming.ts";
+
 import { joinScaleDown } from "../../../functions/shared/group/size-changes.ts";
+import { refuseClaim } from "../../../functions/shared/groups/refuse-claim.ts";
 import type { PodAnswer, PodHttp } from "../../../functions/shared/http/pod-http.ts";
 import { claimKinds, type KindName } from "../../../functions/shared/ledger/claim.ts";
 import { kinds } from "../../../functions/shared/ledger/claim-kinds.ts";

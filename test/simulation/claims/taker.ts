@@ -2,8 +2,9 @@
  * A function that makes claims of one kind, as a later one will: it writes the claim before it does anything, renews its stamp
  * before it goes on, and ends it by the table's row. It may be killed anywhere; another process of it goes on.
  */
-import { refuseClaim } from "../../../functions/shared/group/claiming.ts";
+
 import { joinScaleDown, type SizeChange, scaleDownPhases } from "../../../functions/shared/group/size-changes.ts";
+import { refuseClaim } from "../../../functions/shared/groups/refuse-claim.ts";
 import { type Cluster, ClusterError, type Resource } from "../../../functions/shared/kubernetes/cluster.ts";
 import {
   type ClaimContent,

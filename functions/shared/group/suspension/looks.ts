@@ -2,9 +2,10 @@
  * What the ledger of a group says of the times of its suspended volumes: since when they have been looked at without a gap, and
  * when the last removal ended. Both survive the volumes and the processes. Pure.
  */
+
+import type { Around } from "../../groups/refuse-claim.ts";
 import type { Claim } from "../../ledger/claim.ts";
 import type { LedgerTimes } from "../../ledger/reservation.ts";
-import type { Around } from "../claiming.ts";
 import { aheadMs, isBegun, lastDisruption, type Member } from "./members.ts";
 
 export type SuspensionTimes = Pick<LedgerTimes, "looks" | "lastRemovalMs">;

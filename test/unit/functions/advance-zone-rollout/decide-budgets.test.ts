@@ -1,8 +1,8 @@
 /** Rollouts under ZoneAwarePodDisruptionBudgets: the smaller of the two limits holds, for a zone or for a partition. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { StoredBudget } from "../../../../functions/shared/group/governing.ts";
-import type { Zone } from "../../../../functions/shared/group/zones.ts";
+import type { StoredBudget } from "../../../../functions/shared/groups/governing.ts";
+import type { Zone } from "../../../../functions/shared/groups/zones.ts";
 import type { Pod } from "../../../../functions/shared/workloads/pods.ts";
 import { key, Passes } from "../../shared/pass/passes.ts";
 import { decideOn, nowMs, outcome, pod, refusal, reservation, statefulSet, zone, zoneBudget } from "./given.ts";

@@ -1,7 +1,7 @@
 /** What `advance-zone-rollout` does better than rollout-operator: each must stay so. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { surveyZone } from "../../../../functions/shared/group/zones.ts";
+import { surveyZone } from "../../../../functions/shared/groups/zones.ts";
 import { isSettled } from "../../../../functions/shared/ledger/settling.ts";
 import { indexPods, viewOfIndex } from "../../../../functions/shared/views/view.ts";
 import { parsePod, stuckReasons } from "../../../../functions/shared/workloads/pods.ts";

@@ -6,8 +6,8 @@ import {
   parseStoredBudget,
   type StoredBudget,
   type Surroundings,
-} from "../../../../functions/shared/group/governing.ts";
-import { missingOrdinals, surveyZone, type WhyDown, type Zone } from "../../../../functions/shared/group/zones.ts";
+} from "../../../../functions/shared/groups/governing.ts";
+import { missingOrdinals, surveyZone, type WhyDown, type Zone } from "../../../../functions/shared/groups/zones.ts";
 import type {
   ContainerStatus,
   LeaseObject,

@@ -36,7 +36,7 @@ test("the README explains every guard that the code can answer, and no other", a
       "evaluate-eviction/group-commit/commit.ts",
       "shared/review/failures.ts",
       "shared/group/asking.ts",
-      "shared/group/governing.ts",
+      "shared/groups/governing.ts",
       "shared/ledger/claim-kinds.ts",
       "shared/ledger/health-rule.ts",
       "shared/pass/joining.ts",

@@ -6,7 +6,7 @@ import {
   asOfNow,
   compileSelector,
   type PodDisruptionBudget,
-} from "../../../../functions/shared/objects/disruption-budgets.ts";
+} from "../../../../functions/shared/groups/pod-disruption-budget.ts";
 import { parsePod } from "../../../../functions/shared/workloads/pods.ts";
 import { Owned } from "../../../stage/owned.ts";
 import { minutesAgo } from "../../../stage/suspended.ts";

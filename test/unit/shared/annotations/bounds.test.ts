@@ -6,13 +6,13 @@ import { heldGroups } from "../../../../functions/shared/annotations/foundationd
 import { downscaleLeader } from "../../../../functions/shared/annotations/scaling.ts";
 import { podSelector, suspendTogether } from "../../../../functions/shared/annotations/suspension.ts";
 import { read, reservations } from "../../../../functions/shared/annotations/table.ts";
-import { parseStoredBudget, selects } from "../../../../functions/shared/group/governing.ts";
-import { parseZoneBudget } from "../../../../functions/shared/objects/budgets.ts";
+import { parseStoredBudget, selects } from "../../../../functions/shared/groups/governing.ts";
 import {
   compileSelector,
   parseDisruptionBudget,
   refusalOf,
-} from "../../../../functions/shared/objects/disruption-budgets.ts";
+} from "../../../../functions/shared/groups/pod-disruption-budget.ts";
+import { parseZoneBudget } from "../../../../functions/shared/groups/zone-budget.ts";
 import { parseMarks } from "../../../../functions/shared/objects/volumes/foundation-marks.ts";
 import { parseVolumeClaim } from "../../../../functions/shared/objects/volumes/volume-claim.ts";
 import { namespace, pod } from "../../functions/advance-zone-rollout/given.ts";

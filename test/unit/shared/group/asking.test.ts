@@ -9,7 +9,7 @@ import {
   type Questions,
   warnOfUnknown,
 } from "../../../../functions/shared/group/asking.ts";
-import type { Zone } from "../../../../functions/shared/group/zones.ts";
+import type { Zone } from "../../../../functions/shared/groups/zones.ts";
 import { type Health, refuseByHealth } from "../../../../functions/shared/ledger/health-rule.ts";
 import { zone } from "../../functions/advance-zone-rollout/given.ts";
 

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseVolumeUser } from "../../../../functions/shared/group/suspension/members.ts";
 import { findAll } from "../../../../functions/shared/group/suspension/owned.ts";
-import { describeDown, isUnsettled } from "../../../../functions/shared/group/zones.ts";
+import { describeDown, isUnsettled } from "../../../../functions/shared/groups/zones.ts";
 import { parseVolumeClaim } from "../../../../functions/shared/objects/volumes/volume-claim.ts";
 import { endOfLettingGo } from "../../../../functions/suspend-group/ending.ts";
 import { Owned } from "../../../stage/owned.ts";

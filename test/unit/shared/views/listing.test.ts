@@ -1,7 +1,7 @@
 /** What one object asks of the API server where nothing is kept: its owner, its group, the pods made for it; and all groups. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { surroundingsOf } from "../../../../functions/shared/group/governing.ts";
+import { surroundingsOf } from "../../../../functions/shared/groups/governing.ts";
 import {
   type Cluster,
   ClusterError,

@@ -1,7 +1,7 @@
 /** What watches have told of, and the views made of it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { surroundingsOf } from "../../../../functions/shared/group/governing.ts";
+import { surroundingsOf } from "../../../../functions/shared/groups/governing.ts";
 import type { Cluster, PodObject } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { statefulSetStore } from "../../../../functions/shared/views/membership.ts";
 import {

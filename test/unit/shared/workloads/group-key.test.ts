@@ -1,7 +1,7 @@
 /** Groups of every kind: the text that names each, and who is in it (rule R1). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { isMember } from "../../../../functions/shared/group/governing.ts";
+import { isMember } from "../../../../functions/shared/groups/governing.ts";
 import {
   budgetOfGroup,
   groupKeyOf,

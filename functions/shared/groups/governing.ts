@@ -3,10 +3,10 @@
 import { mostEntries } from "../annotations/bounds.ts";
 import { rolloutGroup } from "../annotations/table.ts";
 import type { ZoneBudgetObject } from "../kubernetes/cluster.ts";
-import { type InvalidBudget, parseZoneBudget, type ZoneBudget } from "../objects/budgets.ts";
 import { budgetOfGroup, readGroup } from "../workloads/group-key.ts";
 import type { Pod } from "../workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
+import { type InvalidBudget, parseZoneBudget, type ZoneBudget } from "./zone-budget.ts";
 
 type Labels = Readonly<Record<string, string>>;
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { surveyZone } from "../../../../functions/shared/group/zones.ts";
+import { surveyZone } from "../../../../functions/shared/groups/zones.ts";
 import { nowMs, pod, statefulSet } from "../../functions/advance-zone-rollout/given.ts";
 
 test("a zone is looked at again when the first of its pods will be available, whatever its ordinal", () => {

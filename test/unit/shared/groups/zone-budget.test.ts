@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { parseZoneBudget } from "../../../../functions/shared/objects/budgets.ts";
+import { parseZoneBudget } from "../../../../functions/shared/groups/zone-budget.ts";
 
 const selector = { matchLabels: { "rollout-group": "ingester" } };
 const regex = "ingester-zone-[a-z]-([0-9]+)";

@@ -1,7 +1,7 @@
 /** Which of several is named, and that a budget is one of its namespace alone. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { governing, isMember, parseStoredBudget } from "../../../../functions/shared/group/governing.ts";
+import { governing, isMember, parseStoredBudget } from "../../../../functions/shared/groups/governing.ts";
 import { namespace, pod, statefulSet, zoneBudget } from "../../functions/advance-zone-rollout/given.ts";
 
 const key = { namespace, group: "group" };

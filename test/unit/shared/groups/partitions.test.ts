@@ -1,9 +1,13 @@
 /** What is down of a partition besides the pod that is to go, over all zones. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { countPartition, describeCount, maxMissingByPartition } from "../../../../functions/shared/group/partitions.ts";
-import type { Zone } from "../../../../functions/shared/group/zones.ts";
-import type { ZoneBudget } from "../../../../functions/shared/objects/budgets.ts";
+import {
+  countPartition,
+  describeCount,
+  maxMissingByPartition,
+} from "../../../../functions/shared/groups/partitions.ts";
+import type { ZoneBudget } from "../../../../functions/shared/groups/zone-budget.ts";
+import type { Zone } from "../../../../functions/shared/groups/zones.ts";
 import { mostReplicas, nowMs, pod, reservation, zone, zoneBudget } from "../../functions/advance-zone-rollout/given.ts";
 
 function budgetOf(spec: object = {}): ZoneBudget {

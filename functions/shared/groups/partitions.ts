@@ -1,7 +1,8 @@
 /** A partition is a slice through all zones: the pods whose names give the same one (as rollout-operator has it). */
-import type { ZoneBudget } from "../objects/budgets.ts";
+
 import { isAvailable, type Pod, podNameOf } from "../workloads/pods.ts";
 import { selects } from "./governing.ts";
+import type { ZoneBudget } from "./zone-budget.ts";
 import { missingOrdinals, type Zone } from "./zones.ts";
 
 /** If a zone misses more ordinals than this, their partitions are not counted: all of them count in each partition. */

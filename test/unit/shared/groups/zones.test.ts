@@ -7,7 +7,7 @@ import {
   isUnsettled,
   missingOrdinals,
   surveyZone,
-} from "../../../../functions/shared/group/zones.ts";
+} from "../../../../functions/shared/groups/zones.ts";
 import { isSettled, type Whereabouts } from "../../../../functions/shared/ledger/settling.ts";
 import {
   claimOf,

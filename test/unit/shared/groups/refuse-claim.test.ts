@@ -1,7 +1,7 @@
 /** Whether a claim may be made (rule R17). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Around, refuseClaim } from "../../../../functions/shared/group/claiming.ts";
+import { type Around, refuseClaim } from "../../../../functions/shared/groups/refuse-claim.ts";
 import { claimOf, foreignClaim, pod, reservation, zone } from "../../functions/advance-zone-rollout/given.ts";
 
 function around(zones: Around["zones"], changes: Partial<Around> = {}): Around {

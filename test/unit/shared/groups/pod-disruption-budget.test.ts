@@ -1,12 +1,12 @@
 /** When a PodDisruptionBudget would refuse an eviction after us: as kube-apiserver 1.36 does, in its order (rule R15). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { LabelSelector, PodDisruptionBudgetObject } from "../../../../functions/shared/kubernetes/cluster.ts";
 import {
   neverAllows,
   parseDisruptionBudget,
   refusalOf,
-} from "../../../../functions/shared/objects/disruption-budgets.ts";
+} from "../../../../functions/shared/groups/pod-disruption-budget.ts";
+import type { LabelSelector, PodDisruptionBudgetObject } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { Pod } from "../../../../functions/shared/workloads/pods.ts";
 import { namespace, pod, statefulSet } from "../../functions/advance-zone-rollout/given.ts";
 

@@ -12,8 +12,8 @@ import {
   type Surroundings,
   selects,
   surroundingsOf,
-} from "../../../../functions/shared/group/governing.ts";
-import type { ZoneBudget } from "../../../../functions/shared/objects/budgets.ts";
+} from "../../../../functions/shared/groups/governing.ts";
+import type { ZoneBudget } from "../../../../functions/shared/groups/zone-budget.ts";
 import { groupKeyOf } from "../../../../functions/shared/workloads/group-key.ts";
 import { namespace, pod, statefulSet, zoneBudget } from "../../functions/advance-zone-rollout/given.ts";
 

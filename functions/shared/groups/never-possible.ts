@@ -1,15 +1,10 @@
 /** Rule R25: what arithmetic can never allow. Nobody waits for it: it is said at once, with the numbers, and what to change. */
 import type { ClaimContent } from "../ledger/claim.ts";
 import { kinds } from "../ledger/claim-kinds.ts";
-import type { ZoneBudget } from "../objects/budgets.ts";
-import {
-  neverAllows,
-  type PodDisruptionBudget,
-  refusingBudget,
-  severalBudgets,
-} from "../objects/disruption-budgets.ts";
 import type { Pod } from "../workloads/pods.ts";
 import type { StatefulSet } from "../workloads/statefulsets.ts";
+import { neverAllows, type PodDisruptionBudget, refusingBudget, severalBudgets } from "./pod-disruption-budget.ts";
+import type { ZoneBudget } from "./zone-budget.ts";
 
 /**
  * Why a budget never lets a pod be evicted: it allows none, and nothing but its author changes that. Undefined where it may.
