@@ -4,7 +4,6 @@ import * as keys from "../shared/annotations/suspension.ts";
 import { hasTime } from "../shared/group/suspension/anew.ts";
 import { whyClocksUnsure } from "../shared/group/suspension/clocks.ts";
 import { removalEnded } from "../shared/group/suspension/looks.ts";
-import { describeAgreeing, isRemoving, type Member } from "../shared/group/suspension/members.ts";
 import { whyFrozen } from "../shared/group/suspension/pace.ts";
 import {
   type Cluster,
@@ -16,7 +15,6 @@ import {
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { kinds } from "../shared/ledger/claim-kinds.ts";
 import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
-import type { VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 import type { Act } from "../shared/pass/act.ts";
 import { claimsBy, lookAtLedger, writeClaims } from "../shared/pass/claim-writing.ts";
 import type { Context } from "../shared/pass/context.ts";
@@ -37,6 +35,8 @@ import {
 } from "../shared/pass/suspension/writing.ts";
 import type { Telling } from "../shared/pass/verdict-record.ts";
 import { findClaimed } from "../shared/pass/whereabouts.ts";
+import { describeAgreeing, isRemoving, type Member } from "../shared/volumes/members.ts";
+import type { VolumeClaim } from "../shared/volumes/pvc.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { Target } from "./decide.ts";
 import { isRetained, whyKept } from "./holding.ts";

@@ -5,14 +5,14 @@ import { clockSkewMs } from "../shared/clock/skew.ts";
 import { type Anew, isOurs, whyAnew } from "../shared/group/suspension/anew.ts";
 import { type Clocks, earlierMs, laterMs, whyClocksUnsure } from "../shared/group/suspension/clocks.ts";
 import { lastRemovalOf, type SuspensionTimes, seenSinceMs } from "../shared/group/suspension/looks.ts";
-import { isRemoving, isUsed, type Member } from "../shared/group/suspension/members.ts";
 import { chooseTurn, whyFrozen } from "../shared/group/suspension/pace.ts";
 import { keepsWord, keptWordMs, tellerOf } from "../shared/group/suspension/teller.ts";
 import { type Around, refuseClaim } from "../shared/groups/refuse-claim.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
-import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 import type { OtherClaim } from "../shared/pass/act.ts";
 import { take, type Verdict, wait } from "../shared/pass/verdict.ts";
+import { isRemoving, isUsed, type Member } from "../shared/volumes/members.ts";
+import { meant, type VolumeClaim } from "../shared/volumes/pvc.ts";
 import {
   goneRecheckMs,
   type Held,

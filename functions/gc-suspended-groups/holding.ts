@@ -3,20 +3,13 @@
 import { drainedAt, hold } from "../shared/annotations/suspension.ts";
 import { type Clocks, earlierMs, whyClocksUnsure } from "../shared/group/suspension/clocks.ts";
 import { longestGapMs } from "../shared/group/suspension/looks.ts";
-import {
-  isRecovering,
-  isRemoving,
-  isUsed,
-  isWantedMember,
-  type Member,
-  whyNeeded,
-} from "../shared/group/suspension/members.ts";
-import { whyUnclear } from "../shared/group/suspension/owned.ts";
 import { whyFrozen } from "../shared/group/suspension/pace.ts";
 import { whyUndrained } from "../shared/group/suspension/proof.ts";
 import { isSuspended } from "../shared/group/suspension/teller.ts";
 import { ageOf, describeSpan, durationNow } from "../shared/group/suspension/time-left.ts";
-import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
+import { isRecovering, isRemoving, isUsed, isWantedMember, type Member, whyNeeded } from "../shared/volumes/members.ts";
+import { whyUnclear } from "../shared/volumes/owners.ts";
+import { meant, type VolumeClaim } from "../shared/volumes/pvc.ts";
 
 export interface Held {
   readonly guard: string;

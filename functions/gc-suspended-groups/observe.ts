@@ -1,7 +1,6 @@
 /** What is read of a group whose suspended volumes may be removed: those whose time looks over once more, by GETs. */
 
 import { valuesOf } from "../shared/base/settings.ts";
-import { isRemoving, type Member } from "../shared/group/suspension/members.ts";
 import { ageOf, durationNow } from "../shared/group/suspension/time-left.ts";
 import { claimsBy } from "../shared/pass/claim-writing.ts";
 import type { Context } from "../shared/pass/context.ts";
@@ -11,6 +10,7 @@ import { withTrueMarks } from "../shared/pass/suspension/marks.ts";
 import { readMembers } from "../shared/pass/suspension/reading.ts";
 import { saidLately } from "../shared/pass/suspension/said.ts";
 import { volumeHoldSetting } from "../shared/pass/suspension/settings.ts";
+import { isRemoving, type Member } from "../shared/volumes/members.ts";
 import type { RemovalSnapshot } from "./decide.ts";
 
 export const name = "gc-suspended-groups";

@@ -1,7 +1,6 @@
 /** One pass over a group: claims of volumes that are gone go, what is due is removed, and what nears its end is told. */
 import { earlierMs, whyClocksUnsure } from "../shared/group/suspension/clocks.ts";
 import { notesOf, seenSinceMs } from "../shared/group/suspension/looks.ts";
-import { isRecovering, isRequested } from "../shared/group/suspension/members.ts";
 import { describeSpan, warningDue } from "../shared/group/suspension/time-left.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
 import { ledgerNewMs } from "../shared/ledger/reservation.ts";
@@ -13,6 +12,7 @@ import { Conflict, forgetLedger, knownLedger, waitForLedger } from "../shared/pa
 import { type Gate, perform } from "../shared/pass/perform.ts";
 import { isGroupOfConcern } from "../shared/pass/suspension/reading.ts";
 import { tellOfClaim } from "../shared/pass/suspension/writing.ts";
+import { isRecovering, isRequested } from "../shared/volumes/members.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { actOn, endClaims, telling } from "./act.ts";
 import { decide, type RemovalSnapshot, type Target } from "./decide.ts";

@@ -3,10 +3,10 @@
 import type { SuspensionMessage } from "../shared/annotations/suspension.ts";
 import { hasCode, isRefused, wordsOf } from "../shared/kubernetes/cluster.ts";
 import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
-import type { VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 import type { Context } from "../shared/pass/context.ts";
 import { retain } from "../shared/pass/suspension/retaining.ts";
 import { messageFor, patchVolumeClaim, tellOfClaim } from "../shared/pass/suspension/writing.ts";
+import type { VolumeClaim } from "../shared/volumes/pvc.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { name } from "./observe.ts";
 

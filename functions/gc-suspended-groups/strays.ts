@@ -4,9 +4,9 @@ import { suspendDuration, volumeHold } from "../shared/annotations/suspension.ts
 import { formatTime } from "../shared/clock/durations.ts";
 import { isOurs } from "../shared/group/suspension/anew.ts";
 import { type Clocks, earlierMs, whyClocksUnsure } from "../shared/group/suspension/clocks.ts";
-import type { Stray } from "../shared/group/suspension/members.ts";
 import { outlivesNamespace } from "../shared/group/suspension/outliving.ts";
-import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
+import type { Stray } from "../shared/volumes/members.ts";
+import { meant, type VolumeClaim } from "../shared/volumes/pvc.ts";
 
 export interface StrayFate {
   /**

@@ -2,10 +2,8 @@
 
 import * as keys from "../shared/annotations/suspension.ts";
 import { withoutFalseMark } from "../shared/group/suspension/marks.ts";
-import type { Stray } from "../shared/group/suspension/members.ts";
 import { ClusterError, hasCode, wordsOf } from "../shared/kubernetes/cluster.ts";
 import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
-import { meant } from "../shared/objects/volumes/volume-claim.ts";
 import type { Context } from "../shared/pass/context.ts";
 import { clocksOf, isNamespaceEnding, listLedgerClaims, listStrays } from "../shared/pass/suspension/reading.ts";
 import {
@@ -15,6 +13,8 @@ import {
   patchVolumeClaim,
   tellOfClaim,
 } from "../shared/pass/suspension/writing.ts";
+import type { Stray } from "../shared/volumes/members.ts";
+import { meant } from "../shared/volumes/pvc.ts";
 import { groupOfLoneStatefulSet } from "../shared/workloads/group-key.ts";
 import { releasingPatch } from "./act.ts";
 import { name, removesVolumes } from "./observe.ts";

@@ -1,7 +1,7 @@
 /** What is done next about the removals of a FoundationDBCluster: one write of it, or its volume claims (invariant B1). Pure. */
 import type { HeldGroup, HeldGroups } from "../shared/annotations/foundationdb.ts";
 import * as keys from "../shared/annotations/suspension.ts";
-import { meant } from "../shared/objects/volumes/volume-claim.ts";
+import { meant } from "../shared/volumes/pvc.ts";
 import type { FoundationCluster, GroupClaim, GroupPod } from "./foundation-cluster.ts";
 import { type Around, type Case, type Judged, judge } from "./judge.ts";
 import {

@@ -10,11 +10,11 @@ import {
 import { read } from "../shared/annotations/table.ts";
 import { fieldsOf } from "../shared/base/fields.ts";
 import { parseTime } from "../shared/clock/durations.ts";
-import { parseVolumeUser, type VolumeUser } from "../shared/group/suspension/members.ts";
 import type { OtherObject, PodObject, VolumeClaimObject } from "../shared/kubernetes/cluster.ts";
-import { type Marks, parseMarks } from "../shared/objects/volumes/foundation-marks.ts";
-import { parseOwnerPace } from "../shared/objects/volumes/owner-pace.ts";
-import { parseVolumeClaim, type Said, said, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
+import { type Marks, parseMarks } from "../shared/volumes/foundationdb-marks.ts";
+import { parseVolumeUser, type VolumeUser } from "../shared/volumes/members.ts";
+import { parseVolumeClaim, type Said, said, type VolumeClaim } from "../shared/volumes/pvc.ts";
+import { parseOwnerPace } from "../shared/volumes/removal-policy.ts";
 
 /** What FoundationDB's operator says of one process group. */
 export interface ProcessGroup {

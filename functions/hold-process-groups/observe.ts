@@ -13,6 +13,10 @@ import {
   type PodObject,
   type VolumeClaimObject,
 } from "../shared/kubernetes/cluster.ts";
+import type { Context } from "../shared/pass/context.ts";
+import { isNamespaceEnding } from "../shared/pass/suspension/reading.ts";
+import { volumeHoldSetting } from "../shared/pass/suspension/settings.ts";
+import { type KeyLookUp, type ObjectRef, pathOf } from "../shared/views/keys.ts";
 import {
   belongs,
   clusterOf,
@@ -21,11 +25,7 @@ import {
   processGroupOf,
   selectorOf,
   usualMarks,
-} from "../shared/objects/volumes/foundation-marks.ts";
-import type { Context } from "../shared/pass/context.ts";
-import { isNamespaceEnding } from "../shared/pass/suspension/reading.ts";
-import { volumeHoldSetting } from "../shared/pass/suspension/settings.ts";
-import { type KeyLookUp, type ObjectRef, pathOf } from "../shared/views/keys.ts";
+} from "../shared/volumes/foundationdb-marks.ts";
 import type { RemovalsSnapshot } from "./decide.ts";
 import { parseFoundationCluster, parseGroupClaim, parseGroupPod } from "./foundation-cluster.ts";
 

@@ -1,6 +1,6 @@
 /** Which volume claims have our finalizer though nothing of them is removed (spec suspend-before-delete 3.5, F2). Pure. */
 import * as keys from "../shared/annotations/suspension.ts";
-import { meant } from "../shared/objects/volumes/volume-claim.ts";
+import { meant } from "../shared/volumes/pvc.ts";
 import type { FoundationCluster, GroupClaim } from "./foundation-cluster.ts";
 
 /** What a decision about protection needs. */

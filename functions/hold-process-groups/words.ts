@@ -2,7 +2,7 @@
 
 import * as keys from "../shared/annotations/suspension.ts";
 import { formatTime } from "../shared/clock/durations.ts";
-import { meant } from "../shared/objects/volumes/volume-claim.ts";
+import { meant } from "../shared/volumes/pvc.ts";
 import type { FoundationCluster, GroupClaim } from "./foundation-cluster.ts";
 import { type Case, isDrained, type Judged, keptSinceMs } from "./judge.ts";
 import { isKept, isKeptBecause, messageOf } from "./protection.ts";

@@ -14,11 +14,11 @@ import {
   type VolumeClaimObject,
 } from "../shared/kubernetes/cluster.ts";
 import { listOfType, ownerResources, skipLabelKindsSetting } from "../shared/kubernetes/owner-kinds.ts";
-import { parseSuspendableSet, type SuspendableSet } from "../shared/objects/volumes/suspendable.ts";
-import { parseVolumeClaim, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 import type { Context } from "../shared/pass/context.ts";
 import { isNews } from "../shared/pass/recorder.ts";
 import type { ObjectRef } from "../shared/views/keys.ts";
+import { parseVolumeClaim, type VolumeClaim } from "../shared/volumes/pvc.ts";
+import { parseSuspendableSet, type SuspendableSet } from "../shared/volumes/suspendable-set.ts";
 import type { Held, Ours, Snapshot } from "./decide.ts";
 
 export const name = "release-namespace";

@@ -1,11 +1,8 @@
 /** What is done: volume claims are marked, a zone is made smaller or larger, and claims of the ledger are ended. */
 
 import * as keys from "../shared/annotations/suspension.ts";
-import { describeAgreeing, durationOf, type Member, type VolumeUser } from "../shared/group/suspension/members.ts";
-import { hasNewPartners, wordsOnPartners } from "../shared/group/suspension/owned.ts";
 import { hasCode } from "../shared/kubernetes/cluster.ts";
 import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
-import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
 import type { Act } from "../shared/pass/act.ts";
 import type { Context } from "../shared/pass/context.ts";
 import { isOver, noteRefusal, noteRefused, noteWithdrawn, readAgain, resize } from "../shared/pass/sizes/resizing.ts";
@@ -21,6 +18,9 @@ import {
   tellOfClaim,
 } from "../shared/pass/suspension/writing.ts";
 import type { Telling } from "../shared/pass/verdict-record.ts";
+import { describeAgreeing, durationOf, type Member, type VolumeUser } from "../shared/volumes/members.ts";
+import { hasNewPartners, wordsOnPartners } from "../shared/volumes/owners.ts";
+import { meant, type VolumeClaim } from "../shared/volumes/pvc.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { type LettingGo, leavingClaimOf, type Resizing, type Target } from "./decide.ts";
 import { lostOf, markUnknown, newsOf, tooLate, untilWhen } from "./news.ts";

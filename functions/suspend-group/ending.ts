@@ -1,8 +1,6 @@
 /** How a claim of this function ends: its pods are gone, or nobody takes them any more. */
 
 import { removalEnded } from "../shared/group/suspension/looks.ts";
-import { parseVolumeUser, type VolumeUser } from "../shared/group/suspension/members.ts";
-import { areLeaving, namedOf } from "../shared/group/suspension/owned-zones.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { undoAfterMs } from "../shared/ledger/claim-kinds.ts";
 import { claimsBy, lookAtLedger, timesAfter, writeClaims } from "../shared/pass/claim-writing.ts";
@@ -10,6 +8,8 @@ import type { Context } from "../shared/pass/context.ts";
 import { isLongKnown } from "../shared/pass/ledger-access.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { endOfScaleDown, forgetWithdrawn, isWithdrawn, type ScaleDownEnd } from "../shared/pass/sizes/resizing.ts";
+import { parseVolumeUser, type VolumeUser } from "../shared/volumes/members.ts";
+import { areLeaving, namedOf } from "../shared/volumes/owner-zones.ts";
 import { isOwnerGroup } from "../shared/workloads/group-key.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { name } from "./observe.ts";

@@ -4,6 +4,7 @@ import { suspendDuration } from "../shared/annotations/suspension.ts";
 import { formatTime } from "../shared/clock/durations.ts";
 import { type Anew, whyAnew } from "../shared/group/suspension/anew.ts";
 import { type Clocks, laterMs } from "../shared/group/suspension/clocks.ts";
+import { isDrained, whyUndrained } from "../shared/group/suspension/proof.ts";
 import {
   aheadMs,
   describeAgreeing,
@@ -17,9 +18,8 @@ import {
   isWantedMember,
   type Member,
   whyNeeded,
-} from "../shared/group/suspension/members.ts";
-import { isDrained, whyUndrained } from "../shared/group/suspension/proof.ts";
-import { meant, type VolumeClaim } from "../shared/objects/volumes/volume-claim.ts";
+} from "../shared/volumes/members.ts";
+import { meant, type VolumeClaim } from "../shared/volumes/pvc.ts";
 import { mendRecheckMs, whyNotBegun } from "./obstacles.ts";
 
 /** One write about one member. */

@@ -3,15 +3,15 @@ import { heldLeaving, isAsked, type Questions } from "../shared/group/asking.ts"
 import { scaleDownPhases } from "../shared/group/size-changes.ts";
 import type { Clocks } from "../shared/group/suspension/clocks.ts";
 import { type SuspensionTimes, suspensionId } from "../shared/group/suspension/looks.ts";
-import type { Member } from "../shared/group/suspension/members.ts";
 import { chooseTurn } from "../shared/group/suspension/pace.ts";
 import { type PodDisruptionBudget, refusalOfAll } from "../shared/groups/pod-disruption-budget.ts";
 import { type Around, leaversOf, refuseScaleDown } from "../shared/groups/refuse-claim.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim, type HeldBack } from "../shared/ledger/claim-kinds.ts";
-import type { SuspendableSet } from "../shared/objects/volumes/suspendable.ts";
 import type { OtherClaim } from "../shared/pass/act.ts";
 import { type Wait, wait } from "../shared/pass/verdict.ts";
+import type { Member } from "../shared/volumes/members.ts";
+import type { SuspendableSet } from "../shared/volumes/suspendable-set.ts";
 import { podNameOf } from "../shared/workloads/pods.ts";
 import type { Judged } from "./judge.ts";
 

@@ -1,7 +1,6 @@
 /** What is read of a group some of whose volumes are to be suspended, or are. */
 
 import { valuesOf } from "../shared/base/settings.ts";
-import { isRequested, isSuspendedInPart } from "../shared/group/suspension/members.ts";
 import { asOfNow, type PodDisruptionBudget, parseDisruptionBudget } from "../shared/groups/pod-disruption-budget.ts";
 import { type AskedPod, openQuestions, withAnswers } from "../shared/pass/asking/ask-pods.ts";
 import { claimsBy } from "../shared/pass/claim-writing.ts";
@@ -13,6 +12,7 @@ import { withTrueMarks } from "../shared/pass/suspension/marks.ts";
 import { readMembers } from "../shared/pass/suspension/reading.ts";
 import { saidLately } from "../shared/pass/suspension/said.ts";
 import { volumeHoldSetting } from "../shared/pass/suspension/settings.ts";
+import { isRequested, isSuspendedInPart } from "../shared/volumes/members.ts";
 import { parsePod } from "../shared/workloads/pods.ts";
 import { decide, type SuspendSnapshot } from "./decide.ts";
 

@@ -1,8 +1,8 @@
 /** Why the suspension of a member may not begin, whatever its data: by its owner, its users or its retention policy. Pure. */
 
 import { suspendable, volumeOwner } from "../shared/annotations/suspension.ts";
-import type { Member } from "../shared/group/suspension/members.ts";
-import { groupOfClaim, whyUnclear } from "../shared/group/suspension/owned.ts";
+import type { Member } from "../shared/volumes/members.ts";
+import { groupOfClaim, whyUnclear } from "../shared/volumes/owners.ts";
 import { groupOfOwner } from "../shared/workloads/group-key.ts";
 
 export interface Obstacle {

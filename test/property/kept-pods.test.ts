@@ -3,9 +3,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { parseGroupPod } from "../../functions/hold-process-groups/foundation-cluster.ts";
-import { parseVolumeUser } from "../../functions/shared/group/suspension/members.ts";
 import type { PodObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { KeptPods } from "../../functions/shared/kubernetes/trim-pod.ts";
+import { parseVolumeUser } from "../../functions/shared/volumes/members.ts";
 import { parsePod } from "../../functions/shared/workloads/pods.ts";
 
 /** Few values each, so that neighbours often say the same, and often say nearly the same. */

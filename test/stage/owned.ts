@@ -1,12 +1,13 @@
 /** Zones of pods with volumes whose owner is no StatefulSet, as raw objects that are parsed as the product does it. */
-import { parseVolumeUser } from "../../functions/shared/group/suspension/members.ts";
-import { findOwned } from "../../functions/shared/group/suspension/owned.ts";
-import { findOwnedZones } from "../../functions/shared/group/suspension/owned-zones.ts";
+
 import { surveyZone } from "../../functions/shared/groups/zones.ts";
 import type { PodObject, VolumeClaimObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { makeClaim } from "../../functions/shared/ledger/claim.ts";
-import { type OwnerPace, parseOwnerPace } from "../../functions/shared/objects/volumes/owner-pace.ts";
-import { parseVolumeClaim } from "../../functions/shared/objects/volumes/volume-claim.ts";
+import { parseVolumeUser } from "../../functions/shared/volumes/members.ts";
+import { findOwnedZones } from "../../functions/shared/volumes/owner-zones.ts";
+import { findOwned } from "../../functions/shared/volumes/owners.ts";
+import { parseVolumeClaim } from "../../functions/shared/volumes/pvc.ts";
+import { type OwnerPace, parseOwnerPace } from "../../functions/shared/volumes/removal-policy.ts";
 import { decidedOn, minutesAgo, nowMs } from "./suspended.ts";
 
 type Texts = Readonly<Record<string, string | undefined>>;

@@ -1,10 +1,11 @@
 /** Zones of pods with volumes as raw objects, parsed as the product does it: for decisions about suspension. */
-import { findMembers, type Member, parseVolumeUser } from "../../functions/shared/group/suspension/members.ts";
+
 import { surveyZone, type Zone } from "../../functions/shared/groups/zones.ts";
 import type { PodObject, StatefulSetObject, VolumeClaimObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { makeClaim } from "../../functions/shared/ledger/claim.ts";
-import { parseSuspendableSet } from "../../functions/shared/objects/volumes/suspendable.ts";
-import { parseVolumeClaim } from "../../functions/shared/objects/volumes/volume-claim.ts";
+import { findMembers, type Member, parseVolumeUser } from "../../functions/shared/volumes/members.ts";
+import { parseVolumeClaim } from "../../functions/shared/volumes/pvc.ts";
+import { parseSuspendableSet } from "../../functions/shared/volumes/suspendable-set.ts";
 import { parsePod } from "../../functions/shared/workloads/pods.ts";
 import { parseStatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
 

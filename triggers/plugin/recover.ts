@@ -9,13 +9,8 @@ import {
   parseMarks,
   processGroupOf,
   usualMarks,
-} from "../../functions/shared/objects/volumes/foundation-marks.ts";
-import {
-  isSuspensionAsked,
-  meant,
-  parseVolumeClaim,
-  type VolumeClaim,
-} from "../../functions/shared/objects/volumes/volume-claim.ts";
+} from "../../functions/shared/volumes/foundationdb-marks.ts";
+import { isSuspensionAsked, meant, parseVolumeClaim, type VolumeClaim } from "../../functions/shared/volumes/pvc.ts";
 import { formatSpan } from "./span.ts";
 import { inspectSuspended } from "./suspended.ts";
 

@@ -1,17 +1,12 @@
 /** What `kubectl sluice suspended` tells: which volumes are kept for how long, how much they are, and what each waits for. */
 
 import { read, rolloutGroup } from "../../functions/shared/annotations/table.ts";
-import { type Member, parseVolumeUser } from "../../functions/shared/group/suspension/members.ts";
-import { findAll, groupOfClaim } from "../../functions/shared/group/suspension/owned.ts";
 import { durationNow } from "../../functions/shared/group/suspension/time-left.ts";
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
-import { parseSuspendableSet } from "../../functions/shared/objects/volumes/suspendable.ts";
-import {
-  isSuspensionAsked,
-  meant,
-  parseVolumeClaim,
-  type VolumeClaim,
-} from "../../functions/shared/objects/volumes/volume-claim.ts";
+import { type Member, parseVolumeUser } from "../../functions/shared/volumes/members.ts";
+import { findAll, groupOfClaim } from "../../functions/shared/volumes/owners.ts";
+import { isSuspensionAsked, meant, parseVolumeClaim, type VolumeClaim } from "../../functions/shared/volumes/pvc.ts";
+import { parseSuspendableSet } from "../../functions/shared/volumes/suspendable-set.ts";
 import { formatSpan } from "./span.ts";
 import { type Emphasis, tableOf } from "./text.ts";
 

@@ -2,13 +2,13 @@
 
 import { podName, rolloutGroup } from "../annotations/table.ts";
 import { clockSkewMs } from "../clock/skew.ts";
-import { notOf } from "../group/suspension/owned.ts";
-import { findOwnedZones } from "../group/suspension/owned-zones.ts";
 import { type HasPods, parseStoredBudget, type StoredBudget, surroundingsOf } from "../groups/governing.ts";
 import { parseDisruptionBudget } from "../groups/pod-disruption-budget.ts";
 import { type Cluster, hasCode, type ObjectKey } from "../kubernetes/cluster.ts";
-import { parseSuspendableSet } from "../objects/volumes/suspendable.ts";
-import { parseVolumeClaim } from "../objects/volumes/volume-claim.ts";
+import { findOwnedZones } from "../volumes/owner-zones.ts";
+import { notOf } from "../volumes/owners.ts";
+import { parseVolumeClaim } from "../volumes/pvc.ts";
+import { parseSuspendableSet } from "../volumes/suspendable-set.ts";
 import { budgetOfGroup, isOwnerGroup, readGroup } from "../workloads/group-key.ts";
 import { isStanding, type Pod, parsePod, statefulSetNameOf } from "../workloads/pods.ts";
 import { type GroupKey, groupPathOf, parseStatefulSet, type StatefulSet } from "../workloads/statefulsets.ts";

@@ -4,12 +4,12 @@
  */
 
 import { suspended } from "../../../functions/shared/annotations/suspension.ts";
-import { isRecovering, type Member } from "../../../functions/shared/group/suspension/members.ts";
-import { findAll } from "../../../functions/shared/group/suspension/owned.ts";
 import { durationNow } from "../../../functions/shared/group/suspension/time-left.ts";
 import type { Cluster } from "../../../functions/shared/kubernetes/cluster.ts";
-import { parseSuspendableSet } from "../../../functions/shared/objects/volumes/suspendable.ts";
-import { meant, parseVolumeClaim, type VolumeClaim } from "../../../functions/shared/objects/volumes/volume-claim.ts";
+import { isRecovering, type Member } from "../../../functions/shared/volumes/members.ts";
+import { findAll } from "../../../functions/shared/volumes/owners.ts";
+import { meant, parseVolumeClaim, type VolumeClaim } from "../../../functions/shared/volumes/pvc.ts";
+import { parseSuspendableSet } from "../../../functions/shared/volumes/suspendable-set.ts";
 
 export interface SuspendedVolume {
   readonly namespace: string;

@@ -2,8 +2,9 @@
  * When the time of a suspended volume begins anew, because a look has seen its pod wanted, its pod there, or the volume in use.
  * Both functions ask this before anything else, so that no malformed or missing word keeps the old time running. Pure.
  */
-import { meant, type VolumeClaim } from "../../objects/volumes/volume-claim.ts";
-import { isUsed, isWantedMember, type Member } from "./members.ts";
+
+import { isUsed, isWantedMember, type Member } from "../../volumes/members.ts";
+import { meant, type VolumeClaim } from "../../volumes/pvc.ts";
 
 /** What begins anew, and why. */
 export interface Anew {

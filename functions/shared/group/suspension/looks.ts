@@ -6,7 +6,7 @@
 import type { Around } from "../../groups/refuse-claim.ts";
 import type { Claim } from "../../ledger/claim.ts";
 import type { LedgerTimes } from "../../ledger/reservation.ts";
-import { aheadMs, isBegun, lastDisruption, type Member } from "./members.ts";
+import { aheadMs, isBegun, lastDisruption, type Member } from "../../volumes/members.ts";
 
 export type SuspensionTimes = Pick<LedgerTimes, "looks" | "lastRemovalMs">;
 

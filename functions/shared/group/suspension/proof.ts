@@ -5,8 +5,8 @@
 
 import { drainedAt } from "../../annotations/suspension.ts";
 import { formatTime } from "../../clock/durations.ts";
-import type { VolumeClaim } from "../../objects/volumes/volume-claim.ts";
-import { aheadMs, type Member } from "./members.ts";
+import { aheadMs, type Member } from "../../volumes/members.ts";
+import type { VolumeClaim } from "../../volumes/pvc.ts";
 
 export interface NoProof {
   readonly guard: "not-drained" | "pod-newer" | "claim-newer";

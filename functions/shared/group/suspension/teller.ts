@@ -2,9 +2,10 @@
  * Which function says on a volume claim what it waits for. Both look at the same members, and one annotation holds one sentence.
  * If both wrote it, each write would wake the other function, without an end. Pure.
  */
-import { meant } from "../../objects/volumes/volume-claim.ts";
-import { isRecovering, isRequested, type Member } from "./members.ts";
-import { hasNewPartners } from "./owned.ts";
+
+import { isRecovering, isRequested, type Member } from "../../volumes/members.ts";
+import { hasNewPartners } from "../../volumes/owners.ts";
+import { meant } from "../../volumes/pvc.ts";
 import { isPodNews } from "./proof.ts";
 
 /** Who writes `sluice.dev/suspend-message`: the function that takes pods, or the one that removes their volumes. */

@@ -1,7 +1,7 @@
 /** How long a suspended volume is kept still, and which warnings are due (spec suspend-before-delete 3.4, I1 and I3). Pure. */
 import { suspendDuration } from "../../annotations/suspension.ts";
+import { aheadMs, durationOf, type Member } from "../../volumes/members.ts";
 import { longestGapMs } from "./looks.ts";
-import { aheadMs, durationOf, type Member } from "./members.ts";
 
 export type KeptFor =
   | { readonly kind: "value"; readonly value: number }

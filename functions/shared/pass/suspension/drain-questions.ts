@@ -1,12 +1,12 @@
 /** Others of a group are asked whether the data of a member is needed by nobody, where its StatefulSet wants that. */
 
 import { drainAuthority } from "../../annotations/suspension.ts";
-import { type DrainAnswer, isRequested, type Member, type VolumeUser } from "../../group/suspension/members.ts";
 import { unknownHealth } from "../../http/answered-health.ts";
 import type { PodAddress } from "../../http/pod-http.ts";
 import { products } from "../../http/products.ts";
-import { type DrainQuestion, drainPath } from "../../objects/volumes/drain-question.ts";
-import { meant } from "../../objects/volumes/volume-claim.ts";
+import { type DrainQuestion, drainPath } from "../../volumes/drain-question.ts";
+import { type DrainAnswer, isRequested, type Member, type VolumeUser } from "../../volumes/members.ts";
+import { meant } from "../../volumes/pvc.ts";
 import type { GroupKey } from "../../workloads/statefulsets.ts";
 import { askPod, askWithinMs, type PodQuestion } from "../asking/ask-pod.ts";
 import type { Context } from "../context.ts";

@@ -1,8 +1,8 @@
 /** The marks of removals are read beside the ledger that has to hold them. */
 
 import { isMarkFalse, withoutFalseMarks } from "../../group/suspension/marks.ts";
-import type { Member } from "../../group/suspension/members.ts";
 import type { Ledger } from "../../ledger/reservation.ts";
+import type { Member } from "../../volumes/members.ts";
 import type { Context } from "../context.ts";
 import { Conflict } from "../ledger-access.ts";
 

@@ -2,27 +2,16 @@
 
 import { claims, ledgerGroup, managedBy, read } from "../../annotations/table.ts";
 import type { Clocks } from "../../group/suspension/clocks.ts";
-import {
-  findMembers,
-  type Member,
-  parseVolumeUser,
-  type Stray,
-  type VolumeUser,
-} from "../../group/suspension/members.ts";
-import { findOwned, groupOfClaim, notOf } from "../../group/suspension/owned.ts";
 import { type Cluster, hasCode, type ObjectKey, type VolumeClaimObject } from "../../kubernetes/cluster.ts";
 import { type Claim, parseClaims } from "../../ledger/claim.ts";
 import { ledgerName } from "../../ledger/lease-name.ts";
-import { type OwnerPace, parseOwnerPace } from "../../objects/volumes/owner-pace.ts";
-import {
-  ordinalOfClaim,
-  parseSuspendableSet,
-  type SuspendableSet,
-  setNamesIn,
-} from "../../objects/volumes/suspendable.ts";
-import { isSuspensionAsked, parseVolumeClaim, type VolumeClaim } from "../../objects/volumes/volume-claim.ts";
 import type { KeyLookUp, KnownKeys } from "../../views/keys.ts";
 import { membersNeed, type Views } from "../../views/view.ts";
+import { findMembers, type Member, parseVolumeUser, type Stray, type VolumeUser } from "../../volumes/members.ts";
+import { findOwned, groupOfClaim, notOf } from "../../volumes/owners.ts";
+import { isSuspensionAsked, parseVolumeClaim, type VolumeClaim } from "../../volumes/pvc.ts";
+import { type OwnerPace, parseOwnerPace } from "../../volumes/removal-policy.ts";
+import { ordinalOfClaim, parseSuspendableSet, type SuspendableSet, setNamesIn } from "../../volumes/suspendable-set.ts";
 import { foundationClusterOf, isOwnerGroup } from "../../workloads/group-key.ts";
 import { type GroupKey, groupPathOf } from "../../workloads/statefulsets.ts";
 import type { Context } from "../context.ts";

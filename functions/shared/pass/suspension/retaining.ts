@@ -1,7 +1,7 @@
 /** The data of a volume stays after its claim has gone: its PersistentVolume gets the reclaim policy Retain. */
 import { hasCode } from "../../kubernetes/cluster.ts";
 import { eventReasons } from "../../objects/vocabulary/event-reasons.ts";
-import type { VolumeClaim } from "../../objects/volumes/volume-claim.ts";
+import type { VolumeClaim } from "../../volumes/pvc.ts";
 import type { GroupKey } from "../../workloads/statefulsets.ts";
 import type { Context } from "../context.ts";
 import type { Need } from "../definition.ts";

@@ -7,7 +7,7 @@ import { type Anew, isDrainVoid } from "../../group/suspension/anew.ts";
 import { isPodNews } from "../../group/suspension/proof.ts";
 import { ClusterError, type Metadata } from "../../kubernetes/cluster.ts";
 import { eventReasons } from "../../objects/vocabulary/event-reasons.ts";
-import { parseVolumeClaim, type VolumeClaim } from "../../objects/volumes/volume-claim.ts";
+import { parseVolumeClaim, type VolumeClaim } from "../../volumes/pvc.ts";
 import type { GroupKey } from "../../workloads/statefulsets.ts";
 import type { Context } from "../context.ts";
 import type { Need } from "../definition.ts";

@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decideStray } from "../../../../functions/gc-suspended-groups/strays.ts";
-import { parseVolumeUser } from "../../../../functions/shared/group/suspension/members.ts";
-import { parseVolumeClaim } from "../../../../functions/shared/objects/volumes/volume-claim.ts";
+import { parseVolumeUser } from "../../../../functions/shared/volumes/members.ts";
+import { parseVolumeClaim } from "../../../../functions/shared/volumes/pvc.ts";
 import { now, Suspended } from "../../../stage/suspended.ts";
 
 const usual = { removes: true, isNamespaceEnding: false, ...now };

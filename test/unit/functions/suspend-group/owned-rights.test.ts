@@ -1,12 +1,12 @@
 /** Which pods of another owner than a StatefulSet go by words on volume claims: a user of those gains no right over pods. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { durationOf, type Member } from "../../../../functions/shared/group/suspension/members.ts";
 import {
   asOfNow,
   compileSelector,
   type PodDisruptionBudget,
 } from "../../../../functions/shared/groups/pod-disruption-budget.ts";
+import { durationOf, type Member } from "../../../../functions/shared/volumes/members.ts";
 import { parsePod } from "../../../../functions/shared/workloads/pods.ts";
 import { Owned } from "../../../stage/owned.ts";
 import { minutesAgo } from "../../../stage/suspended.ts";

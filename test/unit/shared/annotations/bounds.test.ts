@@ -13,8 +13,8 @@ import {
   refusalOf,
 } from "../../../../functions/shared/groups/pod-disruption-budget.ts";
 import { parseZoneBudget } from "../../../../functions/shared/groups/zone-budget.ts";
-import { parseMarks } from "../../../../functions/shared/objects/volumes/foundation-marks.ts";
-import { parseVolumeClaim } from "../../../../functions/shared/objects/volumes/volume-claim.ts";
+import { parseMarks } from "../../../../functions/shared/volumes/foundationdb-marks.ts";
+import { parseVolumeClaim } from "../../../../functions/shared/volumes/pvc.ts";
 import { namespace, pod } from "../../functions/advance-zone-rollout/given.ts";
 
 const metadata = { name: "a", namespace, uid: "u", resourceVersion: "1" };

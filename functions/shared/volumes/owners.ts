@@ -3,14 +3,14 @@
  * what a volume claim says it is, and the pods of a zone are counted as those of a StatefulSet. Pure.
  */
 
-import { podSelector, suspendTogether, usualWaitMs } from "../../annotations/suspension.ts";
-import { leastNumber } from "../../ledger/claim.ts";
-import { type OwnerPace, strictestMode } from "../../objects/volumes/owner-pace.ts";
-import { ordinalOfClaim, type SuspendableSet, type SuspensionPolicy } from "../../objects/volumes/suspendable.ts";
-import { labelled, meant, type VolumeClaim } from "../../objects/volumes/volume-claim.ts";
-import { groupOfOwner } from "../../workloads/group-key.ts";
-import { largestOrdinal } from "../../workloads/pods.ts";
+import { podSelector, suspendTogether, usualWaitMs } from "../annotations/suspension.ts";
+import { leastNumber } from "../ledger/claim.ts";
+import { groupOfOwner } from "../workloads/group-key.ts";
+import { largestOrdinal } from "../workloads/pods.ts";
 import { findMembers, type Member, type VolumeUser } from "./members.ts";
+import { labelled, meant, type VolumeClaim } from "./pvc.ts";
+import { type OwnerPace, strictestMode } from "./removal-policy.ts";
+import { ordinalOfClaim, type SuspendableSet, type SuspensionPolicy } from "./suspendable-set.ts";
 
 /** Of a volume claim about whose zone nobody says anything. */
 export const unknownZone = "unknown";

@@ -1,10 +1,10 @@
 /** Which volume claims and pods are a FoundationDBCluster's, by the labels that it names itself (`spec.labels`). Pure. */
 
-import { describeExcess, mostEntries } from "../../annotations/bounds.ts";
-import { clusterName, processGroupId } from "../../annotations/foundationdb.ts";
-import { removalHeld, volumeOwner } from "../../annotations/suspension.ts";
-import { type Fields, fieldsOf } from "../../base/fields.ts";
-import type { Metadata, OtherObject } from "../../kubernetes/cluster.ts";
+import { describeExcess, mostEntries } from "../annotations/bounds.ts";
+import { clusterName, processGroupId } from "../annotations/foundationdb.ts";
+import { removalHeld, volumeOwner } from "../annotations/suspension.ts";
+import { type Fields, fieldsOf } from "../base/fields.ts";
+import type { Metadata, OtherObject } from "../kubernetes/cluster.ts";
 
 /** How FoundationDB's operator finds what is a cluster's own. */
 export interface Marks {

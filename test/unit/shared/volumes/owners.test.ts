@@ -1,10 +1,10 @@
 /** The zones of an owner that is no StatefulSet: what is counted, and what is a member. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { parseVolumeUser } from "../../../../functions/shared/group/suspension/members.ts";
-import { findAll } from "../../../../functions/shared/group/suspension/owned.ts";
 import { describeDown, isUnsettled } from "../../../../functions/shared/groups/zones.ts";
-import { parseVolumeClaim } from "../../../../functions/shared/objects/volumes/volume-claim.ts";
+import { parseVolumeUser } from "../../../../functions/shared/volumes/members.ts";
+import { findAll } from "../../../../functions/shared/volumes/owners.ts";
+import { parseVolumeClaim } from "../../../../functions/shared/volumes/pvc.ts";
 import { endOfLettingGo } from "../../../../functions/suspend-group/ending.ts";
 import { Owned } from "../../../stage/owned.ts";
 import { nowMs } from "../../../stage/suspended.ts";

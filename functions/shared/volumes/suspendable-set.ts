@@ -1,14 +1,14 @@
 /** What decisions read of a StatefulSet whose volumes may be suspended, and which volume claims are its own. */
 
-import type { Malformed } from "../../annotations/entry.ts";
-import { isLed, parseScaling } from "../../annotations/parse-scaling.ts";
-import * as keys from "../../annotations/suspension.ts";
-import { type Fields, fieldsOf } from "../../base/fields.ts";
-import type { StatefulSetObject } from "../../kubernetes/cluster.ts";
-import { writtenByOthers } from "../../workloads/managed-fields.ts";
-import { parseOrdinal, podNameOf, statefulSetOfPod } from "../../workloads/pods.ts";
+import type { Malformed } from "../annotations/entry.ts";
+import { isLed, parseScaling } from "../annotations/parse-scaling.ts";
+import * as keys from "../annotations/suspension.ts";
+import { type Fields, fieldsOf } from "../base/fields.ts";
+import type { StatefulSetObject } from "../kubernetes/cluster.ts";
+import { writtenByOthers } from "../workloads/managed-fields.ts";
+import { parseOrdinal, podNameOf, statefulSetOfPod } from "../workloads/pods.ts";
 import { type DrainQuestion, parseDrainQuestion } from "./drain-question.ts";
-import { meant, type Said, said } from "./volume-claim.ts";
+import { meant, type Said, said } from "./pvc.ts";
 
 /** What its annotations say of how volumes go. */
 export interface SuspensionPolicy {

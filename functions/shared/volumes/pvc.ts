@@ -1,11 +1,11 @@
 /** What decisions read of a PersistentVolumeClaim whose volume may be suspended, parsed once at the border. */
 
-import { type Entry, type Malformed, read } from "../../annotations/entry.ts";
-import * as keys from "../../annotations/suspension.ts";
-import { type Fields, fieldsOf } from "../../base/fields.ts";
-import { parseTime } from "../../clock/durations.ts";
-import type { Metadata, VolumeClaimObject } from "../../kubernetes/cluster.ts";
-import { writtenByOthers } from "../../workloads/managed-fields.ts";
+import { type Entry, type Malformed, read } from "../annotations/entry.ts";
+import * as keys from "../annotations/suspension.ts";
+import { type Fields, fieldsOf } from "../base/fields.ts";
+import { parseTime } from "../clock/durations.ts";
+import type { Metadata, VolumeClaimObject } from "../kubernetes/cluster.ts";
+import { writtenByOthers } from "../workloads/managed-fields.ts";
 
 /** What an annotation says: nothing, something that does not parse, or a value. */
 export type Said<T> =

@@ -1,13 +1,13 @@
 /** What is counted of the pods of an owner that is no StatefulSet: zone by zone, as a StatefulSet's are. Pure. */
-import type { PodObject } from "../../kubernetes/cluster.ts";
-import type { KnownClaim } from "../../ledger/claim.ts";
-import type { SuspendableSet } from "../../objects/volumes/suspendable.ts";
-import { labelled, meant, type VolumeClaim } from "../../objects/volumes/volume-claim.ts";
-import { groupOfOwner } from "../../workloads/group-key.ts";
-import { type Pod, parsePod } from "../../workloads/pods.ts";
-import type { StatefulSet } from "../../workloads/statefulsets.ts";
+import type { PodObject } from "../kubernetes/cluster.ts";
+import type { KnownClaim } from "../ledger/claim.ts";
+import { groupOfOwner } from "../workloads/group-key.ts";
+import { type Pod, parsePod } from "../workloads/pods.ts";
+import type { StatefulSet } from "../workloads/statefulsets.ts";
 import { isBegun, isRecovering, isRequested, type Member, parseVolumeUser, type VolumeUser } from "./members.ts";
-import { findOwned, groupOfClaim, unknownZone, zoneAsSet } from "./owned.ts";
+import { findOwned, groupOfClaim, unknownZone, zoneAsSet } from "./owners.ts";
+import { labelled, meant, type VolumeClaim } from "./pvc.ts";
+import type { SuspendableSet } from "./suspendable-set.ts";
 
 /** The zones of an owner's group, as those of StatefulSets are surveyed, and the pods of each by its uid. */
 export interface OwnedZones {

@@ -6,10 +6,10 @@ import {
   suspendDuration,
   usualWaitMs,
   waitBetweenRemovals,
-} from "../../annotations/suspension.ts";
-import { fieldsOf } from "../../base/fields.ts";
-import type { OtherObject } from "../../kubernetes/cluster.ts";
-import { meant, type Said, said } from "./volume-claim.ts";
+} from "../annotations/suspension.ts";
+import { fieldsOf } from "../base/fields.ts";
+import type { OtherObject } from "../kubernetes/cluster.ts";
+import { meant, type Said, said } from "./pvc.ts";
 
 /** How an owner lets its members go. What is said elsewhere can make it stricter, and never looser. */
 export interface OwnerPace {

@@ -1,10 +1,10 @@
 /** What another pod of a group is asked before a pod goes, and before its volume goes: is its data needed by nobody? */
 
-import type { Malformed } from "../../annotations/entry.ts";
-import type { AuthorityRef, ExpectedField, QuestionUrl } from "../../annotations/health.ts";
-import * as keys from "../../annotations/suspension.ts";
-import type { Metadata } from "../../kubernetes/cluster.ts";
-import { meant, type Said, said } from "./volume-claim.ts";
+import type { Malformed } from "../annotations/entry.ts";
+import type { AuthorityRef, ExpectedField, QuestionUrl } from "../annotations/health.ts";
+import * as keys from "../annotations/suspension.ts";
+import type { Metadata } from "../kubernetes/cluster.ts";
+import { meant, type Said, said } from "./pvc.ts";
 
 export interface DrainQuestion {
   /** Its path has the place of the pod's name. */

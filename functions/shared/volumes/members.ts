@@ -1,11 +1,11 @@
 /** A member is what a StatefulSet has at one ordinal: its pod, and its volume claims. It is suspended as a whole. Pure. */
 
-import { drainWitnesses, type VolumeOwner } from "../../annotations/suspension.ts";
-import type { Metadata, PodObject } from "../../kubernetes/cluster.ts";
-import type { Health } from "../../ledger/health-rule.ts";
-import { ordinalOfClaim, type SuspendableSet } from "../../objects/volumes/suspendable.ts";
-import { meant, type Said, type VolumeClaim } from "../../objects/volumes/volume-claim.ts";
-import { podNameOf } from "../../workloads/pods.ts";
+import { drainWitnesses, type VolumeOwner } from "../annotations/suspension.ts";
+import type { Metadata, PodObject } from "../kubernetes/cluster.ts";
+import type { Health } from "../ledger/health-rule.ts";
+import { podNameOf } from "../workloads/pods.ts";
+import { meant, type Said, type VolumeClaim } from "./pvc.ts";
+import { ordinalOfClaim, type SuspendableSet } from "./suspendable-set.ts";
 
 /** A pod as far as it holds a volume. */
 export interface VolumeUser {

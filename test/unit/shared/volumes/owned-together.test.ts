@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide } from "../../../../functions/gc-suspended-groups/decide.ts";
-import { hasNewPartners, wordsOnPartners } from "../../../../functions/shared/group/suspension/owned.ts";
+import { hasNewPartners, wordsOnPartners } from "../../../../functions/shared/volumes/owners.ts";
 import { decide as decideToSuspend } from "../../../../functions/suspend-group/decide.ts";
 import { Owned, owner } from "../../../stage/owned.ts";
 import { minutesAgo } from "../../../stage/suspended.ts";

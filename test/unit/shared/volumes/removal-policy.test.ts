@@ -1,7 +1,7 @@
 /** What a FoundationDBCluster says itself of how its process groups go, and what annotations make of it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { parseOwnerPace } from "../../../../functions/shared/objects/volumes/owner-pace.ts";
+import { parseOwnerPace } from "../../../../functions/shared/volumes/removal-policy.ts";
 
 function paceOf(spec: unknown, annotations: Readonly<Record<string, string>> = {}) {
   const metadata = { name: "orders", namespace: "db", uid: "u", resourceVersion: "1", annotations };

@@ -9,7 +9,7 @@ import {
   processGroupOf,
   selectorOf,
   usualMarks,
-} from "../../../../functions/shared/objects/volumes/foundation-marks.ts";
+} from "../../../../functions/shared/volumes/foundationdb-marks.ts";
 
 const usualCluster = "foundationdb.org/fdb-cluster-name";
 const usualId = "foundationdb.org/fdb-process-group-id";
