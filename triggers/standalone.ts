@@ -4,6 +4,10 @@
  */
 
 import { messageOf } from "../functions/shared/base/error-message.ts";
+import type { Views } from "../functions/shared/cache/cache.ts";
+import { createListingViews } from "../functions/shared/cache/listing.ts";
+import { type AwakeViews, createAwakeViews } from "../functions/shared/cache/on-demand.ts";
+import { createWatchingViews, type WatchingOptions, type WatchingViews } from "../functions/shared/cache/watching.ts";
 import type { PodHttp } from "../functions/shared/http/pod-http.ts";
 import type { Cluster, Resource } from "../functions/shared/kubernetes/cluster.ts";
 import { protocol } from "../functions/shared/ledger/protocol.ts";
@@ -11,10 +15,6 @@ import type { AdmissionDefinition } from "../functions/shared/pass/admission.ts"
 import type { Context } from "../functions/shared/pass/context.ts";
 import type { FunctionDefinition } from "../functions/shared/pass/definition.ts";
 import { createLedgerCopies, createMemory } from "../functions/shared/pass/memory.ts";
-import { type AwakeViews, createAwakeViews } from "../functions/shared/views/awake/awake.ts";
-import { createListingViews } from "../functions/shared/views/listing.ts";
-import type { Views } from "../functions/shared/views/view.ts";
-import { createWatchingViews, type WatchingOptions, type WatchingViews } from "../functions/shared/views/watching.ts";
 import { type GroupKey, groupPathOf } from "../functions/shared/workloads/statefulsets.ts";
 import type { OpenAdmission } from "./doors/admission.ts";
 import type { Settings } from "./settings/settings.ts";

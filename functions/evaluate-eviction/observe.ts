@@ -1,6 +1,8 @@
 /** What a review says of an eviction, and the cluster of its pod. Reviews are parsed here: `decide` trusts every field. */
 
 import { type Fields, fieldsOf } from "../shared/base/fields.ts";
+import { getPod, listBudgets } from "../shared/cache/cache.ts";
+import { getOwnerOf } from "../shared/cache/listing.ts";
 import { parseStoredBudget, type StoredBudget, selects } from "../shared/groups/governing.ts";
 import type { ObjectKey } from "../shared/kubernetes/cluster.ts";
 import { countRanges } from "../shared/ledger/claim.ts";
@@ -13,8 +15,6 @@ import type { Observed } from "../shared/pass/observation.ts";
 import { findOwnerGroup } from "../shared/pass/suspension/owner-group.ts";
 import { badRequest, conflict, notFound } from "../shared/review/answers.ts";
 import { refuseFailure } from "../shared/review/failures.ts";
-import { getOwnerOf } from "../shared/views/listing.ts";
-import { getPod, listBudgets } from "../shared/views/view.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { type Alone, type Eviction, isExempt, ledgerOfTold, unseen } from "./choose.ts";

@@ -11,6 +11,7 @@ import {
   read,
   verdicts,
 } from "../shared/annotations/table.ts";
+import { listBudgets, membersNeed } from "../shared/cache/cache.ts";
 import { longestGapMs } from "../shared/group/suspension/looks.ts";
 import { parseStoredBudget, selects } from "../shared/groups/governing.ts";
 import { hasCode, type LeaseObject } from "../shared/kubernetes/cluster.ts";
@@ -19,7 +20,6 @@ import { ledgerName } from "../shared/ledger/lease-name.ts";
 import type { Ledger } from "../shared/ledger/reservation.ts";
 import type { Context } from "../shared/pass/context.ts";
 import { observeGroup } from "../shared/pass/observation.ts";
-import { listBudgets, membersNeed } from "../shared/views/view.ts";
 import { groupKeyOf } from "../shared/workloads/group-key.ts";
 import { type GroupKey, groupPathOf, parseStatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { Kept } from "./decide.ts";

@@ -1,6 +1,7 @@
 /** Who judges a seed: what a checker hears of it, and the list of all that the actors have registered. */
+
+import type { GroupView } from "../../functions/shared/cache/cache.ts";
 import type { LeaseObject, ObjectKey, Preconditions, Resource } from "../../functions/shared/kubernetes/cluster.ts";
-import type { GroupView } from "../../functions/shared/views/view.ts";
 import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts";
 import type { SeenView } from "../stage/checkers/ledger-write.ts";
 import { ledgerGroupOf, type Reserved, readReservations } from "../stage/checkers/raw.ts";

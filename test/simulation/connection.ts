@@ -1,8 +1,8 @@
 /** What a new process has of the world: its own connection, and views that are as stale as they may be, or come from watches. */
 
-import { createAwakeViews } from "../../functions/shared/views/awake/awake.ts";
-import type { GroupView, Views } from "../../functions/shared/views/view.ts";
-import { createWatchingViews } from "../../functions/shared/views/watching.ts";
+import type { GroupView, Views } from "../../functions/shared/cache/cache.ts";
+import { createAwakeViews } from "../../functions/shared/cache/on-demand.ts";
+import { createWatchingViews } from "../../functions/shared/cache/watching.ts";
 import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts";
 import type { Connection } from "./roles.ts";
 import type { SeedRun } from "./seed.ts";

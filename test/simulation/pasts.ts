@@ -1,5 +1,5 @@
 /** What checkers remember of each namespace: its StatefulSets and budgets as they were in the last minutes. */
-import type { GroupView } from "../../functions/shared/views/view.ts";
+import type { GroupView } from "../../functions/shared/cache/cache.ts";
 import { BudgetPast } from "../stage/checkers/budgets.ts";
 import type { SeenView } from "../stage/checkers/ledger-write.ts";
 import { Past } from "../stage/checkers/past.ts";

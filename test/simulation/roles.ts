@@ -1,6 +1,7 @@
 /** What a process is there for: how many there are of it, how it comes to its work, and what its deletions are judged by. */
+
+import type { Views } from "../../functions/shared/cache/cache.ts";
 import type { Cluster, ObjectKey, Resource } from "../../functions/shared/kubernetes/cluster.ts";
-import type { Views } from "../../functions/shared/views/view.ts";
 import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts";
 import type { Terms } from "../stage/checkers/limits.ts";
 import type { Process } from "./simulated-cluster.ts";

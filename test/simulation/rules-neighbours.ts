@@ -1,5 +1,5 @@
 /** What keeps neighbours apart, taken away: beside a group of the same names in another namespace. */
-import type { GroupView } from "../../functions/shared/views/view.ts";
+import type { GroupView } from "../../functions/shared/cache/cache.ts";
 import type { Plan } from "./plan.ts";
 import { never, plain, type RemovedRule, wrapCluster, wrapViews } from "./rules.ts";
 

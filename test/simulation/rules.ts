@@ -2,11 +2,12 @@
  * Each rule of the reservation protocol taken away, by wrapping the connection or the protocol's verbs, in a scenario that
  * makes its fault likely. The simulation must find what then breaks; the product has no switch for any of it.
  */
+
+import type { Views } from "../../functions/shared/cache/cache.ts";
 import type { Cluster, Preconditions } from "../../functions/shared/kubernetes/cluster.ts";
 import { wrapCluster as wrapOne } from "../../functions/shared/kubernetes/wrap-cluster.ts";
 import type { Protocol } from "../../functions/shared/ledger/protocol.ts";
 import { dropAfterMs } from "../../functions/shared/ledger/reservation.ts";
-import type { Views } from "../../functions/shared/views/view.ts";
 import { alone } from "./alone.ts";
 import type { Draw } from "./draw.ts";
 import { lateDeletions, neverWaits } from "./draw-plan.ts";

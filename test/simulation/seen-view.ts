@@ -1,5 +1,5 @@
 /** From a view of the product to the objects that it was made of, as the API server had them: checkers trust no parser. */
-import type { GroupView } from "../../functions/shared/views/view.ts";
+import type { GroupView } from "../../functions/shared/cache/cache.ts";
 import type { BudgetPast } from "../stage/checkers/budgets.ts";
 import type { SeenView } from "../stage/checkers/ledger-write.ts";
 import type { StoredStatefulSet } from "../world/objects.ts";

@@ -1,6 +1,21 @@
 /** Views as stale as rule R5 permits, on purpose: each part at any revision from `settled-through` on, up to 30 s old. */
 
 import {
+  type GroupView,
+  getPod,
+  silentAfterMs,
+  type ViewNeed,
+  type Views,
+} from "../../functions/shared/cache/cache.ts";
+import {
+  getGroupOf,
+  getOwnerOf,
+  getStatefulSet,
+  listGroups,
+  listOrphans,
+  listPodsMadeFor,
+} from "../../functions/shared/cache/listing.ts";
+import {
   type HasPods,
   parseStoredBudget,
   type StoredBudget,
@@ -9,15 +24,6 @@ import {
 } from "../../functions/shared/groups/governing.ts";
 import { parseDisruptionBudget } from "../../functions/shared/groups/pod-disruption-budget.ts";
 import { type Cluster, ClusterError, type ZoneBudgetObject } from "../../functions/shared/kubernetes/cluster.ts";
-import {
-  getGroupOf,
-  getOwnerOf,
-  getStatefulSet,
-  listGroups,
-  listOrphans,
-  listPodsMadeFor,
-} from "../../functions/shared/views/listing.ts";
-import { type GroupView, getPod, silentAfterMs, type ViewNeed, type Views } from "../../functions/shared/views/view.ts";
 import { type Pod, parsePod } from "../../functions/shared/workloads/pods.ts";
 import { type GroupKey, parseStatefulSet, type StatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
 import type { StoredPod, StoredStatefulSet } from "../world/objects.ts";

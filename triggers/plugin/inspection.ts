@@ -1,5 +1,7 @@
 /** Looks at a group as its functions do, and writes nothing: what `kubectl sluice why -o json` prints. */
 
+import type { GroupView } from "../../functions/shared/cache/cache.ts";
+import { createListingViews } from "../../functions/shared/cache/listing.ts";
 import { governing, selects } from "../../functions/shared/groups/governing.ts";
 import { neverByBudget, neverByDisruptionBudget } from "../../functions/shared/groups/never-possible.ts";
 import { missingOrdinals, surveyZone, type WhyDown, type Zone } from "../../functions/shared/groups/zones.ts";
@@ -15,8 +17,6 @@ import { type Observed, observeGroup, retryRefusedAfterMs } from "../../function
 import { findWait } from "../../functions/shared/pass/refusal-events.ts";
 import { type PassReport, silentReporter } from "../../functions/shared/pass/reporter.ts";
 import { recordEveryMs } from "../../functions/shared/pass/verdict-record.ts";
-import { createListingViews } from "../../functions/shared/views/listing.ts";
-import type { GroupView } from "../../functions/shared/views/view.ts";
 import { readGroup } from "../../functions/shared/workloads/group-key.ts";
 import { type Pod, podNameOf } from "../../functions/shared/workloads/pods.ts";
 import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts";

@@ -1,9 +1,9 @@
 /** Removes a reservation from a ledger by the rules of every function, or says why it cannot. */
 
+import { getStatefulSet } from "../../functions/shared/cache/listing.ts";
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
 import { dropAfterMs, maxConflicts } from "../../functions/shared/ledger/reservation.ts";
 import { isConflict } from "../../functions/shared/pass/ledger-access.ts";
-import { getStatefulSet } from "../../functions/shared/views/listing.ts";
 import { podNameOf } from "../../functions/shared/workloads/pods.ts";
 import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts";
 import { createShadow, type Inspection, lookAt } from "./inspection.ts";

@@ -4,9 +4,9 @@
  */
 
 import { webhookNamespace } from "../../functions/shared/annotations/table.ts";
+import { follow } from "../../functions/shared/cache/reflector.ts";
+import type { Store } from "../../functions/shared/cache/watch-progress.ts";
 import type { Cluster, Resource, WebhookConfigurationObject } from "../../functions/shared/kubernetes/cluster.ts";
-import { follow } from "../../functions/shared/views/following.ts";
-import type { Store } from "../../functions/shared/views/progress.ts";
 import { causeOf, leastBackoffMs } from "../wake/passes.ts";
 import type { Reporting } from "./logs-and-metrics.ts";
 

@@ -3,6 +3,7 @@
  * others, and they tell only names.
  */
 
+import { type FollowOptions, follow } from "../../functions/shared/cache/reflector.ts";
 import {
   type Cluster,
   type Metadata,
@@ -11,7 +12,6 @@ import {
   resources,
   type WatchEvent,
 } from "../../functions/shared/kubernetes/cluster.ts";
-import { type FollowOptions, follow } from "../../functions/shared/views/following.ts";
 import type { WokenBy } from "../../functions/shared/views/keys.ts";
 
 export interface ChangesOptions extends Pick<FollowOptions, "onTrouble"> {

@@ -1,6 +1,7 @@
 /** The pace of look-ups for reviews. Whoever reaches the door can name pods that do not exist, and each would cost a GET. */
+
+import { type LookUps, TooManyLookUps } from "../../functions/shared/cache/look-ups.ts";
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
-import { type LookUps, TooManyLookUps } from "../../functions/shared/views/look-ups.ts";
 import { type Pace, Pacer } from "./pace.ts";
 
 /** 200 at once, then 100 a second: honest drains name fewer pods that no StatefulSet has. */

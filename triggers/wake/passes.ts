@@ -1,6 +1,7 @@
 /** One pass of a function over a group, as the queue runs it: timed, counted, and with a missing right said aloud. */
 
 import { messageOf } from "../../functions/shared/base/error-message.ts";
+import { listStatefulSets } from "../../functions/shared/cache/listing.ts";
 import type { Announcement } from "../../functions/shared/kubernetes/announcements.ts";
 import { ClusterError, hasCode, isRightMissing, lackOf, wordsOf } from "../../functions/shared/kubernetes/cluster.ts";
 import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
@@ -9,7 +10,6 @@ import type { Context } from "../../functions/shared/pass/context.ts";
 import type { FunctionDefinition, Outcome } from "../../functions/shared/pass/definition.ts";
 import { announceNews, isNews } from "../../functions/shared/pass/recorder.ts";
 import { isGroup, type Key } from "../../functions/shared/views/keys.ts";
-import { listStatefulSets } from "../../functions/shared/views/listing.ts";
 import type { Reporting } from "../telemetry/logs-and-metrics.ts";
 import type { Wake } from "./queue.ts";
 

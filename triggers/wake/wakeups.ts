@@ -1,6 +1,7 @@
 /** What the doors share: an object or a tick comes in, and the passes that it needs are queued. */
 
 import { asPartOf, inSpan } from "../../functions/shared/base/spans.ts";
+import type { AwakeViews } from "../../functions/shared/cache/on-demand.ts";
 import type { Clock } from "../../functions/shared/clock/clock.ts";
 import {
   hasCode,
@@ -9,7 +10,6 @@ import {
   type Resource,
 } from "../../functions/shared/kubernetes/cluster.ts";
 import type { FunctionDefinition } from "../../functions/shared/pass/definition.ts";
-import type { AwakeViews } from "../../functions/shared/views/awake/awake.ts";
 import {
   isGroup,
   type Key,

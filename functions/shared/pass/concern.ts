@@ -1,6 +1,7 @@
 /** Whether a group is of any concern to a function for which only some groups ask. */
+
+import { membersNeed } from "../cache/cache.ts";
 import type { Claim } from "../ledger/claim.ts";
-import { membersNeed } from "../views/view.ts";
 import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
 import type { Context } from "./context.ts";
 import type { Outcome } from "./definition.ts";

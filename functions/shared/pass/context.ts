@@ -1,9 +1,9 @@
+import type { Views } from "../cache/cache.ts";
+import type { LookUps } from "../cache/look-ups.ts";
 import type { PodHttp } from "../http/pod-http.ts";
 import type { Cluster } from "../kubernetes/cluster.ts";
 import type { Protocol } from "../ledger/protocol.ts";
 import type { Key } from "../views/keys.ts";
-import type { LookUps } from "../views/look-ups.ts";
-import type { Views } from "../views/view.ts";
 import type { GroupMemory } from "./memory.ts";
 import type { Reporter } from "./reporter.ts";
 

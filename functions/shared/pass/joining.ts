@@ -5,10 +5,10 @@
  */
 
 import { BoundedMap } from "../base/bounded-map.ts";
+import type { GroupView } from "../cache/cache.ts";
 import { clockSkewMs } from "../clock/skew.ts";
 import type { Cluster } from "../kubernetes/cluster.ts";
 import { type Ledger, ledgerNewMs } from "../ledger/reservation.ts";
-import type { GroupView } from "../views/view.ts";
 import { groupPathOf, type StatefulSet } from "../workloads/statefulsets.ts";
 import { type Wait, wait } from "./verdict.ts";
 

@@ -1,5 +1,6 @@
 /** One look at a group: its ledger, a view at least as new as the ledger asks for, and what both say together. */
 
+import type { GroupView, ViewNeed } from "../cache/cache.ts";
 import type { Departed } from "../groups/refuse-claim.ts";
 import { surveyZone, type Zone } from "../groups/zones.ts";
 import type { Claim } from "../ledger/claim.ts";
@@ -7,7 +8,6 @@ import { isGivenUp, refusalOfRenewals } from "../ledger/renewals.ts";
 import { dropAfterMs, type Ledger, type LedgerTimes, type Refusal, type Reservation } from "../ledger/reservation.ts";
 import { noteKnown, type Whereabouts } from "../ledger/settling.ts";
 import { isSightedLongAgo, mendStamp, mendStamps, sight } from "../ledger/stamps.ts";
-import type { GroupView, ViewNeed } from "../views/view.ts";
 import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
 import type { Context } from "./context.ts";
 import { findJoining, type Joining } from "./joining.ts";

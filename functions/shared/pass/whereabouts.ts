@@ -4,6 +4,8 @@
  */
 
 import { rolloutGroup } from "../annotations/table.ts";
+import { type GroupView, getPod } from "../cache/cache.ts";
+import { getStatefulSet } from "../cache/listing.ts";
 import { isMember, selects } from "../groups/governing.ts";
 import type { Departed } from "../groups/refuse-claim.ts";
 import { type Cluster, hasCode, isKnown } from "../kubernetes/cluster.ts";
@@ -11,8 +13,6 @@ import { type KnownClaim, namesOrdinal } from "../ledger/claim.ts";
 import type { ClaimWhereabouts } from "../ledger/claim-kinds.ts";
 import type { Ledger, Reservation } from "../ledger/reservation.ts";
 import type { Whereabouts } from "../ledger/settling.ts";
-import { getStatefulSet } from "../views/listing.ts";
-import { type GroupView, getPod } from "../views/view.ts";
 import { isOwnerGroup, readGroup } from "../workloads/group-key.ts";
 import { isAvailable, isStanding, type Pod, parsePod, podNameOf, statefulSetNameOf } from "../workloads/pods.ts";
 import { type GroupKey, isWanted, type StatefulSet } from "../workloads/statefulsets.ts";

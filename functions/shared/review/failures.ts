@@ -1,7 +1,8 @@
 /** What a failing API server makes of a review: a refusal that says so. */
+
+import { TooManyLookUps } from "../cache/look-ups.ts";
 import { ClusterError, hasCode, isTransient, wordsOf } from "../kubernetes/cluster.ts";
 import type { Denied } from "../pass/admission.ts";
-import { TooManyLookUps } from "../views/look-ups.ts";
 import { askAgain, notYet } from "./answers.ts";
 
 /** The refusal that a failing API server, or a look-up without a turn, makes of a decision about `what`; else undefined. */

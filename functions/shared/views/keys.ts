@@ -4,10 +4,10 @@
  */
 
 import type { AnyEntry } from "../annotations/table.ts";
+import type { Views } from "../cache/cache.ts";
 import type { Cluster, KnownResource, ObjectKey, Resource } from "../kubernetes/cluster.ts";
 import { statefulSetOfPod } from "../workloads/pods.ts";
 import { type GroupKey, groupPathOf } from "../workloads/statefulsets.ts";
-import type { Views } from "./view.ts";
 
 /** An object that is a key: an owner, a volume claim, a node. */
 export interface ObjectRef extends ObjectKey {

@@ -1,6 +1,7 @@
 /** What keeps accidents away, taken out by wrapping what the shipped functions are given; the product has no switch for it. */
+
+import type { GroupView } from "../../../functions/shared/cache/cache.ts";
 import type { Ledger } from "../../../functions/shared/ledger/reservation.ts";
-import type { GroupView } from "../../../functions/shared/views/view.ts";
 import type { Pod } from "../../../functions/shared/workloads/pods.ts";
 import type { StatefulSet } from "../../../functions/shared/workloads/statefulsets.ts";
 import type { Wrappers } from "../replica.ts";

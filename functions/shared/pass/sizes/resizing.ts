@@ -1,8 +1,9 @@
 /** What functions that change sizes have in common: their rights, the change itself, and what they remember of refusals. */
+
+import { getStatefulSet } from "../../cache/listing.ts";
 import { ClusterError, isRefused, wordsOf } from "../../kubernetes/cluster.ts";
 import type { KnownClaim } from "../../ledger/claim.ts";
 import type { ClaimWhereabouts } from "../../ledger/claim-kinds.ts";
-import { getStatefulSet } from "../../views/listing.ts";
 import { type GroupKey, isWanted, type StatefulSet } from "../../workloads/statefulsets.ts";
 import { type ClaimEnd, findEnd } from "../claim-writing.ts";
 import type { Context } from "../context.ts";

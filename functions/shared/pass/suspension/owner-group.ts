@@ -1,9 +1,9 @@
 /** Which group of an owner a pod is of that no StatefulSet controls. */
 
 import { ledgerGroup, managedBy, read } from "../../annotations/table.ts";
+import { SharedReads } from "../../cache/shared-reads.ts";
 import type { Cluster } from "../../kubernetes/cluster.ts";
 import { ledgerName } from "../../ledger/lease-name.ts";
-import { SharedReads } from "../../views/shared-reads.ts";
 import { isOwnerGroup } from "../../workloads/group-key.ts";
 import type { Pod } from "../../workloads/pods.ts";
 import { type GroupKey, groupPathOf } from "../../workloads/statefulsets.ts";

@@ -1,12 +1,12 @@
 /** What is read of a group whose volumes are suspended: by LISTs that are made after its ledger was read (rule R21). */
 
 import { claims, ledgerGroup, managedBy, read } from "../../annotations/table.ts";
+import { membersNeed, type Views } from "../../cache/cache.ts";
 import type { Clocks } from "../../group/suspension/clocks.ts";
 import { type Cluster, hasCode, type ObjectKey, type VolumeClaimObject } from "../../kubernetes/cluster.ts";
 import { type Claim, parseClaims } from "../../ledger/claim.ts";
 import { ledgerName } from "../../ledger/lease-name.ts";
 import type { KeyLookUp, KnownKeys } from "../../views/keys.ts";
-import { membersNeed, type Views } from "../../views/view.ts";
 import { findMembers, type Member, parseVolumeUser, type Stray, type VolumeUser } from "../../volumes/members.ts";
 import { findOwned, groupOfClaim, notOf } from "../../volumes/owners.ts";
 import { isSuspensionAsked, parseVolumeClaim, type VolumeClaim } from "../../volumes/pvc.ts";

@@ -1,9 +1,9 @@
 /** What `advance-zone-rollout` does better than rollout-operator: each must stay so. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { indexPods, viewOfIndex } from "../../../../functions/shared/cache/cache.ts";
 import { surveyZone } from "../../../../functions/shared/groups/zones.ts";
 import { isSettled } from "../../../../functions/shared/ledger/settling.ts";
-import { indexPods, viewOfIndex } from "../../../../functions/shared/views/view.ts";
 import { parsePod, stuckReasons } from "../../../../functions/shared/workloads/pods.ts";
 import {
   decideOn,

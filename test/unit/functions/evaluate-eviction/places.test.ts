@@ -1,8 +1,8 @@
 /** Evictions of pods that have no place in a zone: each is told why, and the ledger stays readable whatever they are called. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { createListingViews } from "../../../../functions/shared/cache/listing.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { createListingViews } from "../../../../functions/shared/views/listing.ts";
 import { namespace, type Passes } from "../../shared/pass/passes.ts";
 import { podObject } from "../advance-zone-rollout/given.ts";
 import { governedGroup, Replica, reserved } from "./group-commit/reviews.ts";

@@ -2,12 +2,12 @@
 import { rebalanceQueues } from "../../../../functions/rebalance-queues/function.ts";
 import { type RebalanceState, rebalanceState } from "../../../../functions/shared/annotations/rebalancing.ts";
 import { read } from "../../../../functions/shared/annotations/table.ts";
+import { createListingViews } from "../../../../functions/shared/cache/listing.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { Context } from "../../../../functions/shared/pass/context.ts";
 import type { Outcome } from "../../../../functions/shared/pass/definition.ts";
 import { createMemory } from "../../../../functions/shared/pass/memory.ts";
 import type { ObjectRef } from "../../../../functions/shared/views/keys.ts";
-import { createListingViews } from "../../../../functions/shared/views/listing.ts";
 import type { StoredStatefulSet } from "../../../world/objects.ts";
 import { createWorldPodHttp, type PodReply } from "../../../world/pod-http.ts";
 import type { GroupOptions } from "../../../world/world.ts";

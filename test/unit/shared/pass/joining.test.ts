@@ -1,9 +1,9 @@
 /** Zones that join a group: from another one, whose ledger may have reserved their pods, or made a moment ago. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { GroupView } from "../../../../functions/shared/cache/cache.ts";
 import type { Ledger } from "../../../../functions/shared/ledger/reservation.ts";
 import { findJoining, refuseJoining } from "../../../../functions/shared/pass/joining.ts";
-import type { GroupView } from "../../../../functions/shared/views/view.ts";
 import { nowMs, statefulSet } from "../../functions/advance-zone-rollout/given.ts";
 import { addBudget, governedGroup, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { key, namespace, Passes, played } from "./passes.ts";

@@ -1,6 +1,7 @@
 /** One look at a group: what is read once more before it counts, what is old enough to be dropped, and which refusals hold. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { GroupView, ViewNeed } from "../../../../functions/shared/cache/cache.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 import {
   dropAfterMs,
@@ -11,7 +12,6 @@ import {
 } from "../../../../functions/shared/ledger/reservation.ts";
 import type { Context } from "../../../../functions/shared/pass/context.ts";
 import { type Observed, observeGroup, retryRefusedAfterMs } from "../../../../functions/shared/pass/observation.ts";
-import type { GroupView, ViewNeed } from "../../../../functions/shared/views/view.ts";
 import { key, namespace, Passes, played } from "./passes.ts";
 
 const by = "evaluate-eviction";

@@ -1,6 +1,9 @@
 /** One process of `advance-zone-rollout` over a small world in virtual time: passes are run by hand and requests counted. */
 import assert from "node:assert/strict";
 import { advanceZoneRollout } from "../../../../functions/advance-zone-rollout/function.ts";
+import type { Views } from "../../../../functions/shared/cache/cache.ts";
+import { createListingViews } from "../../../../functions/shared/cache/listing.ts";
+import { createWatchingViews, type WatchingViews } from "../../../../functions/shared/cache/watching.ts";
 import { type Cluster, ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { type ClusterCall, wrapCalls, wrapCluster } from "../../../../functions/shared/kubernetes/wrap-cluster.ts";
 import { parseLedger } from "../../../../functions/shared/ledger/contents.ts";
@@ -10,9 +13,6 @@ import type { Context } from "../../../../functions/shared/pass/context.ts";
 import type { Outcome } from "../../../../functions/shared/pass/definition.ts";
 import { createMemory } from "../../../../functions/shared/pass/memory.ts";
 import type { ActReport, HeldReport, PassReport } from "../../../../functions/shared/pass/reporter.ts";
-import { createListingViews } from "../../../../functions/shared/views/listing.ts";
-import type { Views } from "../../../../functions/shared/views/view.ts";
-import { createWatchingViews, type WatchingViews } from "../../../../functions/shared/views/watching.ts";
 import type { GroupKey } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { VirtualTimeline } from "../../../world/timeline.ts";
 import { createWorld, type GroupOptions, type World } from "../../../world/world.ts";

@@ -1,6 +1,8 @@
 /** Where reserved pods are that no view shows, what their StatefulSet has left behind, and how new a view must be (R5, R6). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { GroupView, ViewNeed } from "../../../../functions/shared/cache/cache.ts";
+import { createWatchingViews } from "../../../../functions/shared/cache/watching.ts";
 import {
   type Cluster,
   ClusterError,
@@ -15,8 +17,6 @@ import {
   readAsNew,
   readStrangers,
 } from "../../../../functions/shared/pass/whereabouts.ts";
-import type { GroupView, ViewNeed } from "../../../../functions/shared/views/view.ts";
-import { createWatchingViews } from "../../../../functions/shared/views/watching.ts";
 import { type Pod, parsePod } from "../../../../functions/shared/workloads/pods.ts";
 import type { StatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { createWorldCluster } from "../../../world/world-cluster.ts";

@@ -1,8 +1,8 @@
 /** What nobody asks again after (400, 403, 404, 409) ends a drain: it rests on what the API server says now, and on no memory. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { createListingViews } from "../../../../functions/shared/views/listing.ts";
-import type { GroupView, Views } from "../../../../functions/shared/views/view.ts";
+import type { GroupView, Views } from "../../../../functions/shared/cache/cache.ts";
+import { createListingViews } from "../../../../functions/shared/cache/listing.ts";
 import { governedGroup, Replica } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { key, namespace, type Passes, played } from "../pass/passes.ts";
 

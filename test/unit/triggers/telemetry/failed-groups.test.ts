@@ -1,7 +1,7 @@
 /** What rollout-operator's users alert on: groups that are not OnDelete, and groups that are no more. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { createListingViews } from "../../../../functions/shared/views/listing.ts";
+import { createListingViews } from "../../../../functions/shared/cache/listing.ts";
 import { createGroupLook } from "../../../../triggers/telemetry/ledger-metrics-groups.ts";
 import { createTestWorld } from "../doors/world.ts";
 

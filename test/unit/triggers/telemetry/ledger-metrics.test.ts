@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { evaluateEviction } from "../../../../functions/evaluate-eviction/function.ts";
+import type { GroupView } from "../../../../functions/shared/cache/cache.ts";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
-import type { GroupView } from "../../../../functions/shared/views/view.ts";
 import { parseStatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { startStandalone } from "../../../../triggers/standalone.ts";
 import {

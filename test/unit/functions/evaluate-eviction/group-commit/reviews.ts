@@ -8,12 +8,12 @@ import {
   type ReviewGate,
 } from "../../../../../functions/evaluate-eviction/group-commit/commit.ts";
 import { name, observe } from "../../../../../functions/evaluate-eviction/observe.ts";
+import { createListingViews } from "../../../../../functions/shared/cache/listing.ts";
 import type { Cluster } from "../../../../../functions/shared/kubernetes/cluster.ts";
 import type { Reservation } from "../../../../../functions/shared/ledger/reservation.ts";
 import type { AdmissionAnswer, AdmissionRequest, Judge } from "../../../../../functions/shared/pass/admission.ts";
 import type { Context } from "../../../../../functions/shared/pass/context.ts";
 import { createMemory } from "../../../../../functions/shared/pass/memory.ts";
-import { createListingViews } from "../../../../../functions/shared/views/listing.ts";
 import { askedOf } from "../../../../stage/asked-eviction.ts";
 import { createWorldCluster } from "../../../../world/world-cluster.ts";
 import { type Call, counting, type Interference, key, namespace, Passes, played } from "../../../shared/pass/passes.ts";

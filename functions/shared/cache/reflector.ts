@@ -1,6 +1,6 @@
 /** Watches that are kept up: they list, watch, and begin again, whatever breaks, until they are stopped. */
 import { type Cluster, hasCode, type ListQuery, type Metadata, type Resource } from "../kubernetes/cluster.ts";
-import type { Progress, Store } from "./progress.ts";
+import type { Progress, Store } from "./watch-progress.ts";
 
 export interface Following {
   readonly resource: Resource;

@@ -1,9 +1,7 @@
 /** What watches have told of, and the views made of it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { surroundingsOf } from "../../../../functions/shared/groups/governing.ts";
-import type { Cluster, PodObject } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { statefulSetStore } from "../../../../functions/shared/views/membership.ts";
+import { indexPods } from "../../../../functions/shared/cache/cache.ts";
 import {
   confirm,
   emptyMemory,
@@ -12,8 +10,10 @@ import {
   podsHeardOfMs,
   reaches,
   viewOfMemory,
-} from "../../../../functions/shared/views/memory.ts";
-import { indexPods } from "../../../../functions/shared/views/view.ts";
+} from "../../../../functions/shared/cache/pod-store.ts";
+import { statefulSetStore } from "../../../../functions/shared/cache/statefulset-store.ts";
+import { surroundingsOf } from "../../../../functions/shared/groups/governing.ts";
+import type { Cluster, PodObject } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { parsePod } from "../../../../functions/shared/workloads/pods.ts";
 import type { StatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { namespace, podObject, statefulSet, statefulSetObject } from "../../functions/advance-zone-rollout/given.ts";

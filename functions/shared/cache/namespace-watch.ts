@@ -1,9 +1,9 @@
 /** The watches of one namespace while there is work in it: opened, used, doubted, let go. */
 
-import { BoundedMap } from "../../base/bounded-map.ts";
-import { hasCode, type ObjectKey, type Resource, tooManyToKeep } from "../../kubernetes/cluster.ts";
-import { type GroupKey, groupPathOf } from "../../workloads/statefulsets.ts";
-import { createWatchingViews, type WatchingOptions, type WatchingViews } from "../watching.ts";
+import { BoundedMap } from "../base/bounded-map.ts";
+import { hasCode, type ObjectKey, type Resource, tooManyToKeep } from "../kubernetes/cluster.ts";
+import { type GroupKey, groupPathOf } from "../workloads/statefulsets.ts";
+import { createWatchingViews, type WatchingOptions, type WatchingViews } from "./watching.ts";
 
 /** Why watches were let go: nobody asked, nobody asked for far longer (the process stood still), or they were of no use. */
 export type Ended = "idle" | "overslept" | "broken" | "stopped";

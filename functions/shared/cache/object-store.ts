@@ -2,8 +2,8 @@
 
 import { BoundedMap } from "../base/bounded-map.ts";
 import type { Cluster, Metadata, WatchEvent } from "../kubernetes/cluster.ts";
-import type { Store } from "./progress.ts";
-import { silentAfterMs } from "./view.ts";
+import { silentAfterMs } from "./cache.ts";
+import type { Store } from "./watch-progress.ts";
 
 /** Namespaces that were listed while the watch was silent. A namespace that is forgotten is listed again. */
 const rememberedListings = 10_000;

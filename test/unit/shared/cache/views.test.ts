@@ -1,13 +1,13 @@
 /** Views made of LISTs: what is asked for, what counts as seen, and what a LIST proves (R4, R5, R8). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { getPod, indexPods, listBudgets, listPods, viewOfIndex } from "../../../../functions/shared/cache/cache.ts";
 import {
   type Cluster,
   ClusterError,
   type ListQuery,
   type PodObject,
 } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { getPod, indexPods, listBudgets, listPods, viewOfIndex } from "../../../../functions/shared/views/view.ts";
 import { namespace, podObject, statefulSet } from "../../functions/advance-zone-rollout/given.ts";
 
 const at = (name: string, revision: number, more: Partial<PodObject["metadata"]> = {}): PodObject =>

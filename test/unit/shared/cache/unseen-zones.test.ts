@@ -2,11 +2,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { advanceZoneRollout } from "../../../../functions/advance-zone-rollout/function.ts";
+import { createWatchingViews, type WatchingViews } from "../../../../functions/shared/cache/watching.ts";
 import type { Cluster, Resource } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { wrapCluster } from "../../../../functions/shared/kubernetes/wrap-cluster.ts";
 import type { Context } from "../../../../functions/shared/pass/context.ts";
 import { createMemory } from "../../../../functions/shared/pass/memory.ts";
-import { createWatchingViews, type WatchingViews } from "../../../../functions/shared/views/watching.ts";
 import { createWorldCluster } from "../../../world/world-cluster.ts";
 import { addBudget, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { key, namespace, Passes, played } from "../pass/passes.ts";

@@ -3,14 +3,14 @@
  * memory as a process that lives does. Nobody asks for some seconds, and the watches are let go.
  */
 
-import { BoundedMap } from "../../base/bounded-map.ts";
-import { hasCode, type ObjectKey, type Resource } from "../../kubernetes/cluster.ts";
-import { isOwnerGroup } from "../../workloads/group-key.ts";
-import type { GroupKey } from "../../workloads/statefulsets.ts";
-import { type FollowOptions, Pauses } from "../following.ts";
-import { createListingViews } from "../listing.ts";
-import type { ViewNeed, Views } from "../view.ts";
+import { BoundedMap } from "../base/bounded-map.ts";
+import { hasCode, type ObjectKey, type Resource } from "../kubernetes/cluster.ts";
+import { isOwnerGroup } from "../workloads/group-key.ts";
+import type { GroupKey } from "../workloads/statefulsets.ts";
+import type { ViewNeed, Views } from "./cache.ts";
+import { createListingViews } from "./listing.ts";
 import { type Ended, NamespaceWatch, type NamespaceWatchOptions } from "./namespace-watch.ts";
+import { type FollowOptions, Pauses } from "./reflector.ts";
 
 export interface AwakeOptions
   extends Pick<NamespaceWatchOptions, "cluster" | "idleMs" | "onChange" | "onTrouble">,

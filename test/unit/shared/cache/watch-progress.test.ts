@@ -1,7 +1,7 @@
 /** What counts as the same object: whoever is woken for nothing costs a pass, and whoever is not woken waits for a sweep. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { isSame, sameButRevision } from "../../../../functions/shared/views/progress.ts";
+import { isSame, sameButRevision } from "../../../../functions/shared/cache/watch-progress.ts";
 
 test("two values say the same where each of their fields does, in any order and at any depth", () => {
   const value = { name: "a", labels: { app: "db", zone: "b" }, ordinals: [1, 2], none: null, time: Number.NaN };

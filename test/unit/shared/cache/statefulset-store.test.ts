@@ -1,7 +1,6 @@
 /** Which StatefulSets there are, as a watch and LISTs tell, and how that is proved (R5). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { StatefulSetObject } from "../../../../functions/shared/kubernetes/cluster.ts";
 import {
   emptyMembership,
   heardOfMs,
@@ -11,8 +10,9 @@ import {
   learnStatefulSets,
   membersThrough,
   statefulSetStore,
-} from "../../../../functions/shared/views/membership.ts";
-import { awaitProgress } from "../../../../functions/shared/views/progress.ts";
+} from "../../../../functions/shared/cache/statefulset-store.ts";
+import { awaitProgress } from "../../../../functions/shared/cache/watch-progress.ts";
+import type { StatefulSetObject } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { parseStatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { namespace, statefulSetObject } from "../../functions/advance-zone-rollout/given.ts";
 import { createVirtualClock } from "../kubernetes/virtual-clock.ts";

@@ -1,9 +1,9 @@
 /** What watches of a process wake, which namespaces and types they are of, and what is learnt beside them. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { GroupView, ViewNeed } from "../../../../functions/shared/cache/cache.ts";
+import { createWatchingViews, type WatchingOptions } from "../../../../functions/shared/cache/watching.ts";
 import { type Cluster, ClusterError, type Resource } from "../../../../functions/shared/kubernetes/cluster.ts";
-import type { GroupView, ViewNeed } from "../../../../functions/shared/views/view.ts";
-import { createWatchingViews, type WatchingOptions } from "../../../../functions/shared/views/watching.ts";
 import { addBudget } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { key, namespace, Passes, played } from "../pass/passes.ts";
 

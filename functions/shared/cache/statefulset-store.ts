@@ -1,7 +1,7 @@
 /** The StatefulSets that a watch has told of: which there are, and how that is proved (rule R5). */
 import type { Cluster, StatefulSetObject } from "../kubernetes/cluster.ts";
 import { parseStatefulSet, type StatefulSet } from "../workloads/statefulsets.ts";
-import { beginAgain, hear, isSame, newProgress, type Progress, type Store, sameButRevision } from "./progress.ts";
+import { beginAgain, hear, isSame, newProgress, type Progress, type Store, sameButRevision } from "./watch-progress.ts";
 
 /** The StatefulSets of one namespace, or of all, as a watch tells. */
 export interface Membership extends Progress {

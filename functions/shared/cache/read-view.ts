@@ -3,8 +3,16 @@
 import { type StoredBudget, type Surroundings, surroundingsOf } from "../groups/governing.ts";
 import type { Cluster } from "../kubernetes/cluster.ts";
 import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
+import {
+  type GroupView,
+  listPods,
+  type MembersRead,
+  rereadAfterMs,
+  silentAfterMs,
+  type ViewNeed,
+  viewOfIndex,
+} from "./cache.ts";
 import { getStatefulSet, listStatefulSets, readAgain, readBehindNewPods } from "./listing.ts";
-import { heardOfMs, isContradicted, knownThrough, learnStatefulSets, membersThrough } from "./membership.ts";
 import {
   confirm,
   type GroupWatchMemory,
@@ -14,17 +22,9 @@ import {
   podsHeardOfMs,
   reaches,
   viewOfMemory,
-} from "./memory.ts";
-import { awaitProgress } from "./progress.ts";
-import {
-  type GroupView,
-  listPods,
-  type MembersRead,
-  rereadAfterMs,
-  silentAfterMs,
-  type ViewNeed,
-  viewOfIndex,
-} from "./view.ts";
+} from "./pod-store.ts";
+import { heardOfMs, isContradicted, knownThrough, learnStatefulSets, membersThrough } from "./statefulset-store.ts";
+import { awaitProgress } from "./watch-progress.ts";
 
 export interface Reader {
   readonly cluster: Cluster;

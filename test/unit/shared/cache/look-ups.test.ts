@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { evaluateEviction } from "../../../../functions/evaluate-eviction/function.ts";
+import { TooManyLookUps } from "../../../../functions/shared/cache/look-ups.ts";
+import { SharedReads } from "../../../../functions/shared/cache/shared-reads.ts";
 import type { AdmissionAnswer } from "../../../../functions/shared/pass/admission.ts";
-import { TooManyLookUps } from "../../../../functions/shared/views/look-ups.ts";
-import { SharedReads } from "../../../../functions/shared/views/shared-reads.ts";
 import {
   lookUpPace,
   mostWaiting,

@@ -1,9 +1,9 @@
 /** What a process that watches asks the API server for before a decision, and what it takes from memory (R5). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { ViewNeed } from "../../../../functions/shared/cache/cache.ts";
+import { createWatchingViews, type WatchingViews } from "../../../../functions/shared/cache/watching.ts";
 import type { Cluster, ListQuery } from "../../../../functions/shared/kubernetes/cluster.ts";
-import type { ViewNeed } from "../../../../functions/shared/views/view.ts";
-import { createWatchingViews, type WatchingViews } from "../../../../functions/shared/views/watching.ts";
 import { type Call, key, namespace, Passes, played } from "../pass/passes.ts";
 
 const notOlderThan = ({ given }: Call) => (given[1] as ListQuery).notOlderThan;

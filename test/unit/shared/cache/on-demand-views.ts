@@ -1,7 +1,8 @@
 /** Views of a function that is awake, over a small world in virtual time, and what is asked of the API server. */
+
+import type { GroupView, ViewNeed } from "../../../../functions/shared/cache/cache.ts";
+import { type AwakeOptions, createAwakeViews } from "../../../../functions/shared/cache/on-demand.ts";
 import { type Cluster, ClusterError, type Resource } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { type AwakeOptions, createAwakeViews } from "../../../../functions/shared/views/awake/awake.ts";
-import type { GroupView, ViewNeed } from "../../../../functions/shared/views/view.ts";
 import { leastBackoffMs } from "../../../../triggers/wake/passes.ts";
 import { key, namespace, Passes, played } from "../pass/passes.ts";
 

@@ -12,8 +12,6 @@ import { parseSuspendableSet } from "../volumes/suspendable-set.ts";
 import { budgetOfGroup, isOwnerGroup, readGroup } from "../workloads/group-key.ts";
 import { isStanding, type Pod, parsePod, statefulSetNameOf } from "../workloads/pods.ts";
 import { type GroupKey, groupPathOf, parseStatefulSet, type StatefulSet } from "../workloads/statefulsets.ts";
-import type { LookUps } from "./look-ups.ts";
-import type { ListedStatefulSets } from "./membership.ts";
 import {
   type GroupView,
   getPod,
@@ -25,7 +23,9 @@ import {
   type ViewNeed,
   type Views,
   viewOfIndex,
-} from "./view.ts";
+} from "./cache.ts";
+import type { LookUps } from "./look-ups.ts";
+import type { ListedStatefulSets } from "./statefulset-store.ts";
 
 /** Views over the namespaces given, or over all when they are undefined. */
 export function createListingViews(cluster: Cluster, namespaces: readonly string[] | undefined): Views {

@@ -14,13 +14,6 @@ import type {
 import { isOwnerGroup } from "../workloads/group-key.ts";
 import type { Pod } from "../workloads/pods.ts";
 import { type GroupKey, parseStatefulSet, type StatefulSet } from "../workloads/statefulsets.ts";
-import { type Following, follow } from "./following.ts";
-import { getGroupOf, getOwnerOf, listGroups, listPodsMadeFor, readOwnedView } from "./listing.ts";
-import { heardOfMs, learnStatefulSet, statefulSetStore } from "./membership.ts";
-import { emptyMemory, type GroupWatchMemory, orphansIn, podHeardOfMs, podStore, podsMadeFor } from "./memory.ts";
-import { readAsListed, readView, type StatefulSetRead } from "./reading.ts";
-import { SharedReads } from "./shared-reads.ts";
-import { type Seen, Shelf } from "./shelf.ts";
 import {
   type GroupView,
   getPod,
@@ -29,7 +22,14 @@ import {
   silentAfterMs,
   type ViewNeed,
   type Views,
-} from "./view.ts";
+} from "./cache.ts";
+import { getGroupOf, getOwnerOf, listGroups, listPodsMadeFor, readOwnedView } from "./listing.ts";
+import { type Seen, Shelf } from "./object-store.ts";
+import { emptyMemory, type GroupWatchMemory, orphansIn, podHeardOfMs, podStore, podsMadeFor } from "./pod-store.ts";
+import { readAsListed, readView, type StatefulSetRead } from "./read-view.ts";
+import { type Following, follow } from "./reflector.ts";
+import { SharedReads } from "./shared-reads.ts";
+import { heardOfMs, learnStatefulSet, statefulSetStore } from "./statefulset-store.ts";
 
 /** StatefulSets that were read one by one, vanished ones too. One that is forgotten is read again. */
 const rememberedReads = 100_000;

@@ -1,6 +1,10 @@
 /** The edges of what a view of memory needs: how long silence may last, how long a GET serves, and what a LIST proves (R5). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { ViewNeed } from "../../../../functions/shared/cache/cache.ts";
+import { emptyMemory, podStore } from "../../../../functions/shared/cache/pod-store.ts";
+import { readView } from "../../../../functions/shared/cache/read-view.ts";
+import { statefulSetStore } from "../../../../functions/shared/cache/statefulset-store.ts";
 import {
   type Cluster,
   ClusterError,
@@ -9,10 +13,6 @@ import {
   type PodObject,
   type StatefulSetObject,
 } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { statefulSetStore } from "../../../../functions/shared/views/membership.ts";
-import { emptyMemory, podStore } from "../../../../functions/shared/views/memory.ts";
-import { readView } from "../../../../functions/shared/views/reading.ts";
-import type { ViewNeed } from "../../../../functions/shared/views/view.ts";
 import { namespace, podObject, statefulSetObject } from "../../functions/advance-zone-rollout/given.ts";
 import { createVirtualClock } from "../kubernetes/virtual-clock.ts";
 

@@ -4,7 +4,8 @@ import { type HasPods, type StoredBudget, type Surroundings, selects } from "../
 import type { Cluster, PodObject } from "../kubernetes/cluster.ts";
 import { isStanding, type Pod, parsePod, statefulSetNameOf } from "../workloads/pods.ts";
 import type { StatefulSet } from "../workloads/statefulsets.ts";
-import { emptyMembership, type Membership, membersThrough } from "./membership.ts";
+import type { GroupView, PodIndex } from "./cache.ts";
+import { emptyMembership, type Membership, membersThrough } from "./statefulset-store.ts";
 import {
   awaitProgress,
   beginAgain,
@@ -13,8 +14,7 @@ import {
   type Progress,
   type Store,
   sameButRevision,
-} from "./progress.ts";
-import type { GroupView, PodIndex } from "./view.ts";
+} from "./watch-progress.ts";
 
 /** The pods of one owner at one moment. Views share it until one of these pods changes; a thousand pods are not copied twice. */
 interface Moment {

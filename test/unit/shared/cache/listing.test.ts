@@ -1,6 +1,15 @@
 /** What one object asks of the API server where nothing is kept: its owner, its group, the pods made for it; and all groups. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { indexPods, viewOfIndex } from "../../../../functions/shared/cache/cache.ts";
+import {
+  createListingViews,
+  getGroupOf,
+  getOwnerOf,
+  listGroups,
+  listPodsMadeFor,
+  readAgain,
+} from "../../../../functions/shared/cache/listing.ts";
 import { surroundingsOf } from "../../../../functions/shared/groups/governing.ts";
 import {
   type Cluster,
@@ -10,15 +19,6 @@ import {
   type PodObject,
   type StatefulSetObject,
 } from "../../../../functions/shared/kubernetes/cluster.ts";
-import {
-  createListingViews,
-  getGroupOf,
-  getOwnerOf,
-  listGroups,
-  listPodsMadeFor,
-  readAgain,
-} from "../../../../functions/shared/views/listing.ts";
-import { indexPods, viewOfIndex } from "../../../../functions/shared/views/view.ts";
 import {
   namespace,
   nowMs,

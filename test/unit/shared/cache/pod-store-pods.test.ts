@@ -1,7 +1,7 @@
 /** What a memory keeps of pods, for how long, and what of it proves something. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Cluster, PodObject } from "../../../../functions/shared/kubernetes/cluster.ts";
+import { indexPods } from "../../../../functions/shared/cache/cache.ts";
 import {
   confirm,
   emptyMemory,
@@ -13,8 +13,8 @@ import {
   podsMadeFor,
   reaches,
   viewOfMemory,
-} from "../../../../functions/shared/views/memory.ts";
-import { indexPods } from "../../../../functions/shared/views/view.ts";
+} from "../../../../functions/shared/cache/pod-store.ts";
+import type { Cluster, PodObject } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { StatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { namespace, podObject, statefulSet, zoneBudget } from "../../functions/advance-zone-rollout/given.ts";
 import { createVirtualClock } from "../kubernetes/virtual-clock.ts";

@@ -1,8 +1,8 @@
 /** Budgets kept by a watch: when they are served from memory, when they are listed, and which of two tellings is newer. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { Shelf } from "../../../../functions/shared/cache/object-store.ts";
 import type { Metadata } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { Shelf } from "../../../../functions/shared/views/shelf.ts";
 
 interface Thing {
   readonly metadata: Metadata;

@@ -1,11 +1,11 @@
 /** Views of a function that is awake: when it watches, when it lets go, and what it makes of watches that are of no use. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { createListingViews } from "../../../../functions/shared/views/listing.ts";
-import { type GroupView, membersNeed } from "../../../../functions/shared/views/view.ts";
+import { type GroupView, membersNeed } from "../../../../functions/shared/cache/cache.ts";
+import { createListingViews } from "../../../../functions/shared/cache/listing.ts";
 import { groupOfLoneStatefulSet, groupOfOwner } from "../../../../functions/shared/workloads/group-key.ts";
 import { key, namespace, Passes, played } from "../pass/passes.ts";
-import { at, awake, idleMs, listing, lists, opening, refusal } from "./awake-views.ts";
+import { at, awake, idleMs, listing, lists, opening, refusal } from "./on-demand-views.ts";
 
 test("the first decision of a namespace opens its watches, whose lists it is made from; the next ones cost nothing", async () => {
   const { passes, views, read, asked, stop } = await awake();

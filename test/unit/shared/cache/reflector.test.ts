@@ -1,6 +1,8 @@
 /** The loop of one watch: what it does when the watch ends, breaks, is too old, or has nothing to watch. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { follow } from "../../../../functions/shared/cache/reflector.ts";
+import { newProgress } from "../../../../functions/shared/cache/watch-progress.ts";
 import {
   type Cluster,
   ClusterError,
@@ -8,8 +10,6 @@ import {
   type Resource,
   type WatchEvent,
 } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { follow } from "../../../../functions/shared/views/following.ts";
-import { newProgress } from "../../../../functions/shared/views/progress.ts";
 
 type Event = WatchEvent<{ readonly metadata: Metadata }>;
 /** What one watch tells before it ends, or breaks. A number is how long nothing comes, in milliseconds. */

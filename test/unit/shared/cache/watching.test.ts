@@ -1,9 +1,9 @@
 /** Views kept by watches over a small world: what they cost, when they list, and what they survive. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { GroupView, ViewNeed } from "../../../../functions/shared/cache/cache.ts";
+import { createWatchingViews } from "../../../../functions/shared/cache/watching.ts";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
-import type { GroupView, ViewNeed } from "../../../../functions/shared/views/view.ts";
-import { createWatchingViews } from "../../../../functions/shared/views/watching.ts";
 import { key, namespace, Passes, played } from "../pass/passes.ts";
 
 const podKey = (name: string) => ({ namespace, name });
