@@ -1,12 +1,12 @@
 /** Roll a group zone by zone: which pods may go now, or which guard holds them back. */
 
 import { formatTime } from "../shared/clock/durations.ts";
+import { take, type Verdict, type Wait, wait } from "../shared/contract/verdict.ts";
 import { type Departed, describeDeparted } from "../shared/groups/refuse-claim.ts";
 import { claimOn, countDown, describeDown, isUnsettled, type Zone } from "../shared/groups/zones.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/claim-kinds.ts";
 import { dropAfterMs, finishAfterMs, type Refusal } from "../shared/ledger/reservation.ts";
-import { take, type Verdict, type Wait, wait } from "../shared/pass/verdict.ts";
 import { type Pod, podNameOf } from "../shared/workloads/pods.ts";
 import { choose, type GroupNow, heldByLimit, subjectOf, type Target } from "./choose.ts";
 import { mend, neverReadyAfterMs, repairInMs, repairsOf } from "./repair.ts";

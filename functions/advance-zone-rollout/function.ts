@@ -1,9 +1,9 @@
 import { questionEntries } from "../shared/annotations/health.ts";
 import * as vocabulary from "../shared/annotations/table.ts";
-import { type FunctionDefinition, listGroupKeys } from "../shared/pass/definition.ts";
+import { type FunctionDefinition, listGroupKeys } from "../shared/contract/definition.ts";
+import { groupOfPod, groupOfStatefulSet, groupsOfNamespace } from "../shared/contract/keys.ts";
 import { ledgerNeeds } from "../shared/pass/ledger-access.ts";
 import { type Gate, perform } from "../shared/pass/perform.ts";
-import { groupOfPod, groupOfStatefulSet, groupsOfNamespace } from "../shared/views/keys.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { actOn, telling } from "./act.ts";
 import type { Target } from "./choose.ts";

@@ -1,6 +1,7 @@
 /** What a rollout sees of a group. Annotations were parsed at the border: `decide` never reads a string that may be wrong. */
+
+import type { Context } from "../shared/contract/context.ts";
 import { openQuestions, withAnswers } from "../shared/pass/asking/ask-pods.ts";
-import type { Context } from "../shared/pass/context.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { decide, type RolloutSnapshot } from "./decide.ts";
 

@@ -3,8 +3,8 @@
  * So the API server is asked for the pod, and the answer pins what it said (as rule R13 does of a repair).
  */
 
+import type { Context } from "../shared/contract/context.ts";
 import { ClusterError } from "../shared/kubernetes/cluster.ts";
-import type { Context } from "../shared/pass/context.ts";
 import { refuseNewLedger } from "../shared/pass/ledger-access.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { type Eviction, findPod } from "./choose.ts";

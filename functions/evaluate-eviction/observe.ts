@@ -3,6 +3,7 @@
 import { type Fields, fieldsOf } from "../shared/base/fields.ts";
 import { getPod, listBudgets } from "../shared/cache/cache.ts";
 import { getOwnerOf } from "../shared/cache/listing.ts";
+import type { Context } from "../shared/contract/context.ts";
 import { parseStoredBudget, type StoredBudget, selects } from "../shared/groups/governing.ts";
 import type { ObjectKey } from "../shared/kubernetes/cluster.ts";
 import { countRanges } from "../shared/ledger/claim.ts";
@@ -10,7 +11,6 @@ import { maxReservations } from "../shared/ledger/reservation.ts";
 import { isOurs } from "../shared/objects/ours.ts";
 import type { AdmissionRequest, Denied } from "../shared/pass/admission.ts";
 import { openQuestions } from "../shared/pass/asking/ask-pods.ts";
-import type { Context } from "../shared/pass/context.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { findOwnerGroup } from "../shared/pass/suspension/owner-group.ts";
 import { badRequest, conflict, notFound } from "../shared/review/answers.ts";

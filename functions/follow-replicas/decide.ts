@@ -1,4 +1,6 @@
 /** Which StatefulSets get another size, after the one that they follow or what they mirror; or which guard holds them. Pure. */
+
+import { take, type Verdict, type Wait, wait } from "../shared/contract/verdict.ts";
 import { heldLeaving, isAsked, type Questions } from "../shared/group/asking.ts";
 import type { Led } from "../shared/group/led.ts";
 import { leavingOrdinals, scaleDownPhases } from "../shared/group/size-changes.ts";
@@ -13,7 +15,6 @@ import {
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/claim-kinds.ts";
 import type { OtherClaim } from "../shared/pass/act.ts";
-import { take, type Verdict, type Wait, wait } from "../shared/pass/verdict.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 

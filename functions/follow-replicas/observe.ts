@@ -1,8 +1,9 @@
 /** What is read of a group whose StatefulSets follow or mirror: the wanted sizes, claims, and refusals of late. */
+
+import type { Context } from "../shared/contract/context.ts";
 import { findLed, type Scales } from "../shared/group/led.ts";
 import { openQuestions, withAnswers } from "../shared/pass/asking/ask-pods.ts";
 import { claimsBy } from "../shared/pass/claim-writing.ts";
-import type { Context } from "../shared/pass/context.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { refusedSizes } from "../shared/pass/sizes/resizing.ts";
 import { decide, type FollowSnapshot, leaversBy } from "./decide.ts";

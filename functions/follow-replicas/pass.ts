@@ -1,10 +1,11 @@
 /** One pass over a group: claims that are over go, and sizes follow. */
+
+import type { Context } from "../shared/contract/context.ts";
+import type { Outcome } from "../shared/contract/definition.ts";
 import { isFollowing, readScales, type Scales } from "../shared/group/led.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
 import { lookAtLedger } from "../shared/pass/claim-writing.ts";
 import { passUnconcerned } from "../shared/pass/concern.ts";
-import type { Context } from "../shared/pass/context.ts";
-import type { Outcome } from "../shared/pass/definition.ts";
 import { Conflict, forgetLedger, knownLedger, waitForLedger } from "../shared/pass/ledger-access.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { type Gate, perform } from "../shared/pass/perform.ts";

@@ -1,6 +1,8 @@
 /** What is done: the point of no return, the removal, and what is told of both. Each write names a uid and a revision. */
 
 import * as keys from "../shared/annotations/suspension.ts";
+import type { Context } from "../shared/contract/context.ts";
+import type { GroupMemory } from "../shared/contract/memory.ts";
 import { hasTime } from "../shared/group/suspension/anew.ts";
 import { whyClocksUnsure } from "../shared/group/suspension/clocks.ts";
 import { removalEnded } from "../shared/group/suspension/looks.ts";
@@ -17,9 +19,7 @@ import { kinds } from "../shared/ledger/claim-kinds.ts";
 import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import type { Act } from "../shared/pass/act.ts";
 import { claimsBy, lookAtLedger, writeClaims } from "../shared/pass/claim-writing.ts";
-import type { Context } from "../shared/pass/context.ts";
 import { isLongKnown } from "../shared/pass/ledger-access.ts";
-import type { GroupMemory } from "../shared/pass/memory.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { readMembers } from "../shared/pass/suspension/reading.ts";
 import { retain } from "../shared/pass/suspension/retaining.ts";

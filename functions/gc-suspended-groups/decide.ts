@@ -2,6 +2,7 @@
 
 import { hold, removalClaim } from "../shared/annotations/suspension.ts";
 import { clockSkewMs } from "../shared/clock/skew.ts";
+import { take, type Verdict, wait } from "../shared/contract/verdict.ts";
 import { type Anew, isOurs, whyAnew } from "../shared/group/suspension/anew.ts";
 import { type Clocks, earlierMs, laterMs, whyClocksUnsure } from "../shared/group/suspension/clocks.ts";
 import { lastRemovalOf, type SuspensionTimes, seenSinceMs } from "../shared/group/suspension/looks.ts";
@@ -10,7 +11,6 @@ import { keepsWord, keptWordMs, tellerOf } from "../shared/group/suspension/tell
 import { type Around, refuseClaim } from "../shared/groups/refuse-claim.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import type { OtherClaim } from "../shared/pass/act.ts";
-import { take, type Verdict, wait } from "../shared/pass/verdict.ts";
 import { isRemoving, isUsed, type Member } from "../shared/volumes/members.ts";
 import { meant, type VolumeClaim } from "../shared/volumes/pvc.ts";
 import {

@@ -1,6 +1,6 @@
 import * as suspension from "../shared/annotations/suspension.ts";
 import { claims, ledgerEntries, suspensionTimes, verdicts } from "../shared/annotations/table.ts";
-import type { FunctionDefinition } from "../shared/pass/definition.ts";
+import type { FunctionDefinition } from "../shared/contract/definition.ts";
 import { ledgerNeeds } from "../shared/pass/ledger-access.ts";
 import { groupOfVolumeClaim, listKeys } from "../shared/pass/suspension/reading.ts";
 import { retainingNeed } from "../shared/pass/suspension/retaining.ts";

@@ -1,9 +1,9 @@
 /** What is read of a group whose suspended volumes may be removed: those whose time looks over once more, by GETs. */
 
 import { valuesOf } from "../shared/base/settings.ts";
+import type { Context } from "../shared/contract/context.ts";
 import { ageOf, durationNow } from "../shared/group/suspension/time-left.ts";
 import { claimsBy } from "../shared/pass/claim-writing.ts";
-import type { Context } from "../shared/pass/context.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { withDrainAnswers } from "../shared/pass/suspension/drain-questions.ts";
 import { withTrueMarks } from "../shared/pass/suspension/marks.ts";

@@ -1,4 +1,7 @@
 /** One pass over a group: claims of volumes that are gone go, what is due is removed, and what nears its end is told. */
+
+import type { Context } from "../shared/contract/context.ts";
+import type { Outcome } from "../shared/contract/definition.ts";
 import { earlierMs, whyClocksUnsure } from "../shared/group/suspension/clocks.ts";
 import { notesOf, seenSinceMs } from "../shared/group/suspension/looks.ts";
 import { describeSpan, warningDue } from "../shared/group/suspension/time-left.ts";
@@ -6,8 +9,6 @@ import type { Claim } from "../shared/ledger/claim.ts";
 import { ledgerNewMs } from "../shared/ledger/reservation.ts";
 import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import { lookAtLedger } from "../shared/pass/claim-writing.ts";
-import type { Context } from "../shared/pass/context.ts";
-import type { Outcome } from "../shared/pass/definition.ts";
 import { Conflict, forgetLedger, knownLedger, waitForLedger } from "../shared/pass/ledger-access.ts";
 import { type Gate, perform } from "../shared/pass/perform.ts";
 import { isGroupOfConcern } from "../shared/pass/suspension/reading.ts";

@@ -1,9 +1,9 @@
 /** A volume claim that somebody has deleted goes only if its data stays. */
 
 import type { SuspensionMessage } from "../shared/annotations/suspension.ts";
+import type { Context } from "../shared/contract/context.ts";
 import { hasCode, isRefused, wordsOf } from "../shared/kubernetes/cluster.ts";
 import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
-import type { Context } from "../shared/pass/context.ts";
 import { retain } from "../shared/pass/suspension/retaining.ts";
 import { messageFor, patchVolumeClaim, tellOfClaim } from "../shared/pass/suspension/writing.ts";
 import type { VolumeClaim } from "../shared/volumes/pvc.ts";

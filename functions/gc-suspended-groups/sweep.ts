@@ -1,10 +1,10 @@
 /** What a sweep does besides waking groups: it looks at the suspended volume claims whose StatefulSet is gone. */
 
 import * as keys from "../shared/annotations/suspension.ts";
+import type { Context } from "../shared/contract/context.ts";
 import { withoutFalseMark } from "../shared/group/suspension/marks.ts";
 import { ClusterError, hasCode, wordsOf } from "../shared/kubernetes/cluster.ts";
 import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
-import type { Context } from "../shared/pass/context.ts";
 import { clocksOf, isNamespaceEnding, listLedgerClaims, listStrays } from "../shared/pass/suspension/reading.ts";
 import {
   type ClaimNews,

@@ -4,14 +4,14 @@ import { formatHeld, heldGroups } from "../shared/annotations/foundationdb.ts";
 import * as keys from "../shared/annotations/suspension.ts";
 import { messageOf } from "../shared/base/error-message.ts";
 import { fieldsOf } from "../shared/base/fields.ts";
+import type { Context } from "../shared/contract/context.ts";
+import type { ObjectRef } from "../shared/contract/keys.ts";
+import type { ActReport } from "../shared/contract/reporter.ts";
 import type { OtherObject } from "../shared/kubernetes/cluster.ts";
 import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
-import type { Context } from "../shared/pass/context.ts";
 import { resultOfFailure, sayRefusal, type WriteResult } from "../shared/pass/owners/write-result.ts";
 import { announceNews, isNews } from "../shared/pass/recorder.ts";
-import type { ActReport } from "../shared/pass/reporter.ts";
 import { type ClaimPatch, patchVolumeClaim } from "../shared/pass/suspension/writing.ts";
-import type { ObjectRef } from "../shared/views/keys.ts";
 import type { Step, Told, Verdict } from "./decide.ts";
 import {
   type FoundationCluster,

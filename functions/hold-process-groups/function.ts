@@ -1,8 +1,8 @@
 import * as foundation from "../shared/annotations/foundationdb.ts";
 import { finalizerPaths, pathsOf } from "../shared/annotations/paths.ts";
 import * as suspension from "../shared/annotations/suspension.ts";
-import type { FunctionDefinition } from "../shared/pass/definition.ts";
-import type { ObjectRef } from "../shared/views/keys.ts";
+import type { FunctionDefinition } from "../shared/contract/definition.ts";
+import type { ObjectRef } from "../shared/contract/keys.ts";
 import { clusterOfClaim, listKeys, name, resource, settings } from "./observe.ts";
 import { run } from "./pass.ts";
 import { claimWords } from "./words.ts";

@@ -3,6 +3,8 @@
 import { heldGroups, protectVolumes } from "../shared/annotations/foundationdb.ts";
 import { protectedVolume, suspendDuration } from "../shared/annotations/suspension.ts";
 import { valuesOf } from "../shared/base/settings.ts";
+import type { Context } from "../shared/contract/context.ts";
+import { type KeyLookUp, type ObjectRef, pathOf } from "../shared/contract/keys.ts";
 import {
   type Cluster,
   hasCode,
@@ -13,10 +15,8 @@ import {
   type PodObject,
   type VolumeClaimObject,
 } from "../shared/kubernetes/cluster.ts";
-import type { Context } from "../shared/pass/context.ts";
 import { isNamespaceEnding } from "../shared/pass/suspension/reading.ts";
 import { volumeHoldSetting } from "../shared/pass/suspension/settings.ts";
-import { type KeyLookUp, type ObjectRef, pathOf } from "../shared/views/keys.ts";
 import {
   belongs,
   clusterOf,

@@ -1,6 +1,9 @@
 /** Makes ledgers, and collects them: in a sweep over all groups, or of one that something was heard of. */
 
 import { messageOf } from "../shared/base/error-message.ts";
+import type { Context } from "../shared/contract/context.ts";
+import type { Outcome } from "../shared/contract/definition.ts";
+import type { GroupMemory } from "../shared/contract/memory.ts";
 import {
   ClusterError,
   hasCode,
@@ -11,10 +14,7 @@ import {
 } from "../shared/kubernetes/cluster.ts";
 import { LedgerUnreadable } from "../shared/ledger/errors.ts";
 import { ledgerName } from "../shared/ledger/lease-name.ts";
-import type { Context } from "../shared/pass/context.ts";
-import type { Outcome } from "../shared/pass/definition.ts";
 import { forgetLedger, knownLedger, noteLedger } from "../shared/pass/ledger-access.ts";
-import type { GroupMemory } from "../shared/pass/memory.ts";
 import { isNews } from "../shared/pass/recorder.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { decide, type Held, type Kept } from "./decide.ts";

@@ -1,8 +1,8 @@
 /** Whether a group gets a ledger, keeps the one that it has, or has none any more (rules R1 and R4). Pure. */
 
+import { type Wait, wait } from "../shared/contract/verdict.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
 import type { Reservation } from "../shared/ledger/reservation.ts";
-import { type Wait, wait } from "../shared/pass/verdict.ts";
 import { podNameOf } from "../shared/workloads/pods.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 

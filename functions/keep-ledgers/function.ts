@@ -8,10 +8,10 @@ import {
   rolloutGroup,
   suspensionTimes,
 } from "../shared/annotations/table.ts";
+import { type FunctionDefinition, listGroupKeys } from "../shared/contract/definition.ts";
+import { groupOfStatefulSet, type KeyLookUp } from "../shared/contract/keys.ts";
 import type { ObjectKey } from "../shared/kubernetes/cluster.ts";
-import { type FunctionDefinition, listGroupKeys } from "../shared/pass/definition.ts";
 import { leasesNeed } from "../shared/pass/ledger-access.ts";
-import { groupOfStatefulSet, type KeyLookUp } from "../shared/views/keys.ts";
 import { groupOfBudget } from "../shared/workloads/group-key.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { look, sweep } from "./act.ts";

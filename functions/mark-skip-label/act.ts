@@ -10,13 +10,13 @@ import {
   skipStatus,
 } from "../shared/annotations/skip-labels.ts";
 import { messageOf } from "../shared/base/error-message.ts";
+import type { Context } from "../shared/contract/context.ts";
+import type { ObjectRef } from "../shared/contract/keys.ts";
+import type { ActReport } from "../shared/contract/reporter.ts";
 import type { Metadata } from "../shared/kubernetes/cluster.ts";
 import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
-import type { Context } from "../shared/pass/context.ts";
 import { resultOfFailure, sayRefusal, type WriteResult } from "../shared/pass/owners/write-result.ts";
 import { announceNews, isNews } from "../shared/pass/recorder.ts";
-import type { ActReport } from "../shared/pass/reporter.ts";
-import type { ObjectRef } from "../shared/views/keys.ts";
 import { labelText, type Member, type Step, type Verdict } from "./decide.ts";
 import { kindOf, name, type Observed } from "./observe.ts";
 

@@ -1,7 +1,7 @@
 import { finalizerPaths, pathsOf, skipLabelPath } from "../shared/annotations/paths.ts";
 import * as skipLabels from "../shared/annotations/skip-labels.ts";
-import type { FunctionDefinition } from "../shared/pass/definition.ts";
-import type { ObjectRef } from "../shared/views/keys.ts";
+import type { FunctionDefinition } from "../shared/contract/definition.ts";
+import type { ObjectRef } from "../shared/contract/keys.ts";
 import { listKeys, name, settings } from "./observe.ts";
 import { run } from "./pass.ts";
 

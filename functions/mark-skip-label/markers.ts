@@ -1,9 +1,9 @@
 /** Which pods have their marker where their stop hooks look for it: read in the containers, where the account may do that. */
 import { messageOf } from "../shared/base/error-message.ts";
 import { valuesOf } from "../shared/base/settings.ts";
-import type { Context } from "../shared/pass/context.ts";
+import type { Context } from "../shared/contract/context.ts";
+import type { ObjectRef } from "../shared/contract/keys.ts";
 import { isNews } from "../shared/pass/recorder.ts";
-import type { ObjectRef } from "../shared/views/keys.ts";
 import { type Member, mayNotSee } from "./decide.ts";
 import { settings } from "./owners.ts";
 

@@ -3,6 +3,8 @@
 import type { SkipLabel } from "../shared/annotations/skip-labels.ts";
 import type { Malformed } from "../shared/annotations/table.ts";
 import { valuesOf } from "../shared/base/settings.ts";
+import type { Context } from "../shared/contract/context.ts";
+import type { ObjectRef } from "../shared/contract/keys.ts";
 import {
   type Cluster,
   hasCode,
@@ -13,9 +15,7 @@ import {
   resources,
 } from "../shared/kubernetes/cluster.ts";
 import { ownerResources } from "../shared/kubernetes/owner-kinds.ts";
-import type { Context } from "../shared/pass/context.ts";
 import { isNews } from "../shared/pass/recorder.ts";
-import type { ObjectRef } from "../shared/views/keys.ts";
 import { isLetGo, needsMembers, type Owner, type OwnerSnapshot } from "./decide.ts";
 import { seeMarkers } from "./markers.ts";
 import { findMembers } from "./members.ts";

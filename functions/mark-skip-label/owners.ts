@@ -14,9 +14,9 @@ import {
 } from "../shared/annotations/skip-labels.ts";
 import { type Malformed, read, vocabulary } from "../shared/annotations/table.ts";
 import { parseDuration, setting } from "../shared/base/settings.ts";
+import type { ObjectRef } from "../shared/contract/keys.ts";
 import type { Cluster, OtherObject, Resource } from "../shared/kubernetes/cluster.ts";
 import { listOfType, skipLabelKindsSetting } from "../shared/kubernetes/owner-kinds.ts";
-import type { ObjectRef } from "../shared/views/keys.ts";
 import type { Owner } from "./decide.ts";
 
 export const settings = {

@@ -1,8 +1,8 @@
 /** One pass over an owner, or over all owners of a namespace that is being deleted. */
-import type { Context } from "../shared/pass/context.ts";
-import type { Outcome } from "../shared/pass/definition.ts";
+import type { Context } from "../shared/contract/context.ts";
+import type { Outcome } from "../shared/contract/definition.ts";
+import type { ObjectRef } from "../shared/contract/keys.ts";
 import { reportLook } from "../shared/pass/owners/look.ts";
-import type { ObjectRef } from "../shared/views/keys.ts";
 import { announceLook, carryOut, type Looked, tell } from "./act.ts";
 import { actWithinMs, decide } from "./decide.ts";
 import { isEnding, listKeys, name, observe, refusedForMs } from "./observe.ts";

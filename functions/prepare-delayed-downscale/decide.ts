@@ -1,13 +1,13 @@
 /** When a StatefulSet may be made smaller whose pods are told long before: by how much now, or which guard holds it. Pure. */
 
 import { formatTime } from "../shared/clock/durations.ts";
+import { take, type Verdict, type Wait, wait } from "../shared/contract/verdict.ts";
 import { heldLeaving, isAsked, type Questions } from "../shared/group/asking.ts";
 import { leavingOrdinals, scaleDownPhases } from "../shared/group/size-changes.ts";
 import { type Around, type HeldBack, leaversOf, refuseScaleDown } from "../shared/groups/refuse-claim.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/claim-kinds.ts";
 import type { OtherClaim } from "../shared/pass/act.ts";
-import { take, type Verdict, type Wait, wait } from "../shared/pass/verdict.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { type DelayedSet, leavingRun, type Run, whoIsTold } from "./choose.ts";

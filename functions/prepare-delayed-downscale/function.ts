@@ -1,10 +1,10 @@
 import { questionEntries } from "../shared/annotations/health.ts";
 import * as scaling from "../shared/annotations/scaling.ts";
 import { claims, ledgerEntries, rolloutGroup, rolloutMaxUnavailable, verdicts } from "../shared/annotations/table.ts";
-import { type FunctionDefinition, listGroupKeys } from "../shared/pass/definition.ts";
+import { type FunctionDefinition, listGroupKeys } from "../shared/contract/definition.ts";
+import { groupOfStatefulSet } from "../shared/contract/keys.ts";
 import { claimedNeed, scheduleOfClaims } from "../shared/pass/sizes/claimed-groups.ts";
 import { resizingNeeds } from "../shared/pass/sizes/resizing.ts";
-import { groupOfStatefulSet } from "../shared/views/keys.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { name } from "./observe.ts";
 import { run } from "./pass.ts";

@@ -1,11 +1,12 @@
 /** One pass over a group: claims that are over go, pods are told, and then it is decided whether a zone is made smaller. */
+
+import type { Context } from "../shared/contract/context.ts";
+import type { Outcome } from "../shared/contract/definition.ts";
 import { leaversOf } from "../shared/groups/refuse-claim.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
 import { openQuestions, withAnswers } from "../shared/pass/asking/ask-pods.ts";
 import { claimsBy, lookAtLedger } from "../shared/pass/claim-writing.ts";
 import { passUnconcerned } from "../shared/pass/concern.ts";
-import type { Context } from "../shared/pass/context.ts";
-import type { Outcome } from "../shared/pass/definition.ts";
 import { Conflict, forgetLedger, waitForLedger } from "../shared/pass/ledger-access.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { type Gate, perform } from "../shared/pass/perform.ts";

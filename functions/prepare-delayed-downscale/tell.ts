@@ -1,11 +1,11 @@
 /** Pods are told that they leave, or that they stay, and what they answer is remembered by their uid. */
 
 import type { Endpoint } from "../shared/annotations/endpoint.ts";
+import type { Context } from "../shared/contract/context.ts";
+import type { GroupMemory } from "../shared/contract/memory.ts";
 import { defaultMostPerGroup } from "../shared/http/calls.ts";
 import { isSuccess, type PodHttp, PodHttpError } from "../shared/http/pod-http.ts";
 import { actWithinMs } from "../shared/ledger/reservation.ts";
-import type { Context } from "../shared/pass/context.ts";
-import type { GroupMemory } from "../shared/pass/memory.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { askedGroupOf } from "../shared/workloads/group-key.ts";
 import type { Pod } from "../shared/workloads/pods.ts";

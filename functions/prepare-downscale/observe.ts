@@ -4,6 +4,7 @@ import { isObjectName } from "../shared/base/dns-names.ts";
 import { fieldsOf } from "../shared/base/fields.ts";
 import { setting, valuesOf } from "../shared/base/settings.ts";
 import { parseTime } from "../shared/clock/durations.ts";
+import type { Context } from "../shared/contract/context.ts";
 import { isPrepared, preparedId } from "../shared/group/prepared.ts";
 import { leavingOrdinals, type SizeChange, scaleDownPhases } from "../shared/group/size-changes.ts";
 import { selects } from "../shared/groups/governing.ts";
@@ -19,7 +20,6 @@ import {
 import { type ClaimWhereabouts, kinds } from "../shared/ledger/claim-kinds.ts";
 import type { Denied } from "../shared/pass/admission.ts";
 import { timesAfter } from "../shared/pass/claim-writing.ts";
-import type { Context } from "../shared/pass/context.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { findClaimed } from "../shared/pass/whereabouts.ts";
 import { badRequest, conflict } from "../shared/review/answers.ts";

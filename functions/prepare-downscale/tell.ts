@@ -1,6 +1,7 @@
 /** What comes after the first write: the pods are told, the claim is confirmed by the second one, or all is taken back. */
 
 import { messageOf } from "../shared/base/error-message.ts";
+import type { Context } from "../shared/contract/context.ts";
 import { addressOf, isTakenBack, type PrepareEndpoint, requestTo } from "../shared/group/prepared.ts";
 import { joinScaleDown, scaleDownPhases } from "../shared/group/size-changes.ts";
 import { isSuccess, type PodHttp } from "../shared/http/pod-http.ts";
@@ -9,7 +10,6 @@ import { changeClaim, type KnownClaim } from "../shared/ledger/claim.ts";
 import type { ClaimWhereabouts } from "../shared/ledger/claim-kinds.ts";
 import type { AdmissionAnswer, Denied } from "../shared/pass/admission.ts";
 import { lookAtLedger, renewClaim, writeClaims } from "../shared/pass/claim-writing.ts";
-import type { Context } from "../shared/pass/context.ts";
 import { Conflict } from "../shared/pass/ledger-access.ts";
 import { findClaimed } from "../shared/pass/whereabouts.ts";
 import { allow, askAgain, conflict, tooLate } from "../shared/review/answers.ts";

@@ -8,6 +8,11 @@ import {
 } from "../shared/annotations/rebalancing.ts";
 import { read } from "../shared/annotations/table.ts";
 import { valuesOf } from "../shared/base/settings.ts";
+import type { Context } from "../shared/contract/context.ts";
+import type { Outcome } from "../shared/contract/definition.ts";
+import type { ObjectRef } from "../shared/contract/keys.ts";
+import type { GroupMemory } from "../shared/contract/memory.ts";
+import { type Wait, wait } from "../shared/contract/verdict.ts";
 import {
   ClusterError,
   hasCode,
@@ -17,12 +22,7 @@ import {
   wordsOf,
 } from "../shared/kubernetes/cluster.ts";
 import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
-import type { Context } from "../shared/pass/context.ts";
-import type { Outcome } from "../shared/pass/definition.ts";
-import type { GroupMemory } from "../shared/pass/memory.ts";
 import { announceNews, isNews } from "../shared/pass/recorder.ts";
-import { type Wait, wait } from "../shared/pass/verdict.ts";
-import type { ObjectRef } from "../shared/views/keys.ts";
 import { askedGroupOf } from "../shared/workloads/group-key.ts";
 import { ask, type Refusal } from "./ask.ts";
 import { decide, failure, pauseMs, type Rebalance, type Step } from "./decide.ts";

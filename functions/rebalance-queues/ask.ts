@@ -1,10 +1,10 @@
 /** The one request: a node is asked to spread the queue leaders of its cluster. */
 
 import { healthAuthority } from "../shared/annotations/health.ts";
+import type { Context } from "../shared/contract/context.ts";
 import { type PodAnswer, PodHttpError } from "../shared/http/pod-http.ts";
 import { NoAuthority, trust, untrustedWords } from "../shared/pass/asking/authorities.ts";
 import { NoPassword, readPassword } from "../shared/pass/asking/credentials.ts";
-import type { Context } from "../shared/pass/context.ts";
 import type { Endpoint } from "./decide.ts";
 
 /** What became of it: undefined where the node has taken it on. */

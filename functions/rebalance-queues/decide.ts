@@ -1,7 +1,7 @@
 /** Whether the queues of a RabbitMQ cluster are to be rebalanced now, or what that waits for. Pure. */
 import type { AuthorityRef, QuestionUrl } from "../shared/annotations/health.ts";
 import type { RebalanceFailure, RebalanceState } from "../shared/annotations/rebalancing.ts";
-import { type Wait, wait } from "../shared/pass/verdict.ts";
+import { type Wait, wait } from "../shared/contract/verdict.ts";
 
 /** Where and with what a node is asked. */
 export interface Endpoint {

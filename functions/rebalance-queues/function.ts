@@ -6,9 +6,9 @@ import {
   rebalanceState,
   wantsRebalance,
 } from "../shared/annotations/rebalancing.ts";
+import type { FunctionDefinition } from "../shared/contract/definition.ts";
+import type { KeyLookUp, ObjectRef } from "../shared/contract/keys.ts";
 import type { ObjectKey } from "../shared/kubernetes/cluster.ts";
-import type { FunctionDefinition } from "../shared/pass/definition.ts";
-import type { KeyLookUp, ObjectRef } from "../shared/views/keys.ts";
 import { run } from "./act.ts";
 import { isLabelled, listKeys, name, settings } from "./observe.ts";
 

@@ -9,6 +9,9 @@ import {
 } from "../shared/annotations/rebalancing.ts";
 import { type Malformed, read } from "../shared/annotations/table.ts";
 import { parseDuration, setting } from "../shared/base/settings.ts";
+import type { Context } from "../shared/contract/context.ts";
+import type { ObjectRef } from "../shared/contract/keys.ts";
+import { type Wait, wait } from "../shared/contract/verdict.ts";
 import {
   type Cluster,
   hasCode,
@@ -17,9 +20,6 @@ import {
   resources,
   type StatefulSetObject,
 } from "../shared/kubernetes/cluster.ts";
-import type { Context } from "../shared/pass/context.ts";
-import { type Wait, wait } from "../shared/pass/verdict.ts";
-import type { ObjectRef } from "../shared/views/keys.ts";
 import { type Pod, parsePod } from "../shared/workloads/pods.ts";
 import { parseStatefulSet, type StatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { Endpoint, Nodes, RebalanceSnapshot } from "./decide.ts";

@@ -1,10 +1,10 @@
 /** What is done to one object: its volume is kept where that is asked for, and then it loses our finalizers. */
 
 import { messageOf } from "../shared/base/error-message.ts";
-import type { Context } from "../shared/pass/context.ts";
+import type { Context } from "../shared/contract/context.ts";
+import type { ObjectRef } from "../shared/contract/keys.ts";
 import { resultOfFailure, sayRefusal, type WriteResult } from "../shared/pass/owners/write-result.ts";
 import { retain } from "../shared/pass/suspension/retaining.ts";
-import type { ObjectRef } from "../shared/views/keys.ts";
 import { groupOfLoneStatefulSet } from "../shared/workloads/group-key.ts";
 import type { Release } from "./decide.ts";
 import { type HeldObject, name } from "./observe.ts";

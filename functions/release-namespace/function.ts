@@ -1,9 +1,9 @@
 import { finalizerPaths } from "../shared/annotations/paths.ts";
 import { releaseFinalizer } from "../shared/annotations/skip-labels.ts";
 import { hold, retainVolume, volumeHold, volumeProtection } from "../shared/annotations/suspension.ts";
-import type { FunctionDefinition } from "../shared/pass/definition.ts";
+import type { FunctionDefinition } from "../shared/contract/definition.ts";
+import type { ObjectRef } from "../shared/contract/keys.ts";
 import { retainingNeed } from "../shared/pass/suspension/retaining.ts";
-import type { ObjectRef } from "../shared/views/keys.ts";
 import { listKeys, name, settings } from "./observe.ts";
 import { run } from "./pass.ts";
 

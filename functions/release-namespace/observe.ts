@@ -3,6 +3,8 @@
 import { releaseFinalizer } from "../shared/annotations/skip-labels.ts";
 import { volumeHold, volumeProtection } from "../shared/annotations/suspension.ts";
 import { valuesOf } from "../shared/base/settings.ts";
+import type { Context } from "../shared/contract/context.ts";
+import type { ObjectRef } from "../shared/contract/keys.ts";
 import { outlivesNamespace } from "../shared/group/suspension/outliving.ts";
 import {
   type Cluster,
@@ -14,9 +16,7 @@ import {
   type VolumeClaimObject,
 } from "../shared/kubernetes/cluster.ts";
 import { listOfType, ownerResources, skipLabelKindsSetting } from "../shared/kubernetes/owner-kinds.ts";
-import type { Context } from "../shared/pass/context.ts";
 import { isNews } from "../shared/pass/recorder.ts";
-import type { ObjectRef } from "../shared/views/keys.ts";
 import { parseVolumeClaim, type VolumeClaim } from "../shared/volumes/pvc.ts";
 import { parseSuspendableSet, type SuspendableSet } from "../shared/volumes/suspendable-set.ts";
 import type { Held, Ours, Snapshot } from "./decide.ts";

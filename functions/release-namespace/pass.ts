@@ -1,8 +1,8 @@
 /** One pass over a namespace. */
-import type { Context } from "../shared/pass/context.ts";
-import type { Outcome } from "../shared/pass/definition.ts";
+import type { Context } from "../shared/contract/context.ts";
+import type { Outcome } from "../shared/contract/definition.ts";
+import type { ObjectRef } from "../shared/contract/keys.ts";
 import { reportLook } from "../shared/pass/owners/look.ts";
-import type { ObjectRef } from "../shared/views/keys.ts";
 import { actWithinMs, release } from "./act.ts";
 import { decide } from "./decide.ts";
 import { name, observe, ours } from "./observe.ts";

@@ -1,4 +1,8 @@
 /** One pass: each claim of a prepared downscale is ended where it is over, and taken back where it never came (rule R20). */
+
+import type { Context } from "../shared/contract/context.ts";
+import type { Outcome } from "../shared/contract/definition.ts";
+import type { GroupMemory } from "../shared/contract/memory.ts";
 import { addressOf, isPrepared, isTakenBack, requestTo, undoEndpointOf } from "../shared/group/prepared.ts";
 import { scaleDownPhases } from "../shared/group/size-changes.ts";
 import { tellPods } from "../shared/http/tell-pods.ts";
@@ -9,10 +13,7 @@ import { maxConflicts } from "../shared/ledger/reservation.ts";
 import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import { renewClaim, timesAfter, writeClaim, writeClaims } from "../shared/pass/claim-writing.ts";
 import { passUnconcerned } from "../shared/pass/concern.ts";
-import type { Context } from "../shared/pass/context.ts";
-import type { Outcome } from "../shared/pass/definition.ts";
 import { Conflict, forgetLedger, ledgerRecheckMs, waitForLedger } from "../shared/pass/ledger-access.ts";
-import type { GroupMemory } from "../shared/pass/memory.ts";
 import { announceNews, isNews } from "../shared/pass/recorder.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";

@@ -3,11 +3,11 @@
 import { fieldsOf } from "../shared/base/fields.ts";
 import { parseBoolean, setting } from "../shared/base/settings.ts";
 import { parseTime } from "../shared/clock/durations.ts";
+import type { Context } from "../shared/contract/context.ts";
 import { isPrepared } from "../shared/group/prepared.ts";
 import { hasCode } from "../shared/kubernetes/cluster.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { lookAtLedger } from "../shared/pass/claim-writing.ts";
-import type { Context } from "../shared/pass/context.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { listClaimed } from "../shared/pass/sizes/claimed-groups.ts";
 import { findClaimed } from "../shared/pass/whereabouts.ts";

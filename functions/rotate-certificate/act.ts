@@ -10,10 +10,10 @@ import {
 } from "../shared/certificates/review-key.ts";
 import { dataOf, dataOfPromotion } from "../shared/certificates/secret.ts";
 import type { CertificateSettings } from "../shared/certificates/settings.ts";
+import type { CronOutcome } from "../shared/contract/definition.ts";
+import type { ActReport } from "../shared/contract/reporter.ts";
 import { type ClusterError, hasCode, type SecretObject } from "../shared/kubernetes/cluster.ts";
 import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
-import type { CronOutcome } from "../shared/pass/definition.ts";
-import type { ActReport } from "../shared/pass/reporter.ts";
 import { patchAll } from "./configurations.ts";
 import { decide, type Generate, type GenerateKey, type Promote } from "./decide.ts";
 import { type CertificateMemory, name, observe } from "./observe.ts";

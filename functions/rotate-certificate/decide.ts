@@ -2,8 +2,8 @@
 
 import type { ReviewKeys } from "../shared/certificates/review-key.ts";
 import type { Authority, Generation, StoredCertificates } from "../shared/certificates/secret.ts";
+import { type Wait, wait } from "../shared/contract/verdict.ts";
 import type { WebhookConfigurationObject } from "../shared/kubernetes/cluster.ts";
-import { type Wait, wait } from "../shared/pass/verdict.ts";
 
 /** A webhook configuration that carries our labels. */
 export interface Configuration {

@@ -1,7 +1,7 @@
 import { injectCertificateAuthority, reviewKey, webhookNamespace } from "../shared/annotations/table.ts";
 import { certificateSettings, usualSecretName } from "../shared/certificates/settings.ts";
+import type { CronDefinition } from "../shared/contract/definition.ts";
 import type { KnownResource } from "../shared/kubernetes/cluster.ts";
-import type { CronDefinition } from "../shared/pass/definition.ts";
 import { createRotation } from "./act.ts";
 import { configurationNames, name } from "./observe.ts";
 

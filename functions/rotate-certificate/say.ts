@@ -1,9 +1,9 @@
 /** What all steps of a rotation share, and the Events by which a rotation reports them. */
 
 import type { CertificateSettings } from "../shared/certificates/settings.ts";
+import type { Context } from "../shared/contract/context.ts";
 import { type Announcement, announce } from "../shared/kubernetes/announcements.ts";
 import type { SecretObject } from "../shared/kubernetes/cluster.ts";
-import type { Context } from "../shared/pass/context.ts";
 import { type CertificateMemory, name } from "./observe.ts";
 
 /** One process that rotates: with what it calls the API server, and what it remembers. */

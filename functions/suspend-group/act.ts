@@ -1,10 +1,10 @@
 /** What is done: volume claims are marked, a zone is made smaller or larger, and claims of the ledger are ended. */
 
 import * as keys from "../shared/annotations/suspension.ts";
+import type { Context } from "../shared/contract/context.ts";
 import { hasCode } from "../shared/kubernetes/cluster.ts";
 import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import type { Act } from "../shared/pass/act.ts";
-import type { Context } from "../shared/pass/context.ts";
 import { isOver, noteRefusal, noteRefused, noteWithdrawn, readAgain, resize } from "../shared/pass/sizes/resizing.ts";
 import { noteSaid } from "../shared/pass/suspension/said.ts";
 import {

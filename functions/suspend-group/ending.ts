@@ -1,10 +1,10 @@
 /** How a claim of this function ends: its pods are gone, or nobody takes them any more. */
 
+import type { Context } from "../shared/contract/context.ts";
 import { removalEnded } from "../shared/group/suspension/looks.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { undoAfterMs } from "../shared/ledger/claim-kinds.ts";
 import { claimsBy, lookAtLedger, timesAfter, writeClaims } from "../shared/pass/claim-writing.ts";
-import type { Context } from "../shared/pass/context.ts";
 import { isLongKnown } from "../shared/pass/ledger-access.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { endOfScaleDown, forgetWithdrawn, isWithdrawn, type ScaleDownEnd } from "../shared/pass/sizes/resizing.ts";

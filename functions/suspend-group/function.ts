@@ -8,7 +8,7 @@ import {
   suspensionTimes,
   verdicts,
 } from "../shared/annotations/table.ts";
-import type { FunctionDefinition } from "../shared/pass/definition.ts";
+import type { FunctionDefinition } from "../shared/contract/definition.ts";
 import { claimedNeed, scheduleOfClaims } from "../shared/pass/sizes/claimed-groups.ts";
 import { resizingNeeds } from "../shared/pass/sizes/resizing.ts";
 import { groupOfVolumeClaim, listKeys } from "../shared/pass/suspension/reading.ts";

@@ -1,4 +1,6 @@
 /** Which pods go next, and by which claim of the ledger: one zone is made smaller, or pods of another owner are let go. Pure. */
+
+import { type Wait, wait } from "../shared/contract/verdict.ts";
 import { heldLeaving, isAsked, type Questions } from "../shared/group/asking.ts";
 import { scaleDownPhases } from "../shared/group/size-changes.ts";
 import type { Clocks } from "../shared/group/suspension/clocks.ts";
@@ -9,7 +11,6 @@ import { type Around, leaversOf, refuseScaleDown } from "../shared/groups/refuse
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim, type HeldBack } from "../shared/ledger/claim-kinds.ts";
 import type { OtherClaim } from "../shared/pass/act.ts";
-import { type Wait, wait } from "../shared/pass/verdict.ts";
 import type { Member } from "../shared/volumes/members.ts";
 import type { SuspendableSet } from "../shared/volumes/suspendable-set.ts";
 import { podNameOf } from "../shared/workloads/pods.ts";

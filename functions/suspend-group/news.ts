@@ -1,8 +1,8 @@
 /** What is said of a volume claim, on itself and in an Event about it. */
 
 import { formatTime } from "../shared/clock/durations.ts";
+import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
-import type { Context } from "../shared/pass/context.ts";
 import { durationOf, type Member } from "../shared/volumes/members.ts";
 import { meant, type VolumeClaim } from "../shared/volumes/pvc.ts";
 import type { Step } from "./judge.ts";

@@ -1,10 +1,10 @@
 /** What is read of a group some of whose volumes are to be suspended, or are. */
 
 import { valuesOf } from "../shared/base/settings.ts";
+import type { Context } from "../shared/contract/context.ts";
 import { asOfNow, type PodDisruptionBudget, parseDisruptionBudget } from "../shared/groups/pod-disruption-budget.ts";
 import { type AskedPod, openQuestions, withAnswers } from "../shared/pass/asking/ask-pods.ts";
 import { claimsBy } from "../shared/pass/claim-writing.ts";
-import type { Context } from "../shared/pass/context.ts";
 import type { Observed } from "../shared/pass/observation.ts";
 import { refusedSizes } from "../shared/pass/sizes/resizing.ts";
 import { withDrainAnswers } from "../shared/pass/suspension/drain-questions.ts";

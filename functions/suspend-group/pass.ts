@@ -1,9 +1,10 @@
 /** One pass over a group: claims that are over go, and then it is decided what goes and what comes back. */
+
+import type { Context } from "../shared/contract/context.ts";
+import type { Outcome } from "../shared/contract/definition.ts";
 import { notesOf } from "../shared/group/suspension/looks.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
 import { lookAtLedger } from "../shared/pass/claim-writing.ts";
-import type { Context } from "../shared/pass/context.ts";
-import type { Outcome } from "../shared/pass/definition.ts";
 import { Conflict, forgetLedger, knownLedger, waitForLedger } from "../shared/pass/ledger-access.ts";
 import { type Gate, perform } from "../shared/pass/perform.ts";
 import { isGroupOfConcern } from "../shared/pass/suspension/reading.ts";

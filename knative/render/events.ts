@@ -1,7 +1,8 @@
 /** What wakes functions on Knative: sources of events about objects, cron, and with a broker, Triggers. */
+
+import type { CronDefinition, FunctionDefinition, Need } from "../../functions/shared/contract/definition.ts";
+import type { Waking } from "../../functions/shared/contract/keys.ts";
 import { apiVersionOf, type ResourceType, resources } from "../../functions/shared/kubernetes/cluster.ts";
-import type { CronDefinition, FunctionDefinition, Need } from "../../functions/shared/pass/definition.ts";
-import type { Waking } from "../../functions/shared/views/keys.ts";
 import { dueSuffix, pingType } from "../../triggers/wake/ping.ts";
 import { labelsOf, type Manifest } from "./object.ts";
 import { rightsOf } from "./rights.ts";

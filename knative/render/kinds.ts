@@ -1,7 +1,7 @@
 /** The kinds that users may name to functions: who installs Sluice lists them, and gives no right to any other. */
 import { load } from "js-yaml";
+import type { KindNeed, Need } from "../../functions/shared/contract/definition.ts";
 import { isClusterScoped } from "../../functions/shared/kubernetes/cluster.ts";
-import type { KindNeed, Need } from "../../functions/shared/pass/definition.ts";
 
 export interface ListedKind {
   readonly plural: string;

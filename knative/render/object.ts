@@ -1,5 +1,5 @@
 /** What every rendered manifest has: names, labels, and how a process of Sluice is run. */
-import type { Need } from "../../functions/shared/pass/definition.ts";
+import type { Need } from "../../functions/shared/contract/definition.ts";
 import manifest from "../../package.json" with { type: "json" };
 
 /**

@@ -2,8 +2,9 @@
  * What runs outside of the namespaces that are served, once in a cluster: a namespace that is deleted takes the accounts and the
  * rights in it away, in any order, and nobody there could let go of anything any more.
  */
+
+import type { FunctionDefinition, Need } from "../../functions/shared/contract/definition.ts";
 import { isClusterScoped } from "../../functions/shared/kubernetes/cluster.ts";
-import type { FunctionDefinition, Need } from "../../functions/shared/pass/definition.ts";
 import { variablesOf } from "./fence/expressions.ts";
 import { onlyWhatIsSaid, tableOf } from "./fence/fence.ts";
 import { repairNeed } from "./fence/guard.ts";

@@ -1,8 +1,8 @@
 /** ServiceAccounts, and the least rights for each: a function's `needs`, neither a verb more nor a wildcard. */
 
 import { usualSecretName } from "../../functions/shared/certificates/settings.ts";
+import type { Need } from "../../functions/shared/contract/definition.ts";
 import { isClusterScoped, resources } from "../../functions/shared/kubernetes/cluster.ts";
-import type { Need } from "../../functions/shared/pass/definition.ts";
 import { labelsOf, type Manifest, placeholderNamespace, type Workload } from "./object.ts";
 
 const rbac = "rbac.authorization.k8s.io";

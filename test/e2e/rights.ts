@@ -1,6 +1,6 @@
 /** Users of the cluster with some rights in some namespaces, and a kubeconfig for each. */
 import { join } from "node:path";
-import type { Need } from "../../functions/shared/pass/definition.ts";
+import type { Need } from "../../functions/shared/contract/definition.ts";
 import type { Api } from "../controlplane/api.ts";
 import { writeKubeconfig } from "../controlplane/configuration.ts";
 import type { ControlPlane } from "../controlplane/controlplane.ts";

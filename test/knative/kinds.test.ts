@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { load, loadAll } from "js-yaml";
-import type { FunctionDefinition } from "../../functions/shared/pass/definition.ts";
+import type { FunctionDefinition } from "../../functions/shared/contract/definition.ts";
 import { type ListedKind, needsOfKinds, parseKinds } from "../../knative/render/kinds.ts";
 import { renderManifests } from "../../knative/render/manifests.ts";
 import { admissionFunctions, cronFunctions, groupFunctions } from "../../triggers/table.ts";

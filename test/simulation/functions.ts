@@ -1,7 +1,7 @@
 /** The functions that events wake: what ships, and another one beside it that takes any pod it likes. */
 import { advanceZoneRollout } from "../../functions/advance-zone-rollout/function.ts";
 import { keepLedgers } from "../../functions/keep-ledgers/function.ts";
-import type { FunctionDefinition } from "../../functions/shared/pass/definition.ts";
+import type { FunctionDefinition } from "../../functions/shared/contract/definition.ts";
 import type { Actor } from "./actor.ts";
 import type { Checker } from "./checker.ts";
 import { podsOf } from "./claims/asked.ts";

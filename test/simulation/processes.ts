@@ -1,7 +1,7 @@
 /** The processes of one seed, whoever brought them: they are started, killed, stopped for a while and told the wrong time. */
 
 import type { GroupView } from "../../functions/shared/cache/cache.ts";
-import type { ObjectRef } from "../../functions/shared/views/keys.ts";
+import type { ObjectRef } from "../../functions/shared/contract/keys.ts";
 import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts";
 import type { Actor } from "./actor.ts";
 import { viewKey } from "./checker.ts";

@@ -3,15 +3,15 @@
  * goes for the same pod next, and so hides what the protocol is for; two functions that want different pods do not.
  */
 
+import { type FunctionDefinition, listGroupKeys } from "../../functions/shared/contract/definition.ts";
+import { groupOfPod } from "../../functions/shared/contract/keys.ts";
+import { take, type Verdict, wait } from "../../functions/shared/contract/verdict.ts";
 import { countDown, isUnsettled, type Zone } from "../../functions/shared/groups/zones.ts";
 import { finishAfterMs } from "../../functions/shared/ledger/reservation.ts";
 import { deletionOf } from "../../functions/shared/pass/act.ts";
-import { type FunctionDefinition, listGroupKeys } from "../../functions/shared/pass/definition.ts";
 import type { Observed } from "../../functions/shared/pass/observation.ts";
 import { type Gate, perform } from "../../functions/shared/pass/perform.ts";
-import { take, type Verdict, wait } from "../../functions/shared/pass/verdict.ts";
 import type { Telling } from "../../functions/shared/pass/verdict-record.ts";
-import { groupOfPod } from "../../functions/shared/views/keys.ts";
 import type { Pod } from "../../functions/shared/workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
 import type { Draw } from "./draw.ts";

@@ -1,14 +1,14 @@
 /** One process of a function: shipped code over a connection that fails, woken by events that may be lost. */
 
 import type { Views } from "../../functions/shared/cache/cache.ts";
+import type { Context } from "../../functions/shared/contract/context.ts";
+import type { FunctionDefinition } from "../../functions/shared/contract/definition.ts";
+import { createMemory } from "../../functions/shared/contract/memory.ts";
+import { silentReporter } from "../../functions/shared/contract/reporter.ts";
 import type { PodHttp } from "../../functions/shared/http/pod-http.ts";
 import { type Cluster, ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
 import { type Protocol, protocol } from "../../functions/shared/ledger/protocol.ts";
 import type { AdmissionAnswer, AdmissionRequest } from "../../functions/shared/pass/admission.ts";
-import type { Context } from "../../functions/shared/pass/context.ts";
-import type { FunctionDefinition } from "../../functions/shared/pass/definition.ts";
-import { createMemory } from "../../functions/shared/pass/memory.ts";
-import { silentReporter } from "../../functions/shared/pass/reporter.ts";
 import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts";
 import { KeyedQueue } from "../../triggers/wake/queue.ts";
 import type { ClaimRules } from "./claims/taker.ts";

@@ -11,8 +11,8 @@ import {
   splitPem,
 } from "../../functions/shared/certificates/secret.ts";
 import type { CertificateSettings } from "../../functions/shared/certificates/settings.ts";
+import { type ActReport, silentReporter } from "../../functions/shared/contract/reporter.ts";
 import type { Cluster, Resource, WebhookConfigurationObject } from "../../functions/shared/kubernetes/cluster.ts";
-import { type ActReport, silentReporter } from "../../functions/shared/pass/reporter.ts";
 import { seededRandom } from "../world/random.ts";
 import { Store } from "../world/store.ts";
 import { VirtualTimeline } from "../world/timeline.ts";

@@ -1,13 +1,13 @@
 /** Processes of functions over a world in virtual time, which are killed before or after any of their writes, and come again. */
 
 import { createListingViews } from "../../functions/shared/cache/listing.ts";
+import type { Context } from "../../functions/shared/contract/context.ts";
+import type { Outcome } from "../../functions/shared/contract/definition.ts";
+import { createMemory } from "../../functions/shared/contract/memory.ts";
+import { silentReporter } from "../../functions/shared/contract/reporter.ts";
 import { type Cluster, ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
 import { wrapCalls } from "../../functions/shared/kubernetes/wrap-cluster.ts";
 import { protocol } from "../../functions/shared/ledger/protocol.ts";
-import type { Context } from "../../functions/shared/pass/context.ts";
-import type { Outcome } from "../../functions/shared/pass/definition.ts";
-import { createMemory } from "../../functions/shared/pass/memory.ts";
-import { silentReporter } from "../../functions/shared/pass/reporter.ts";
 import type { Random } from "../world/random.ts";
 import type { World } from "../world/world.ts";
 import { createWorldCluster } from "../world/world-cluster.ts";

@@ -5,10 +5,10 @@ import { ledgerGroup, managedBy, read, rolloutGroup } from "../../functions/shar
 import { messageOf } from "../../functions/shared/base/error-message.ts";
 import { escapeControls, escapeLines, escapeTexts } from "../../functions/shared/base/escape-control.ts";
 import { listStatefulSets } from "../../functions/shared/cache/listing.ts";
+import type { Context } from "../../functions/shared/contract/context.ts";
 import { isMember } from "../../functions/shared/groups/governing.ts";
 import { type Cluster, ClusterError, type LeaseObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
-import type { Context } from "../../functions/shared/pass/context.ts";
 import { budgetOfGroup, groupOfBudget } from "../../functions/shared/workloads/group-key.ts";
 import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts";
 import {

@@ -2,6 +2,9 @@
 
 import type { GroupView } from "../../functions/shared/cache/cache.ts";
 import { createListingViews } from "../../functions/shared/cache/listing.ts";
+import type { Context } from "../../functions/shared/contract/context.ts";
+import { createMemory } from "../../functions/shared/contract/memory.ts";
+import { type PassReport, silentReporter } from "../../functions/shared/contract/reporter.ts";
 import { governing, selects } from "../../functions/shared/groups/governing.ts";
 import { neverByBudget, neverByDisruptionBudget } from "../../functions/shared/groups/never-possible.ts";
 import { missingOrdinals, surveyZone, type WhyDown, type Zone } from "../../functions/shared/groups/zones.ts";
@@ -10,12 +13,9 @@ import { LedgerUnreadable } from "../../functions/shared/ledger/errors.ts";
 import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import { protocol } from "../../functions/shared/ledger/protocol.ts";
 import type { Ledger } from "../../functions/shared/ledger/reservation.ts";
-import type { Context } from "../../functions/shared/pass/context.ts";
 import { loadLedger, noteLedger } from "../../functions/shared/pass/ledger-access.ts";
-import { createMemory } from "../../functions/shared/pass/memory.ts";
 import { type Observed, observeGroup, retryRefusedAfterMs } from "../../functions/shared/pass/observation.ts";
 import { findWait } from "../../functions/shared/pass/refusal-events.ts";
-import { type PassReport, silentReporter } from "../../functions/shared/pass/reporter.ts";
 import { recordEveryMs } from "../../functions/shared/pass/verdict-record.ts";
 import { readGroup } from "../../functions/shared/workloads/group-key.ts";
 import { type Pod, podNameOf } from "../../functions/shared/workloads/pods.ts";

@@ -8,13 +8,13 @@
 
 import { ledgerGroup, managedBy, read } from "../../functions/shared/annotations/table.ts";
 import type { GroupView, Views } from "../../functions/shared/cache/cache.ts";
+import { failingGuards } from "../../functions/shared/contract/verdict.ts";
 import { surveyZone, type Zone } from "../../functions/shared/groups/zones.ts";
 import type { Cluster, LeaseObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { parseLedger } from "../../functions/shared/ledger/contents.ts";
 import { LedgerUnreadable } from "../../functions/shared/ledger/errors.ts";
 import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import type { Ledger } from "../../functions/shared/ledger/reservation.ts";
-import { failingGuards } from "../../functions/shared/pass/verdict.ts";
 import { readGroup } from "../../functions/shared/workloads/group-key.ts";
 import { type GroupKey, groupPathOf } from "../../functions/shared/workloads/statefulsets.ts";
 

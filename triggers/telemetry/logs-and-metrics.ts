@@ -2,12 +2,12 @@
 import { type DestinationStream, pino } from "pino";
 import { escapeLines } from "../../functions/shared/base/escape-control.ts";
 import { describeSpan } from "../../functions/shared/base/spans.ts";
+import { isGroup, type Key, pathOf } from "../../functions/shared/contract/keys.ts";
+import type { ActReport, PassReport, Reporter } from "../../functions/shared/contract/reporter.ts";
+import { failingGuards } from "../../functions/shared/contract/verdict.ts";
 import type { PodObservation } from "../../functions/shared/http/calls.ts";
 import type { RequestObservation } from "../../functions/shared/kubernetes/client.ts";
 import { ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
-import type { ActReport, PassReport, Reporter } from "../../functions/shared/pass/reporter.ts";
-import { failingGuards } from "../../functions/shared/pass/verdict.ts";
-import { isGroup, type Key, pathOf } from "../../functions/shared/views/keys.ts";
 import { type GroupKey, groupPathOf } from "../../functions/shared/workloads/statefulsets.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 

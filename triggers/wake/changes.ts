@@ -4,6 +4,7 @@
  */
 
 import { type FollowOptions, follow } from "../../functions/shared/cache/reflector.ts";
+import type { WokenBy } from "../../functions/shared/contract/keys.ts";
 import {
   type Cluster,
   type Metadata,
@@ -12,7 +13,6 @@ import {
   resources,
   type WatchEvent,
 } from "../../functions/shared/kubernetes/cluster.ts";
-import type { WokenBy } from "../../functions/shared/views/keys.ts";
 
 export interface ChangesOptions extends Pick<FollowOptions, "onTrouble"> {
   readonly cluster: Cluster;

@@ -2,8 +2,8 @@
 
 import { inSpan } from "../../functions/shared/base/spans.ts";
 import type { CertificateSettings } from "../../functions/shared/certificates/settings.ts";
+import type { CronDefinition, CronOutcome } from "../../functions/shared/contract/definition.ts";
 import type { Cluster, Resource } from "../../functions/shared/kubernetes/cluster.ts";
-import type { CronDefinition, CronOutcome } from "../../functions/shared/pass/definition.ts";
 import type { Reporting } from "../telemetry/logs-and-metrics.ts";
 import { leastBackoffMs, sentenceOf } from "./passes.ts";
 import { paceTicks } from "./ping.ts";

@@ -2,14 +2,14 @@
 
 import { messageOf } from "../../functions/shared/base/error-message.ts";
 import { listStatefulSets } from "../../functions/shared/cache/listing.ts";
+import type { Context } from "../../functions/shared/contract/context.ts";
+import type { FunctionDefinition, Outcome } from "../../functions/shared/contract/definition.ts";
+import { isGroup, type Key } from "../../functions/shared/contract/keys.ts";
 import type { Announcement } from "../../functions/shared/kubernetes/announcements.ts";
 import { ClusterError, hasCode, isRightMissing, lackOf, wordsOf } from "../../functions/shared/kubernetes/cluster.ts";
 import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import { eventReasons } from "../../functions/shared/objects/vocabulary/event-reasons.ts";
-import type { Context } from "../../functions/shared/pass/context.ts";
-import type { FunctionDefinition, Outcome } from "../../functions/shared/pass/definition.ts";
 import { announceNews, isNews } from "../../functions/shared/pass/recorder.ts";
-import { isGroup, type Key } from "../../functions/shared/views/keys.ts";
 import type { Reporting } from "../telemetry/logs-and-metrics.ts";
 import type { Wake } from "./queue.ts";
 

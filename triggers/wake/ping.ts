@@ -2,9 +2,9 @@
 
 import { messageOf } from "../../functions/shared/base/error-message.ts";
 import type { Clock } from "../../functions/shared/clock/clock.ts";
+import type { FunctionDefinition } from "../../functions/shared/contract/definition.ts";
+import { isGroup, type Key } from "../../functions/shared/contract/keys.ts";
 import { hasCode, resources } from "../../functions/shared/kubernetes/cluster.ts";
-import type { FunctionDefinition } from "../../functions/shared/pass/definition.ts";
-import { isGroup, type Key } from "../../functions/shared/views/keys.ts";
 import type { Reporting } from "../telemetry/logs-and-metrics.ts";
 import { causeOf, type Served } from "./passes.ts";
 import { KeyedQueue } from "./queue.ts";

@@ -3,13 +3,7 @@
 import { asPartOf, inSpan } from "../../functions/shared/base/spans.ts";
 import type { AwakeViews } from "../../functions/shared/cache/on-demand.ts";
 import type { Clock } from "../../functions/shared/clock/clock.ts";
-import {
-  hasCode,
-  type KnownResource,
-  type ObjectKey,
-  type Resource,
-} from "../../functions/shared/kubernetes/cluster.ts";
-import type { FunctionDefinition } from "../../functions/shared/pass/definition.ts";
+import type { FunctionDefinition } from "../../functions/shared/contract/definition.ts";
 import {
   isGroup,
   type Key,
@@ -17,7 +11,13 @@ import {
   pathOf,
   type Waking,
   type WokenBy,
-} from "../../functions/shared/views/keys.ts";
+} from "../../functions/shared/contract/keys.ts";
+import {
+  hasCode,
+  type KnownResource,
+  type ObjectKey,
+  type Resource,
+} from "../../functions/shared/kubernetes/cluster.ts";
 import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts";
 import type { EventResult, Reporting } from "../telemetry/logs-and-metrics.ts";
 import { inPassSpan } from "../telemetry/tracing-spans.ts";

@@ -4,10 +4,11 @@
  */
 
 import type { Deadlines } from "../../shared/clock/deadlines.ts";
+import type { Context } from "../../shared/contract/context.ts";
+import type { GroupMemory } from "../../shared/contract/memory.ts";
 import { renewalOf } from "../../shared/ledger/renewals.ts";
 import { actWithinMs, type Ledger, maxConflicts, type Reservation } from "../../shared/ledger/reservation.ts";
 import type { AdmissionAnswer, Denied } from "../../shared/pass/admission.ts";
-import type { Context } from "../../shared/pass/context.ts";
 import {
   Conflict,
   forgetLedger,
@@ -17,7 +18,6 @@ import {
   waitForLedger,
   writeChange,
 } from "../../shared/pass/ledger-access.ts";
-import type { GroupMemory } from "../../shared/pass/memory.ts";
 import { keptRefusals, type Observed, observeGroup } from "../../shared/pass/observation.ts";
 import { askAgain, isFinal, notYet, tooLate } from "../../shared/review/answers.ts";
 import { refuseFailure } from "../../shared/review/failures.ts";

@@ -4,8 +4,8 @@
  */
 
 import type { Deadlines, HasDeadline } from "../../shared/clock/deadlines.ts";
+import type { HeldReport } from "../../shared/contract/reporter.ts";
 import type { Denied } from "../../shared/pass/admission.ts";
-import type { HeldReport } from "../../shared/pass/reporter.ts";
 
 /** How many wait at most, of one group and of all groups of one process. */
 export const mostHeldOfGroup = 32;

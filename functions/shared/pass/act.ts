@@ -1,6 +1,9 @@
 /** The acts: what is done to a cluster once a verdict has been reserved. */
 
 import { cut } from "../base/truncate.ts";
+import type { Context } from "../contract/context.ts";
+import type { ActReport } from "../contract/reporter.ts";
+import type { Take, Verdict, Wait } from "../contract/verdict.ts";
 import type { Announcement } from "../kubernetes/announcements.ts";
 import { ClusterError, hasCode, isRightMissing, isTransient, lackOf, wordsOf } from "../kubernetes/cluster.ts";
 import type { ClaimContent } from "../ledger/claim.ts";
@@ -8,10 +11,7 @@ import { finishAfterMs, type Reservation } from "../ledger/reservation.ts";
 import { eventReasons } from "../objects/vocabulary/event-reasons.ts";
 import type { Pod } from "../workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
-import type { Context } from "./context.ts";
 import { tryToAnnounce } from "./recorder.ts";
-import type { ActReport } from "./reporter.ts";
-import type { Take, Verdict, Wait } from "./verdict.ts";
 
 /** How soon to look again at what no reservation holds and somebody else wrote meanwhile, in milliseconds. */
 const lookOnceMoreMs = 1_000;

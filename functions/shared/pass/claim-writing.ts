@@ -1,14 +1,14 @@
 /** How a function that makes claims looks at a ledger, writes a claim of its own, and ends it by its kind's row. */
 
+import type { Context } from "../contract/context.ts";
+import type { Wait } from "../contract/verdict.ts";
 import { changeClaim, type KindName, type KnownClaim, type OrdinalRange } from "../ledger/claim.ts";
 import { type ClaimWhereabouts, kinds } from "../ledger/claim-kinds.ts";
 import { actWithinMs, type LedgerChange, type LedgerTimes, type RecordedVerdict } from "../ledger/reservation.ts";
 import { readGroup } from "../workloads/group-key.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
-import type { Context } from "./context.ts";
 import { isLongKnown, knownLedger, loadLedger, refuseNewLedger, writeChange } from "./ledger-access.ts";
 import { keptRefusals, type Observed, observeGroup } from "./observation.ts";
-import type { Wait } from "./verdict.ts";
 import { findClaimed } from "./whereabouts.ts";
 
 /** What one look at a group and its ledger says, and what keeps the ledger from permitting anything yet (rule R4). */

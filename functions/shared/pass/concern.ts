@@ -1,12 +1,12 @@
 /** Whether a group is of any concern to a function for which only some groups ask. */
 
 import { membersNeed } from "../cache/cache.ts";
+import type { Context } from "../contract/context.ts";
+import type { Outcome } from "../contract/definition.ts";
+import type { GroupMemory } from "../contract/memory.ts";
 import type { Claim } from "../ledger/claim.ts";
 import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
-import type { Context } from "./context.ts";
-import type { Outcome } from "./definition.ts";
 import { knownLedger, waitForLedger } from "./ledger-access.ts";
-import type { GroupMemory } from "./memory.ts";
 
 export interface Concern {
   /** A StatefulSet asks for what the function does. */

@@ -7,10 +7,10 @@
 import { BoundedMap } from "../base/bounded-map.ts";
 import type { GroupView } from "../cache/cache.ts";
 import { clockSkewMs } from "../clock/skew.ts";
+import { type Wait, wait } from "../contract/verdict.ts";
 import type { Cluster } from "../kubernetes/cluster.ts";
 import { type Ledger, ledgerNewMs } from "../ledger/reservation.ts";
 import { groupPathOf, type StatefulSet } from "../workloads/statefulsets.ts";
-import { type Wait, wait } from "./verdict.ts";
 
 export interface Joining {
   /** The zones for which nothing is permitted yet, and for how long, in milliseconds. */

@@ -5,6 +5,10 @@ import { managedBy } from "../annotations/table.ts";
 import { BoundedMap } from "../base/bounded-map.ts";
 import { cut } from "../base/truncate.ts";
 import { clockSkewMs } from "../clock/skew.ts";
+import type { Context } from "../contract/context.ts";
+import type { Need } from "../contract/definition.ts";
+import type { GroupMemory } from "../contract/memory.ts";
+import { type Wait, wait } from "../contract/verdict.ts";
 import { type Cluster, type ClusterError, hasCode, isRightMissing } from "../kubernetes/cluster.ts";
 import type { KnownClaim } from "../ledger/claim.ts";
 import { LedgerFull, LedgerUnreadable, LedgerUnwritable } from "../ledger/errors.ts";
@@ -12,12 +16,8 @@ import { ledgerName } from "../ledger/lease-name.ts";
 import { type Ledger, type LedgerChange, ledgerNewMs } from "../ledger/reservation.ts";
 import { noteKnown } from "../ledger/settling.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
-import type { Context } from "./context.ts";
-import type { Need } from "./definition.ts";
 import { refuseJoining } from "./joining.ts";
-import type { GroupMemory } from "./memory.ts";
 import type { Observed } from "./observation.ts";
-import { type Wait, wait } from "./verdict.ts";
 
 /** A right to Leases, and what is written into those that are ledgers. */
 export function leasesNeed(...verbs: readonly string[]): Need {

@@ -1,6 +1,7 @@
 /** One look at a group: its ledger, a view at least as new as the ledger asks for, and what both say together. */
 
 import type { GroupView, ViewNeed } from "../cache/cache.ts";
+import type { Context } from "../contract/context.ts";
 import type { Departed } from "../groups/refuse-claim.ts";
 import { surveyZone, type Zone } from "../groups/zones.ts";
 import type { Claim } from "../ledger/claim.ts";
@@ -9,7 +10,6 @@ import { dropAfterMs, type Ledger, type LedgerTimes, type Refusal, type Reservat
 import { noteKnown, type Whereabouts } from "../ledger/settling.ts";
 import { isSightedLongAgo, mendStamp, mendStamps, sight } from "../ledger/stamps.ts";
 import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
-import type { Context } from "./context.ts";
 import { findJoining, type Joining } from "./joining.ts";
 import { findLeft, findReserved, isMissingMember, readAsNew, readStrangers } from "./whereabouts.ts";
 

@@ -5,6 +5,10 @@
  * reservations conditionally, act by uid, say why (`../ledger/README.md`).
  */
 
+import type { Context } from "../contract/context.ts";
+import type { Outcome } from "../contract/definition.ts";
+import type { GroupMemory } from "../contract/memory.ts";
+import { failingGuards, guardOf, type Verdict, type Wait, wait } from "../contract/verdict.ts";
 import { type ClaimContent, changeClaim, countRanges, type KnownClaim, makeClaim } from "../ledger/claim.ts";
 import {
   actWithinMs,
@@ -21,8 +25,6 @@ import { podNameOf } from "../workloads/pods.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
 import { type Act, carryOutAll, fittingInto, isOfPod, isOther, whileYoung } from "./act.ts";
 import { changeOf } from "./claim-writing.ts";
-import type { Context } from "./context.ts";
-import type { Outcome } from "./definition.ts";
 import {
   Conflict,
   forgetLedger,
@@ -32,10 +34,8 @@ import {
   waitForLedger,
   writeChange,
 } from "./ledger-access.ts";
-import type { GroupMemory } from "./memory.ts";
 import { type Notes, type Observed, observeGroup } from "./observation.ts";
 import { announceNews, isNews } from "./recorder.ts";
-import { failingGuards, guardOf, type Verdict, type Wait, wait } from "./verdict.ts";
 import { announceChange, recordOf, type Teller, writeAloneInMs } from "./verdict-record.ts";
 
 /** A function's own part of a pass: what it makes of an observation, what it decides, and what is done about that. */

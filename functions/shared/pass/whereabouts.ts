@@ -6,6 +6,7 @@
 import { rolloutGroup } from "../annotations/table.ts";
 import { type GroupView, getPod } from "../cache/cache.ts";
 import { getStatefulSet } from "../cache/listing.ts";
+import type { Context } from "../contract/context.ts";
 import { isMember, selects } from "../groups/governing.ts";
 import type { Departed } from "../groups/refuse-claim.ts";
 import { type Cluster, hasCode, isKnown } from "../kubernetes/cluster.ts";
@@ -16,7 +17,6 @@ import type { Whereabouts } from "../ledger/settling.ts";
 import { isOwnerGroup, readGroup } from "../workloads/group-key.ts";
 import { isAvailable, isStanding, type Pod, parsePod, podNameOf, statefulSetNameOf } from "../workloads/pods.ts";
 import { type GroupKey, isWanted, type StatefulSet } from "../workloads/statefulsets.ts";
-import type { Context } from "./context.ts";
 
 /**
  * StatefulSets that the view does not have, as a GET found them; undefined for one that is gone. Reservations name them, the last

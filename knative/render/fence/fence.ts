@@ -5,9 +5,9 @@
 
 import { usualSkipLabelKeys } from "../../../functions/shared/annotations/skip-labels.ts";
 import { ledgerGroup, reviewKey, webhookNamespace } from "../../../functions/shared/annotations/table.ts";
+import type { Need } from "../../../functions/shared/contract/definition.ts";
 import { resources } from "../../../functions/shared/kubernetes/cluster.ts";
 import { ledgerPrefix } from "../../../functions/shared/ledger/lease-name.ts";
-import type { Need } from "../../../functions/shared/pass/definition.ts";
 import { labelsOf, type Manifest, placeholderNamespace, type Workload } from "../object.ts";
 import {
   isOurs,

@@ -14,9 +14,9 @@ import {
   volumeProtection,
 } from "../../../functions/shared/annotations/suspension.ts";
 import { ledgerGroup, managedBy, vocabulary, webhookNamespace } from "../../../functions/shared/annotations/table.ts";
+import type { Need } from "../../../functions/shared/contract/definition.ts";
 import { resources } from "../../../functions/shared/kubernetes/cluster.ts";
 import { ledgerPrefix } from "../../../functions/shared/ledger/lease-name.ts";
-import type { Need } from "../../../functions/shared/pass/definition.ts";
 import { labelsOf, type Manifest, placeholderNamespace, type Workload } from "../object.ts";
 import { isOurs, listIn, literal, type Variable } from "./expressions.ts";
 

@@ -1,9 +1,10 @@
 /** The claims of one seed: who makes them, what they are about besides pods, and who looks at them. */
+
+import { createMemory } from "../../../functions/shared/contract/memory.ts";
+import { silentReporter } from "../../../functions/shared/contract/reporter.ts";
 import type { KindName } from "../../../functions/shared/ledger/claim.ts";
 import { ledgerName } from "../../../functions/shared/ledger/lease-name.ts";
 import { protocol } from "../../../functions/shared/ledger/protocol.ts";
-import { createMemory } from "../../../functions/shared/pass/memory.ts";
-import { silentReporter } from "../../../functions/shared/pass/reporter.ts";
 import type { Actor } from "../actor.ts";
 import type { Checker } from "../checker.ts";
 import type { Connection, Role } from "../roles.ts";

@@ -1,9 +1,9 @@
 /** Fences of nodes that have pods of several groups: each group's ledger hears of it before anything is done (rule R23). */
 
+import type { Context } from "../../../functions/shared/contract/context.ts";
 import { hasCode } from "../../../functions/shared/kubernetes/cluster.ts";
 import { type ClaimContent, makeClaim } from "../../../functions/shared/ledger/claim.ts";
 import { ledgerName } from "../../../functions/shared/ledger/lease-name.ts";
-import type { Context } from "../../../functions/shared/pass/context.ts";
 import { forgetLedger } from "../../../functions/shared/pass/ledger-access.ts";
 import type { nextToAnnounce } from "../../../functions/shared/workloads/group-key.ts";
 import { type GroupKey, groupPathOf } from "../../../functions/shared/workloads/statefulsets.ts";

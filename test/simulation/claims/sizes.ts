@@ -2,12 +2,13 @@
  * Changes of a size as the API server makes them: it asks our webhook about every one of them, our own too, and asks again under
  * another uid of a review when its storage has moved on meanwhile (rule R19).
  */
+
+import type { Context } from "../../../functions/shared/contract/context.ts";
+import { createMemory } from "../../../functions/shared/contract/memory.ts";
 import type { joinScaleDown, SizeChange } from "../../../functions/shared/group/size-changes.ts";
 import { type Cluster, ClusterError, hasCode } from "../../../functions/shared/kubernetes/cluster.ts";
 import { changeClaim, type KnownClaim } from "../../../functions/shared/ledger/claim.ts";
-import type { Context } from "../../../functions/shared/pass/context.ts";
 import { Conflict, waitForLedger } from "../../../functions/shared/pass/ledger-access.ts";
-import { createMemory } from "../../../functions/shared/pass/memory.ts";
 import { podNameOf } from "../../../functions/shared/workloads/pods.ts";
 import { type GroupKey, parseStatefulSet } from "../../../functions/shared/workloads/statefulsets.ts";
 import type { Draw } from "../draw.ts";

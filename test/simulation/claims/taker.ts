@@ -3,6 +3,7 @@
  * before it goes on, and ends it by the table's row. It may be killed anywhere; another process of it goes on.
  */
 
+import type { Context } from "../../../functions/shared/contract/context.ts";
 import { joinScaleDown, type SizeChange, scaleDownPhases } from "../../../functions/shared/group/size-changes.ts";
 import { refuseClaim } from "../../../functions/shared/groups/refuse-claim.ts";
 import { type Cluster, ClusterError, type Resource } from "../../../functions/shared/kubernetes/cluster.ts";
@@ -17,7 +18,6 @@ import {
 import { type ClaimWhereabouts, type KindRow, kinds } from "../../../functions/shared/ledger/claim-kinds.ts";
 import { refuseByHealth } from "../../../functions/shared/ledger/health-rule.ts";
 import { finishAfterMs } from "../../../functions/shared/ledger/reservation.ts";
-import type { Context } from "../../../functions/shared/pass/context.ts";
 import { Conflict, forgetLedger, waitForLedger } from "../../../functions/shared/pass/ledger-access.ts";
 import type { Observed } from "../../../functions/shared/pass/observation.ts";
 import { findClaimed } from "../../../functions/shared/pass/whereabouts.ts";

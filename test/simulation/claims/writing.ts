@@ -1,7 +1,7 @@
 /** How whoever makes claims looks at a ledger, and writes it: as a function does. */
 
+import type { Context } from "../../../functions/shared/contract/context.ts";
 import { lookAtLedger } from "../../../functions/shared/pass/claim-writing.ts";
-import type { Context } from "../../../functions/shared/pass/context.ts";
 import type { Observed } from "../../../functions/shared/pass/observation.ts";
 import type { GroupKey } from "../../../functions/shared/workloads/statefulsets.ts";
 

@@ -5,11 +5,11 @@
 import { followReplicas } from "../../../functions/follow-replicas/function.ts";
 import { prepareDelayedDownscale } from "../../../functions/prepare-delayed-downscale/function.ts";
 import { releasePrepared } from "../../../functions/release-prepared/function.ts";
+import type { Context } from "../../../functions/shared/contract/context.ts";
+import type { FunctionDefinition } from "../../../functions/shared/contract/definition.ts";
+import { createMemory } from "../../../functions/shared/contract/memory.ts";
+import { silentReporter } from "../../../functions/shared/contract/reporter.ts";
 import { protocol } from "../../../functions/shared/ledger/protocol.ts";
-import type { Context } from "../../../functions/shared/pass/context.ts";
-import type { FunctionDefinition } from "../../../functions/shared/pass/definition.ts";
-import { createMemory } from "../../../functions/shared/pass/memory.ts";
-import { silentReporter } from "../../../functions/shared/pass/reporter.ts";
 import type { StoredStatefulSet } from "../../world/objects.ts";
 import type { Actor } from "../actor.ts";
 import type { Checker } from "../checker.ts";

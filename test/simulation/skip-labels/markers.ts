@@ -2,6 +2,10 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { markSkipLabel } from "../../../functions/mark-skip-label/function.ts";
 import { fieldsOf } from "../../../functions/shared/base/fields.ts";
+import type { Context } from "../../../functions/shared/contract/context.ts";
+import { type ObjectRef, pathOf } from "../../../functions/shared/contract/keys.ts";
+import { createMemory } from "../../../functions/shared/contract/memory.ts";
+import { silentReporter } from "../../../functions/shared/contract/reporter.ts";
 import {
   type Cluster,
   ClusterError,
@@ -10,10 +14,6 @@ import {
 } from "../../../functions/shared/kubernetes/cluster.ts";
 import { wrapCluster } from "../../../functions/shared/kubernetes/wrap-cluster.ts";
 import { protocol } from "../../../functions/shared/ledger/protocol.ts";
-import type { Context } from "../../../functions/shared/pass/context.ts";
-import { createMemory } from "../../../functions/shared/pass/memory.ts";
-import { silentReporter } from "../../../functions/shared/pass/reporter.ts";
-import { type ObjectRef, pathOf } from "../../../functions/shared/views/keys.ts";
 import { KeyedQueue } from "../../../triggers/wake/queue.ts";
 import type { Connection } from "../roles.ts";
 import type { SeedRun } from "../seed.ts";

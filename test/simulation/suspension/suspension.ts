@@ -3,10 +3,10 @@
  * carry this out, and who looks at all of it.
  */
 import { gcSuspendedGroups } from "../../../functions/gc-suspended-groups/function.ts";
+import type { FunctionDefinition } from "../../../functions/shared/contract/definition.ts";
 import { type Cluster, ClusterError } from "../../../functions/shared/kubernetes/cluster.ts";
 import { wrapCluster } from "../../../functions/shared/kubernetes/wrap-cluster.ts";
 import { ledgerName } from "../../../functions/shared/ledger/lease-name.ts";
-import type { FunctionDefinition } from "../../../functions/shared/pass/definition.ts";
 import type { GroupKey } from "../../../functions/shared/workloads/statefulsets.ts";
 import { suspendGroup } from "../../../functions/suspend-group/function.ts";
 import { setNameOf } from "../../stage/checkers/raw.ts";

@@ -3,6 +3,8 @@
 import { healthAuthority } from "../../annotations/health.ts";
 import type { Ask } from "../../annotations/parse-health.ts";
 import { BoundedMap } from "../../base/bounded-map.ts";
+import type { Context } from "../../contract/context.ts";
+import type { GroupMemory } from "../../contract/memory.ts";
 import { isAsked, isPodAsked, type Questions } from "../../group/asking.ts";
 import { unknownHealth } from "../../http/answered-health.ts";
 import { products } from "../../http/products.ts";
@@ -10,8 +12,6 @@ import type { Answered } from "../../ledger/health-rule.ts";
 import { askedGroupOf } from "../../workloads/group-key.ts";
 import type { Pod } from "../../workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../../workloads/statefulsets.ts";
-import type { Context } from "../context.ts";
-import type { GroupMemory } from "../memory.ts";
 import type { Observed } from "../observation.ts";
 import { askPod, askWithinMs, type PodQuestion } from "./ask-pod.ts";
 

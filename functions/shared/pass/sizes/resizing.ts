@@ -1,15 +1,15 @@
 /** What functions that change sizes have in common: their rights, the change itself, and what they remember of refusals. */
 
 import { getStatefulSet } from "../../cache/listing.ts";
+import type { Context } from "../../contract/context.ts";
+import type { Need } from "../../contract/definition.ts";
+import type { GroupMemory } from "../../contract/memory.ts";
 import { ClusterError, isRefused, wordsOf } from "../../kubernetes/cluster.ts";
 import type { KnownClaim } from "../../ledger/claim.ts";
 import type { ClaimWhereabouts } from "../../ledger/claim-kinds.ts";
 import { type GroupKey, isWanted, type StatefulSet } from "../../workloads/statefulsets.ts";
 import { type ClaimEnd, findEnd } from "../claim-writing.ts";
-import type { Context } from "../context.ts";
-import type { Need } from "../definition.ts";
 import { ledgerNeeds } from "../ledger-access.ts";
-import type { GroupMemory } from "../memory.ts";
 
 /** The rights of whoever changes sizes by a ledger. */
 export const resizingNeeds: readonly Need[] = [

@@ -1,6 +1,7 @@
 /** Others of a group are asked whether the data of a member is needed by nobody, where its StatefulSet wants that. */
 
 import { drainAuthority } from "../../annotations/suspension.ts";
+import type { Context } from "../../contract/context.ts";
 import { unknownHealth } from "../../http/answered-health.ts";
 import type { PodAddress } from "../../http/pod-http.ts";
 import { products } from "../../http/products.ts";
@@ -9,7 +10,6 @@ import { type DrainAnswer, isRequested, type Member, type VolumeUser } from "../
 import { meant } from "../../volumes/pvc.ts";
 import type { GroupKey } from "../../workloads/statefulsets.ts";
 import { askPod, askWithinMs, type PodQuestion } from "../asking/ask-pod.ts";
-import type { Context } from "../context.ts";
 
 /** So many members are asked about in one pass; the others have their turn in the next, some seconds later. */
 const mostAtOnce = 16;

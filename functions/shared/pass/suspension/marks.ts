@@ -1,9 +1,9 @@
 /** The marks of removals are read beside the ledger that has to hold them. */
 
+import type { Context } from "../../contract/context.ts";
 import { isMarkFalse, withoutFalseMarks } from "../../group/suspension/marks.ts";
 import type { Ledger } from "../../ledger/reservation.ts";
 import type { Member } from "../../volumes/members.ts";
-import type { Context } from "../context.ts";
 import { Conflict } from "../ledger-access.ts";
 
 /**

@@ -2,12 +2,12 @@
 
 import { ledgerGroup, managedBy, read } from "../../annotations/table.ts";
 import { SharedReads } from "../../cache/shared-reads.ts";
+import type { Context } from "../../contract/context.ts";
 import type { Cluster } from "../../kubernetes/cluster.ts";
 import { ledgerName } from "../../ledger/lease-name.ts";
 import { isOwnerGroup } from "../../workloads/group-key.ts";
 import type { Pod } from "../../workloads/pods.ts";
 import { type GroupKey, groupPathOf } from "../../workloads/statefulsets.ts";
-import type { Context } from "../context.ts";
 
 /** What is read for one pod serves the next ones for a second: a drain asks for many pods that are of no such group. */
 interface OwnerReads {

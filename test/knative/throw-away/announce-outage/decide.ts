@@ -1,6 +1,6 @@
 /** Which outages of a StatefulSet's pods are still to be announced. Pure. */
 
-import { take, type Verdict, wait } from "../../../../functions/shared/pass/verdict.ts";
+import { take, type Verdict, wait } from "../../../../functions/shared/contract/verdict.ts";
 import type { StatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 
 /** A ConfigMap that says that a pod of its owner is lost with its node. */

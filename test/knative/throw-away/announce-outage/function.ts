@@ -1,10 +1,10 @@
 import * as vocabulary from "../../../../functions/shared/annotations/table.ts";
+import type { Context } from "../../../../functions/shared/contract/context.ts";
+import type { FunctionDefinition, Outcome } from "../../../../functions/shared/contract/definition.ts";
+import type { KeyLookUp, ObjectRef } from "../../../../functions/shared/contract/keys.ts";
 import { hasCode } from "../../../../functions/shared/kubernetes/cluster.ts";
-import type { Context } from "../../../../functions/shared/pass/context.ts";
-import type { FunctionDefinition, Outcome } from "../../../../functions/shared/pass/definition.ts";
 import { ledgerNeeds } from "../../../../functions/shared/pass/ledger-access.ts";
 import { type Gate, perform } from "../../../../functions/shared/pass/perform.ts";
-import type { KeyLookUp, ObjectRef } from "../../../../functions/shared/views/keys.ts";
 import { groupKeyOf } from "../../../../functions/shared/workloads/group-key.ts";
 import { parseStatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { actOn, telling } from "./act.ts";

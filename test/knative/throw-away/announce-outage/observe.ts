@@ -1,8 +1,9 @@
 /** The ConfigMaps that a StatefulSet owns, and what the ledger says of them. */
+
+import type { Context } from "../../../../functions/shared/contract/context.ts";
+import type { KeySources, ObjectRef } from "../../../../functions/shared/contract/keys.ts";
 import { type Cluster, type ConfigMapObject, hasCode } from "../../../../functions/shared/kubernetes/cluster.ts";
-import type { Context } from "../../../../functions/shared/pass/context.ts";
 import type { Observed } from "../../../../functions/shared/pass/observation.ts";
-import type { KeySources, ObjectRef } from "../../../../functions/shared/views/keys.ts";
 import { parseOrdinal } from "../../../../functions/shared/workloads/pods.ts";
 import type { Approval, OutageSnapshot } from "./decide.ts";
 

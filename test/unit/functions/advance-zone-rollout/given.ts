@@ -2,6 +2,7 @@
 
 import type { Target } from "../../../../functions/advance-zone-rollout/choose.ts";
 import { decide } from "../../../../functions/advance-zone-rollout/decide.ts";
+import type { Verdict } from "../../../../functions/shared/contract/verdict.ts";
 import {
   parseStoredBudget,
   type StoredBudget,
@@ -22,7 +23,6 @@ import {
   makeClaim,
 } from "../../../../functions/shared/ledger/claim.ts";
 import type { Refusal, Reservation } from "../../../../functions/shared/ledger/reservation.ts";
-import type { Verdict } from "../../../../functions/shared/pass/verdict.ts";
 import { ordinalOf, type Pod } from "../../../../functions/shared/workloads/pods.ts";
 import type { StatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 

@@ -1,6 +1,6 @@
 /** One process of this function over a small world: zones that follow each other, or mirror a size. */
 import { followReplicas } from "../../../../functions/follow-replicas/function.ts";
-import type { Outcome } from "../../../../functions/shared/pass/definition.ts";
+import type { Outcome } from "../../../../functions/shared/contract/definition.ts";
 import type { GroupOptions } from "../../../world/world.ts";
 import { key, namespace, Passes, played } from "../../shared/pass/passes.ts";
 

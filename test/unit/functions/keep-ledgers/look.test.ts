@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { keepLedgers } from "../../../../functions/keep-ledgers/function.ts";
-import type { Outcome } from "../../../../functions/shared/pass/definition.ts";
+import type { Outcome } from "../../../../functions/shared/contract/definition.ts";
 import { groupOfBudget } from "../../../../functions/shared/workloads/group-key.ts";
 import type { GroupKey } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { key, namespace, Passes, played, refused } from "../../shared/pass/passes.ts";

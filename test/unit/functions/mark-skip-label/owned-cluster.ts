@@ -1,9 +1,9 @@
 /** A RabbitmqCluster that owns a StatefulSet of three pods, in virtual time, and processes of `mark-skip-label` beside it. */
 import { markSkipLabel } from "../../../../functions/mark-skip-label/function.ts";
+import type { Context } from "../../../../functions/shared/contract/context.ts";
+import type { Outcome } from "../../../../functions/shared/contract/definition.ts";
+import type { ObjectRef } from "../../../../functions/shared/contract/keys.ts";
 import type { Metadata, Resource } from "../../../../functions/shared/kubernetes/cluster.ts";
-import type { Context } from "../../../../functions/shared/pass/context.ts";
-import type { Outcome } from "../../../../functions/shared/pass/definition.ts";
-import type { ObjectRef } from "../../../../functions/shared/views/keys.ts";
 import { namespace, Passes, played } from "../../shared/pass/passes.ts";
 
 export const finalizer = "sluice.dev/release-prestop";

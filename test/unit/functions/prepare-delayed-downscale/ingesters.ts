@@ -1,7 +1,7 @@
 /** One process of this function over a small world whose pods keep the time at which they were told to leave. */
 import { prepareDelayedDownscale } from "../../../../functions/prepare-delayed-downscale/function.ts";
+import type { Outcome } from "../../../../functions/shared/contract/definition.ts";
 import type { Delivery } from "../../../../functions/shared/http/transport.ts";
-import type { Outcome } from "../../../../functions/shared/pass/definition.ts";
 import type { StoredPod } from "../../../world/objects.ts";
 import { createWorldPodHttp, type PodReply } from "../../../world/pod-http.ts";
 import { key, namespace, Passes, played } from "../../shared/pass/passes.ts";

@@ -3,11 +3,11 @@ import { rebalanceQueues } from "../../../../functions/rebalance-queues/function
 import { type RebalanceState, rebalanceState } from "../../../../functions/shared/annotations/rebalancing.ts";
 import { read } from "../../../../functions/shared/annotations/table.ts";
 import { createListingViews } from "../../../../functions/shared/cache/listing.ts";
+import type { Context } from "../../../../functions/shared/contract/context.ts";
+import type { Outcome } from "../../../../functions/shared/contract/definition.ts";
+import type { ObjectRef } from "../../../../functions/shared/contract/keys.ts";
+import { createMemory } from "../../../../functions/shared/contract/memory.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
-import type { Context } from "../../../../functions/shared/pass/context.ts";
-import type { Outcome } from "../../../../functions/shared/pass/definition.ts";
-import { createMemory } from "../../../../functions/shared/pass/memory.ts";
-import type { ObjectRef } from "../../../../functions/shared/views/keys.ts";
 import type { StoredStatefulSet } from "../../../world/objects.ts";
 import { createWorldPodHttp, type PodReply } from "../../../world/pod-http.ts";
 import type { GroupOptions } from "../../../world/world.ts";

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { decide, type Held } from "../../../../functions/release-namespace/decide.ts";
 import { releaseNamespace } from "../../../../functions/release-namespace/function.ts";
 import { ours } from "../../../../functions/release-namespace/observe.ts";
-import type { ObjectRef } from "../../../../functions/shared/views/keys.ts";
+import type { ObjectRef } from "../../../../functions/shared/contract/keys.ts";
 import { namespace, Passes, played, refused } from "../../shared/pass/passes.ts";
 
 const key: ObjectRef = { resource: "namespaces", namespace: "", name: namespace };

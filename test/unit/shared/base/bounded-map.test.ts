@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { BoundedMap, BoundedSet } from "../../../../functions/shared/base/bounded-map.ts";
-import { createLedgerCopies, createMemory } from "../../../../functions/shared/pass/memory.ts";
+import { createLedgerCopies, createMemory } from "../../../../functions/shared/contract/memory.ts";
 import { Pacer } from "../../../../triggers/wake/pace.ts";
 
 test("it never holds more than it was made for, whatever is put into it", () => {

@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { evaluateEviction } from "../../../../functions/evaluate-eviction/function.ts";
+import { createLedgerCopies, createMemory } from "../../../../functions/shared/contract/memory.ts";
 import { forgetLedger, knownLedger, loadLedger } from "../../../../functions/shared/pass/ledger-access.ts";
-import { createLedgerCopies, createMemory } from "../../../../functions/shared/pass/memory.ts";
 import { askedOf } from "../../../stage/asked-eviction.ts";
 import { governedGroup, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { createTestWorld } from "../../triggers/doors/world.ts";

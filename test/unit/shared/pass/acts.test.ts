@@ -1,13 +1,13 @@
 /** Acts and words that a function brings: what `perform` does about them, whatever they are. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { Context } from "../../../../functions/shared/contract/context.ts";
+import { take, type Verdict, wait } from "../../../../functions/shared/contract/verdict.ts";
 import { LedgerUnreadable } from "../../../../functions/shared/ledger/errors.ts";
 import { type Act, deletionOf } from "../../../../functions/shared/pass/act.ts";
-import type { Context } from "../../../../functions/shared/pass/context.ts";
 import { Conflict } from "../../../../functions/shared/pass/ledger-access.ts";
 import type { Observed } from "../../../../functions/shared/pass/observation.ts";
 import { type Gate, perform } from "../../../../functions/shared/pass/perform.ts";
-import { take, type Verdict, wait } from "../../../../functions/shared/pass/verdict.ts";
 import type { Telling } from "../../../../functions/shared/pass/verdict-record.ts";
 import type { Pod } from "../../../../functions/shared/workloads/pods.ts";
 import type { StatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";

@@ -1,8 +1,8 @@
 /** Who is asked about the data of a member, and what becomes of those who say nothing. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { Context } from "../../../../functions/shared/contract/context.ts";
 import { type PodAnswer, PodHttpError } from "../../../../functions/shared/http/pod-http.ts";
-import type { Context } from "../../../../functions/shared/pass/context.ts";
 import { withDrainAnswers } from "../../../../functions/shared/pass/suspension/drain-questions.ts";
 import { describeAgreeing, type Member, whyNeeded } from "../../../../functions/shared/volumes/members.ts";
 import { minutesAgo, Suspended } from "../../../stage/suspended.ts";

@@ -1,6 +1,7 @@
 /** How one process comes by a group's ledger: how old it is, whose copy it has, and which answers to a write are a conflict. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import { createLedgerCopies, createMemory } from "../../../../functions/shared/contract/memory.ts";
 import { type Cluster, ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { Ledger } from "../../../../functions/shared/ledger/reservation.ts";
 import {
@@ -13,7 +14,6 @@ import {
   refuseNewLedger,
   writeChange,
 } from "../../../../functions/shared/pass/ledger-access.ts";
-import { createLedgerCopies, createMemory } from "../../../../functions/shared/pass/memory.ts";
 import { type Observed, observeGroup } from "../../../../functions/shared/pass/observation.ts";
 import { nowMs, reservation } from "../../functions/advance-zone-rollout/given.ts";
 import { key, Passes, played, refused } from "./passes.ts";

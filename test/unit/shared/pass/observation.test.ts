@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { GroupView, ViewNeed } from "../../../../functions/shared/cache/cache.ts";
+import type { Context } from "../../../../functions/shared/contract/context.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 import {
   dropAfterMs,
@@ -10,7 +11,6 @@ import {
   type Refusal,
   type Reservation,
 } from "../../../../functions/shared/ledger/reservation.ts";
-import type { Context } from "../../../../functions/shared/pass/context.ts";
 import { type Observed, observeGroup, retryRefusedAfterMs } from "../../../../functions/shared/pass/observation.ts";
 import { key, namespace, Passes, played } from "./passes.ts";
 

@@ -4,9 +4,9 @@ import { test } from "node:test";
 import { actOn, telling } from "../../../../functions/advance-zone-rollout/act.ts";
 import type { Target } from "../../../../functions/advance-zone-rollout/choose.ts";
 import type { GroupView } from "../../../../functions/shared/cache/cache.ts";
+import { take, wait } from "../../../../functions/shared/contract/verdict.ts";
 import type { Observed } from "../../../../functions/shared/pass/observation.ts";
 import { type Gate, perform } from "../../../../functions/shared/pass/perform.ts";
-import { take, wait } from "../../../../functions/shared/pass/verdict.ts";
 import { reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { key, namespace, Passes, played, refused } from "./passes.ts";
 

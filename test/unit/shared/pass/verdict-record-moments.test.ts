@@ -2,11 +2,11 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { telling } from "../../../../functions/advance-zone-rollout/act.ts";
+import { wait } from "../../../../functions/shared/contract/verdict.ts";
 import type { Ledger, RecordedVerdict, Refusal } from "../../../../functions/shared/ledger/reservation.ts";
 import { eventReasons } from "../../../../functions/shared/objects/vocabulary/event-reasons.ts";
 import { keptRefusals, type Observed } from "../../../../functions/shared/pass/observation.ts";
 import { announceRefusal } from "../../../../functions/shared/pass/refusal-events.ts";
-import { wait } from "../../../../functions/shared/pass/verdict.ts";
 import { announceChange, recordOf, writeAloneInMs } from "../../../../functions/shared/pass/verdict-record.ts";
 import { nowMs, refusal, reservation, statefulSet, zone } from "../../functions/advance-zone-rollout/given.ts";
 import { key, Passes, played, refused } from "./passes.ts";

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { GroupView, ViewNeed } from "../../../../functions/shared/cache/cache.ts";
 import { createWatchingViews } from "../../../../functions/shared/cache/watching.ts";
+import type { Context } from "../../../../functions/shared/contract/context.ts";
 import {
   type Cluster,
   ClusterError,
@@ -10,7 +11,6 @@ import {
   type StatefulSetObject,
 } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { Ledger, Reservation } from "../../../../functions/shared/ledger/reservation.ts";
-import type { Context } from "../../../../functions/shared/pass/context.ts";
 import {
   findReserved,
   isMissingMember,

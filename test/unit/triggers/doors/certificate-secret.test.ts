@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { connect } from "node:tls";
 import { dataOf } from "../../../../functions/shared/certificates/secret.ts";
+import type { CronDefinition, CronOutcome } from "../../../../functions/shared/contract/definition.ts";
 import { type Cluster, ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
-import type { CronDefinition, CronOutcome } from "../../../../functions/shared/pass/definition.ts";
 import {
   awaitCertificate,
   type CertificateSource,

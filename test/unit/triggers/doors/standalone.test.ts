@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { type FunctionDefinition, listGroupKeys } from "../../../../functions/shared/contract/definition.ts";
+import { groupOfPod, groupOfStatefulSet } from "../../../../functions/shared/contract/keys.ts";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { type FunctionDefinition, listGroupKeys } from "../../../../functions/shared/pass/definition.ts";
-import { groupOfPod, groupOfStatefulSet } from "../../../../functions/shared/views/keys.ts";
 import type { GroupKey } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { createTestWorld, type TestDoorsOptions } from "./world.ts";
 

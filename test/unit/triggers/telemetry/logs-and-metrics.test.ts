@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { PassReport } from "../../../../functions/shared/contract/reporter.ts";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
-import type { PassReport } from "../../../../functions/shared/pass/reporter.ts";
 import type { Served } from "../../../../triggers/wake/passes.ts";
 import { sweep } from "../../../../triggers/wake/ping.ts";
 import { createTestApp } from "../../../stage/app.ts";

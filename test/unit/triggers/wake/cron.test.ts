@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { webhookNamespace } from "../../../../functions/shared/annotations/table.ts";
+import type { CronDefinition } from "../../../../functions/shared/contract/definition.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
-import type { CronDefinition } from "../../../../functions/shared/pass/definition.ts";
 import { cronFunctions, groupFunctions } from "../../../../triggers/table.ts";
 import { startCron } from "../../../../triggers/wake/cron.ts";
 import { answerOf, wakingTypes } from "../../../../triggers/wake/wakeups.ts";

@@ -5,9 +5,8 @@ import { advanceZoneRollout } from "../../../../functions/advance-zone-rollout/f
 import { rebalanceQueues } from "../../../../functions/rebalance-queues/function.ts";
 import { clusterName } from "../../../../functions/shared/annotations/foundationdb.ts";
 import { wantsRebalance } from "../../../../functions/shared/annotations/rebalancing.ts";
-import { hasCode } from "../../../../functions/shared/kubernetes/cluster.ts";
-import type { Context } from "../../../../functions/shared/pass/context.ts";
-import { type FunctionDefinition, listGroupKeys } from "../../../../functions/shared/pass/definition.ts";
+import type { Context } from "../../../../functions/shared/contract/context.ts";
+import { type FunctionDefinition, listGroupKeys } from "../../../../functions/shared/contract/definition.ts";
 import {
   groupOfPod,
   groupOfStatefulSet,
@@ -15,7 +14,8 @@ import {
   type KeySources,
   type ObjectRef,
   pathOf,
-} from "../../../../functions/shared/views/keys.ts";
+} from "../../../../functions/shared/contract/keys.ts";
+import { hasCode } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { GroupKey } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { createTestWorld, isOfSchedule, type TestDoorsOptions } from "../doors/world.ts";
 

@@ -3,7 +3,7 @@ import type { LookUps } from "../cache/look-ups.ts";
 import type { PodHttp } from "../http/pod-http.ts";
 import type { Cluster } from "../kubernetes/cluster.ts";
 import type { Protocol } from "../ledger/protocol.ts";
-import type { Key } from "../views/keys.ts";
+import type { Key } from "./keys.ts";
 import type { GroupMemory } from "./memory.ts";
 import type { Reporter } from "./reporter.ts";
 

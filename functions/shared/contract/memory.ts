@@ -1,6 +1,6 @@
 import { BoundedMap, BoundedSet } from "../base/bounded-map.ts";
 import type { Ledger, Refusal, Reservation } from "../ledger/reservation.ts";
-import { type Key, pathOf } from "../views/keys.ts";
+import { type Key, pathOf } from "./keys.ts";
 
 /**
  * A group's ledger as one process knows it: one copy for all its functions, or each write of one would make the copies of the

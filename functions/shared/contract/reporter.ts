@@ -1,7 +1,7 @@
 /** What a function tells the people who run it, besides Kubernetes Events: metrics and log lines. */
 
-import type { Key } from "../views/keys.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
+import type { Key } from "./keys.ts";
 
 /** How one pass over a key ended, for counting and logging. */
 export interface PassReport {

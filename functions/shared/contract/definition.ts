@@ -4,9 +4,9 @@ import type { AnyEntry } from "../annotations/table.ts";
 import type { Setting } from "../base/settings.ts";
 import type { CertificateSettings } from "../certificates/settings.ts";
 import type { KnownResource, Subresource } from "../kubernetes/cluster.ts";
-import type { Key, Waking, WokenBy } from "../views/keys.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
 import type { Context } from "./context.ts";
+import type { Key, Waking, WokenBy } from "./keys.ts";
 
 /** A right that a function needs: rendered into its Role. */
 export interface Need {
