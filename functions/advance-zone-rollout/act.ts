@@ -1,5 +1,5 @@
 /** What a rollout does about its verdicts, and what it says of them. */
-import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
+import { eventReasons } from "../shared/events/reasons.ts";
 import { type Act, deletionOf } from "../shared/pass/act.ts";
 import type { Telling } from "../shared/pass/verdict-record.ts";
 import { subjectOf, type Target } from "./choose.ts";

@@ -1,7 +1,7 @@
 /** The way of one review: what it asks, the pod, the decision without a ledger or with one, and the answer. */
 
 import type { Context } from "../shared/contract/context.ts";
-import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
+import { eventReasons } from "../shared/events/reasons.ts";
 import type { AdmissionAnswer, AdmissionRequest, Denied, Judge } from "../shared/pass/admission.ts";
 import { withAnswers } from "../shared/pass/asking/ask-pods.ts";
 import { waitForLedger } from "../shared/pass/ledger-access.ts";

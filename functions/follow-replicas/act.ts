@@ -1,15 +1,15 @@
 /** What is done: sizes are changed, claims are ended, and what a StatefulSet has is written to the object that it mirrors. */
 
 import type { Context } from "../shared/contract/context.ts";
+import { eventReasons } from "../shared/events/reasons.ts";
+import { isNews } from "../shared/events/recorder.ts";
 import { findLed, type Led, readScales, type Scales } from "../shared/group/led.ts";
 import type { MirroredScale } from "../shared/group/mirrored-scale.ts";
 import type { SizeHeld } from "../shared/group/wanted-replicas.ts";
 import { ClusterError, wordsOf } from "../shared/kubernetes/cluster.ts";
-import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import type { Act } from "../shared/pass/act.ts";
 import { claimsBy, lookAtLedger, writeClaim } from "../shared/pass/claim-writing.ts";
 import type { Observed } from "../shared/pass/observation.ts";
-import { isNews } from "../shared/pass/recorder.ts";
 import {
   endOfScaleDown,
   forgetWithdrawn,

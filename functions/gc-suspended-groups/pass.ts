@@ -2,12 +2,12 @@
 
 import type { Context } from "../shared/contract/context.ts";
 import type { Outcome } from "../shared/contract/definition.ts";
+import { eventReasons } from "../shared/events/reasons.ts";
 import { earlierMs, whyClocksUnsure } from "../shared/group/suspension/clocks.ts";
 import { notesOf, seenSinceMs } from "../shared/group/suspension/looks.ts";
 import { describeSpan, warningDue } from "../shared/group/suspension/time-left.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
 import { ledgerNewMs } from "../shared/ledger/reservation.ts";
-import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import { lookAtLedger } from "../shared/pass/claim-writing.ts";
 import { Conflict, forgetLedger, knownLedger, waitForLedger } from "../shared/pass/ledger-access.ts";
 import { type Gate, perform } from "../shared/pass/perform.ts";

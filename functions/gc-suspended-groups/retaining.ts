@@ -2,8 +2,8 @@
 
 import type { SuspensionMessage } from "../shared/annotations/suspension.ts";
 import type { Context } from "../shared/contract/context.ts";
+import { eventReasons } from "../shared/events/reasons.ts";
 import { hasCode, isRefused, wordsOf } from "../shared/kubernetes/cluster.ts";
-import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import { retain } from "../shared/pass/suspension/retaining.ts";
 import { messageFor, patchVolumeClaim, tellOfClaim } from "../shared/pass/suspension/writing.ts";
 import type { VolumeClaim } from "../shared/volumes/pvc.ts";

@@ -2,9 +2,9 @@
 
 import * as keys from "../shared/annotations/suspension.ts";
 import type { Context } from "../shared/contract/context.ts";
+import { eventReasons } from "../shared/events/reasons.ts";
 import { withoutFalseMark } from "../shared/group/suspension/marks.ts";
 import { ClusterError, hasCode, wordsOf } from "../shared/kubernetes/cluster.ts";
-import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import { clocksOf, isNamespaceEnding, listLedgerClaims, listStrays } from "../shared/pass/suspension/reading.ts";
 import {
   type ClaimNews,

@@ -7,10 +7,10 @@ import { fieldsOf } from "../shared/base/fields.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import type { ActReport } from "../shared/contract/reporter.ts";
+import { eventReasons } from "../shared/events/reasons.ts";
+import { announceNews, isNews } from "../shared/events/recorder.ts";
 import type { OtherObject } from "../shared/kubernetes/cluster.ts";
-import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import { resultOfFailure, sayRefusal, type WriteResult } from "../shared/pass/owners/write-result.ts";
-import { announceNews, isNews } from "../shared/pass/recorder.ts";
 import { type ClaimPatch, patchVolumeClaim } from "../shared/pass/suspension/writing.ts";
 import type { Step, Told, Verdict } from "./decide.ts";
 import {

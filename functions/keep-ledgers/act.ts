@@ -4,6 +4,7 @@ import { messageOf } from "../shared/base/error-message.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { Outcome } from "../shared/contract/definition.ts";
 import type { GroupMemory } from "../shared/contract/memory.ts";
+import { isNews } from "../shared/events/recorder.ts";
 import {
   ClusterError,
   hasCode,
@@ -15,7 +16,6 @@ import {
 import { LedgerUnreadable } from "../shared/ledger/errors.ts";
 import { ledgerName } from "../shared/ledger/lease-name.ts";
 import { forgetLedger, knownLedger, noteLedger } from "../shared/pass/ledger-access.ts";
-import { isNews } from "../shared/pass/recorder.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { decide, type Held, type Kept } from "./decide.ts";
 import { isLiving, name, observeAll, observeVanished, readLease, vanishedOf } from "./observe.ts";

@@ -13,10 +13,10 @@ import { messageOf } from "../shared/base/error-message.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import type { ActReport } from "../shared/contract/reporter.ts";
+import { eventReasons } from "../shared/events/reasons.ts";
+import { announceNews, isNews } from "../shared/events/recorder.ts";
 import type { Metadata } from "../shared/kubernetes/cluster.ts";
-import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import { resultOfFailure, sayRefusal, type WriteResult } from "../shared/pass/owners/write-result.ts";
-import { announceNews, isNews } from "../shared/pass/recorder.ts";
 import { labelText, type Member, type Step, type Verdict } from "./decide.ts";
 import { kindOf, name, type Observed } from "./observe.ts";
 

@@ -3,7 +3,7 @@ import { messageOf } from "../shared/base/error-message.ts";
 import { valuesOf } from "../shared/base/settings.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
-import { isNews } from "../shared/pass/recorder.ts";
+import { isNews } from "../shared/events/recorder.ts";
 import { type Member, mayNotSee } from "./decide.ts";
 import { settings } from "./owners.ts";
 

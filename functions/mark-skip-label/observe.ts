@@ -5,6 +5,7 @@ import type { Malformed } from "../shared/annotations/table.ts";
 import { valuesOf } from "../shared/base/settings.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
+import { isNews } from "../shared/events/recorder.ts";
 import {
   type Cluster,
   hasCode,
@@ -15,7 +16,6 @@ import {
   resources,
 } from "../shared/kubernetes/cluster.ts";
 import { ownerResources } from "../shared/kubernetes/owner-kinds.ts";
-import { isNews } from "../shared/pass/recorder.ts";
 import { isLetGo, needsMembers, type Owner, type OwnerSnapshot } from "./decide.ts";
 import { seeMarkers } from "./markers.ts";
 import { findMembers } from "./members.ts";

@@ -1,9 +1,9 @@
 /** What is done: one zone is made smaller, and the claim for that is ended. */
 
 import type { Context } from "../shared/contract/context.ts";
+import { eventReasons } from "../shared/events/reasons.ts";
 import { isSuccess, PodHttpError } from "../shared/http/pod-http.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
-import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import type { Act } from "../shared/pass/act.ts";
 import { type ClaimEnd, claimsBy, lookAtLedger, renewClaim, writeClaim } from "../shared/pass/claim-writing.ts";
 import type { Observed } from "../shared/pass/observation.ts";

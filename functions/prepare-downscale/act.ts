@@ -3,12 +3,12 @@
 import { messageOf } from "../shared/base/error-message.ts";
 import { Deadlines } from "../shared/clock/deadlines.ts";
 import type { Context } from "../shared/contract/context.ts";
+import { eventReasons } from "../shared/events/reasons.ts";
 import { prepareEndpointOf, toldAtOf } from "../shared/group/prepared.ts";
 import { sizesOf } from "../shared/group/size-changes.ts";
 import type { HeldBack } from "../shared/groups/refuse-claim.ts";
 import { makeClaim } from "../shared/ledger/claim.ts";
 import { maxConflicts } from "../shared/ledger/reservation.ts";
-import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import type { AdmissionAnswer, AdmissionRequest, Denied, Judge } from "../shared/pass/admission.ts";
 import { lookAtLedger, renewClaim, timesAfter, writeClaims } from "../shared/pass/claim-writing.ts";
 import { Conflict, forgetLedger, waitForLedger } from "../shared/pass/ledger-access.ts";

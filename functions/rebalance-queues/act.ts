@@ -13,6 +13,8 @@ import type { Outcome } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import type { GroupMemory } from "../shared/contract/memory.ts";
 import { type Wait, wait } from "../shared/contract/verdict.ts";
+import { eventReasons } from "../shared/events/reasons.ts";
+import { announceNews, isNews } from "../shared/events/recorder.ts";
 import {
   ClusterError,
   hasCode,
@@ -21,8 +23,6 @@ import {
   type StatefulSetObject,
   wordsOf,
 } from "../shared/kubernetes/cluster.ts";
-import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
-import { announceNews, isNews } from "../shared/pass/recorder.ts";
 import { askedGroupOf } from "../shared/workloads/group-key.ts";
 import { ask, type Refusal } from "./ask.ts";
 import { decide, failure, pauseMs, type Rebalance, type Step } from "./decide.ts";

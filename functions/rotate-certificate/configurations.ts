@@ -3,8 +3,8 @@
 import { injectCertificateAuthority } from "../shared/annotations/table.ts";
 import { takesKey, withKey } from "../shared/certificates/review-key.ts";
 import type { ActReport } from "../shared/contract/reporter.ts";
+import { eventReasons } from "../shared/events/reasons.ts";
 import { hasCode, isRightMissing, type SecretObject, type WebhookClient } from "../shared/kubernetes/cluster.ts";
-import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
 import { type Configuration, isKeyDue, type Patch } from "./decide.ts";
 import { isNamed, name, pathOf } from "./observe.ts";
 import { keyOf, type Rotation, refusedMs, say } from "./say.ts";

@@ -2,7 +2,7 @@
 
 import type { CertificateSettings } from "../shared/certificates/settings.ts";
 import type { Context } from "../shared/contract/context.ts";
-import { type Announcement, announce } from "../shared/kubernetes/announcements.ts";
+import { type Announcement, announce } from "../shared/events/event.ts";
 import type { SecretObject } from "../shared/kubernetes/cluster.ts";
 import { type CertificateMemory, name } from "./observe.ts";
 

@@ -2,7 +2,7 @@
 
 import { formatTime } from "../shared/clock/durations.ts";
 import type { Context } from "../shared/contract/context.ts";
-import { eventReasons } from "../shared/objects/vocabulary/event-reasons.ts";
+import { eventReasons } from "../shared/events/reasons.ts";
 import { durationOf, type Member } from "../shared/volumes/members.ts";
 import { meant, type VolumeClaim } from "../shared/volumes/pvc.ts";
 import type { Step } from "./judge.ts";

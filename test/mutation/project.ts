@@ -65,7 +65,7 @@ const shared = [
   "functions/shared/pass/act.ts",
   "functions/shared/contract/verdict.ts",
   "functions/shared/pass/verdict-record.ts",
-  "functions/shared/pass/recorder.ts",
+  "functions/shared/events/recorder.ts",
   "functions/shared/pass/refusal-events.ts",
   "functions/shared/pass/claim-writing.ts",
   "functions/shared/pass/observation.ts",

@@ -5,11 +5,11 @@ import { listStatefulSets } from "../../functions/shared/cache/listing.ts";
 import type { Context } from "../../functions/shared/contract/context.ts";
 import type { FunctionDefinition, Outcome } from "../../functions/shared/contract/definition.ts";
 import { isGroup, type Key } from "../../functions/shared/contract/keys.ts";
-import type { Announcement } from "../../functions/shared/kubernetes/announcements.ts";
+import type { Announcement } from "../../functions/shared/events/event.ts";
+import { eventReasons } from "../../functions/shared/events/reasons.ts";
+import { announceNews, isNews } from "../../functions/shared/events/recorder.ts";
 import { ClusterError, hasCode, isRightMissing, lackOf, wordsOf } from "../../functions/shared/kubernetes/cluster.ts";
 import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
-import { eventReasons } from "../../functions/shared/objects/vocabulary/event-reasons.ts";
-import { announceNews, isNews } from "../../functions/shared/pass/recorder.ts";
 import type { Reporting } from "../telemetry/logs-and-metrics.ts";
 import type { Wake } from "./queue.ts";
 

@@ -4,14 +4,14 @@ import { cut } from "../base/truncate.ts";
 import type { Context } from "../contract/context.ts";
 import type { ActReport } from "../contract/reporter.ts";
 import type { Take, Verdict, Wait } from "../contract/verdict.ts";
-import type { Announcement } from "../kubernetes/announcements.ts";
+import type { Announcement } from "../events/event.ts";
+import { eventReasons } from "../events/reasons.ts";
+import { tryToAnnounce } from "../events/recorder.ts";
 import { ClusterError, hasCode, isRightMissing, isTransient, lackOf, wordsOf } from "../kubernetes/cluster.ts";
 import type { ClaimContent } from "../ledger/claim.ts";
 import { finishAfterMs, type Reservation } from "../ledger/reservation.ts";
-import { eventReasons } from "../objects/vocabulary/event-reasons.ts";
 import type { Pod } from "../workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
-import { tryToAnnounce } from "./recorder.ts";
 
 /** How soon to look again at what no reservation holds and somebody else wrote meanwhile, in milliseconds. */
 const lookOnceMoreMs = 1_000;

@@ -9,6 +9,8 @@ import type { Context } from "../contract/context.ts";
 import type { Outcome } from "../contract/definition.ts";
 import type { GroupMemory } from "../contract/memory.ts";
 import { failingGuards, guardOf, type Verdict, type Wait, wait } from "../contract/verdict.ts";
+import { eventReasons } from "../events/reasons.ts";
+import { announceNews, isNews } from "../events/recorder.ts";
 import { type ClaimContent, changeClaim, countRanges, type KnownClaim, makeClaim } from "../ledger/claim.ts";
 import {
   actWithinMs,
@@ -20,7 +22,6 @@ import {
   type RecordedVerdict,
   type Reservation,
 } from "../ledger/reservation.ts";
-import { eventReasons } from "../objects/vocabulary/event-reasons.ts";
 import { podNameOf } from "../workloads/pods.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
 import { type Act, carryOutAll, fittingInto, isOfPod, isOther, whileYoung } from "./act.ts";
@@ -35,7 +36,6 @@ import {
   writeChange,
 } from "./ledger-access.ts";
 import { type Notes, type Observed, observeGroup } from "./observation.ts";
-import { announceNews, isNews } from "./recorder.ts";
 import { announceChange, recordOf, type Teller, writeAloneInMs } from "./verdict-record.ts";
 
 /** A function's own part of a pass: what it makes of an observation, what it decides, and what is done about that. */

@@ -1,10 +1,10 @@
 import type { Context } from "../contract/context.ts";
-import { eventName } from "../kubernetes/announcements.ts";
+import { eventName } from "../events/event.ts";
+import { eventReasons } from "../events/reasons.ts";
+import { isNews, tryToAnnounce } from "../events/recorder.ts";
 import { type Cluster, hasCode } from "../kubernetes/cluster.ts";
-import { eventReasons } from "../objects/vocabulary/event-reasons.ts";
 import type { StatefulSet } from "../workloads/statefulsets.ts";
 import type { Denied } from "./admission.ts";
-import { isNews, tryToAnnounce } from "./recorder.ts";
 
 /** What a client that tries again at once will hardly meet a second time. */
 const passingGuards: ReadonlySet<string> = new Set([

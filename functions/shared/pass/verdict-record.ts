@@ -4,6 +4,7 @@ import { cut } from "../base/truncate.ts";
 import type { Context } from "../contract/context.ts";
 import type { GroupMemory } from "../contract/memory.ts";
 import { guardOf, type Verdict } from "../contract/verdict.ts";
+import { announceNews, isNews } from "../events/recorder.ts";
 import { fitting } from "../ledger/lease.ts";
 import type { RecordedVerdict } from "../ledger/reservation.ts";
 import { isFarBelowBound } from "../ledger/size.ts";
@@ -11,7 +12,6 @@ import { mendStamp } from "../ledger/stamps.ts";
 import { isOwnerGroup } from "../workloads/group-key.ts";
 import { changeOf } from "./claim-writing.ts";
 import type { Observed } from "./observation.ts";
-import { announceNews, isNews } from "./recorder.ts";
 
 /** A verdict is written alone at most this often: each write makes other replicas conflict. */
 export const recordEveryMs = 5_000;

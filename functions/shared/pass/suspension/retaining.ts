@@ -2,8 +2,8 @@
 
 import type { Context } from "../../contract/context.ts";
 import type { Need } from "../../contract/definition.ts";
+import { eventReasons } from "../../events/reasons.ts";
 import { hasCode } from "../../kubernetes/cluster.ts";
-import { eventReasons } from "../../objects/vocabulary/event-reasons.ts";
 import type { VolumeClaim } from "../../volumes/pvc.ts";
 import type { GroupKey } from "../../workloads/statefulsets.ts";
 import { tellOfClaim } from "./writing.ts";

@@ -10,7 +10,7 @@ import {
   settledThrough,
   vocabulary,
 } from "../../../../functions/shared/annotations/table.ts";
-import { eventReasons } from "../../../../functions/shared/objects/vocabulary/event-reasons.ts";
+import { eventReasons } from "../../../../functions/shared/events/reasons.ts";
 import { podObject } from "../../functions/advance-zone-rollout/given.ts";
 
 /** Reads an entry from an object that carries `text` for it, with the warnings that came of it. */

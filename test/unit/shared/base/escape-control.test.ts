@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { escapeControls, escapeLines, escapeTexts } from "../../../../functions/shared/base/escape-control.ts";
-import { announce } from "../../../../functions/shared/kubernetes/announcements.ts";
+import { announce } from "../../../../functions/shared/events/event.ts";
 import { createReporting } from "../../../../triggers/telemetry/logs-and-metrics.ts";
 import { sluice } from "../../triggers/plugin/terminal.ts";
 import { namespace, Passes } from "../pass/passes.ts";

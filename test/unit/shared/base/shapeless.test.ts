@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { formatRebalanceState } from "../../../../functions/shared/annotations/rebalancing.ts";
 import { formatStatus, skipStatus } from "../../../../functions/shared/annotations/skip-labels.ts";
 import { escapeControls, escapeLines, escapeTexts } from "../../../../functions/shared/base/escape-control.ts";
-import { announce } from "../../../../functions/shared/kubernetes/announcements.ts";
+import { announce } from "../../../../functions/shared/events/event.ts";
 import { formatRefusals } from "../../../../functions/shared/ledger/contents.ts";
 import { writeLedger } from "../../../../functions/shared/ledger/lease.ts";
 import { messageFor } from "../../../../functions/shared/pass/suspension/writing.ts";

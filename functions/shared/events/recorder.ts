@@ -1,6 +1,6 @@
 import type { Context } from "../contract/context.ts";
 import type { Key } from "../contract/keys.ts";
-import { type Announcement, announce } from "../kubernetes/announcements.ts";
+import { type Announcement, announce } from "./event.ts";
 
 /** True the first time that something is to be said of a key, as long as that is remembered. */
 export function isNews(context: Context, key: Key, identity: string): boolean {

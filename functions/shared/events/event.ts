@@ -1,7 +1,7 @@
 /** Kubernetes Events: said on the object that they are about, on change only. */
 import { hash } from "node:crypto";
 import { escapeControls } from "../base/escape-control.ts";
-import { apiVersionOf, type Cluster, hasCode, isKnown, type Resource, resources } from "./cluster.ts";
+import { apiVersionOf, type Cluster, hasCode, isKnown, type Resource, resources } from "../kubernetes/cluster.ts";
 
 export interface Announcement {
   readonly about: {
