@@ -2,7 +2,7 @@
 
 import type { Context } from "../shared/contract/context.ts";
 import { openQuestions, withAnswers } from "../shared/pass/asking/ask-pods.ts";
-import type { Observed } from "../shared/pass/observation.ts";
+import type { Observed } from "../shared/transaction/observe-group.ts";
 import { decide, type RolloutSnapshot } from "./decide.ts";
 
 export const name = "advance-zone-rollout";

@@ -5,8 +5,8 @@
 
 import type { Context } from "../shared/contract/context.ts";
 import { ClusterError } from "../shared/kubernetes/cluster.ts";
-import { refuseNewLedger } from "../shared/pass/ledger-access.ts";
-import type { Observed } from "../shared/pass/observation.ts";
+import { refuseNewLedger } from "../shared/transaction/ledger-copy.ts";
+import type { Observed } from "../shared/transaction/observe-group.ts";
 import { type Eviction, findPod } from "./choose.ts";
 
 /**

@@ -3,7 +3,7 @@ import * as scaling from "../shared/annotations/scaling.ts";
 import { claims, ledgerEntries, rolloutGroup } from "../shared/annotations/table.ts";
 import { namedLikeOurs } from "../shared/objects/ours.ts";
 import type { AdmissionDefinition } from "../shared/pass/admission.ts";
-import { ledgerNeeds } from "../shared/pass/ledger-access.ts";
+import { ledgerNeeds } from "../shared/transaction/ledger-copy.ts";
 import { createJudge } from "./act.ts";
 import { keepOf, name, pinningPath, plainPaths } from "./observe.ts";
 import { peerReasons } from "./peer-reasons.ts";

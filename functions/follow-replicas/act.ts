@@ -8,8 +8,6 @@ import type { MirroredScale } from "../shared/group/mirrored-scale.ts";
 import type { SizeHeld } from "../shared/group/wanted-replicas.ts";
 import { ClusterError, wordsOf } from "../shared/kubernetes/cluster.ts";
 import type { Act } from "../shared/pass/act.ts";
-import { claimsBy, lookAtLedger, writeClaim } from "../shared/pass/claim-writing.ts";
-import type { Observed } from "../shared/pass/observation.ts";
 import {
   endOfScaleDown,
   forgetWithdrawn,
@@ -19,6 +17,8 @@ import {
   sizeChanged,
 } from "../shared/pass/sizes/resizing.ts";
 import type { Telling } from "../shared/pass/verdict-record.ts";
+import { claimsBy, lookAtLedger, writeClaim } from "../shared/transaction/claims.ts";
+import type { Observed } from "../shared/transaction/observe-group.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { Resizing } from "./decide.ts";
 import { name } from "./observe.ts";

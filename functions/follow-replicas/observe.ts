@@ -3,9 +3,9 @@
 import type { Context } from "../shared/contract/context.ts";
 import { findLed, type Scales } from "../shared/group/led.ts";
 import { openQuestions, withAnswers } from "../shared/pass/asking/ask-pods.ts";
-import { claimsBy } from "../shared/pass/claim-writing.ts";
-import type { Observed } from "../shared/pass/observation.ts";
 import { refusedSizes } from "../shared/pass/sizes/resizing.ts";
+import { claimsBy } from "../shared/transaction/claims.ts";
+import type { Observed } from "../shared/transaction/observe-group.ts";
 import { decide, type FollowSnapshot, leaversBy } from "./decide.ts";
 
 export const name = "follow-replicas";

@@ -18,9 +18,6 @@ import {
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { kinds } from "../shared/ledger/claim-kinds.ts";
 import type { Act } from "../shared/pass/act.ts";
-import { claimsBy, lookAtLedger, writeClaims } from "../shared/pass/claim-writing.ts";
-import { isLongKnown } from "../shared/pass/ledger-access.ts";
-import type { Observed } from "../shared/pass/observation.ts";
 import { readMembers } from "../shared/pass/suspension/reading.ts";
 import { retain } from "../shared/pass/suspension/retaining.ts";
 import { noteSaid } from "../shared/pass/suspension/said.ts";
@@ -34,7 +31,10 @@ import {
   tellOfClaim,
 } from "../shared/pass/suspension/writing.ts";
 import type { Telling } from "../shared/pass/verdict-record.ts";
-import { findClaimed } from "../shared/pass/whereabouts.ts";
+import { findClaimed } from "../shared/transaction/claimed-objects.ts";
+import { claimsBy, lookAtLedger, writeClaims } from "../shared/transaction/claims.ts";
+import { isLongKnown } from "../shared/transaction/ledger-copy.ts";
+import type { Observed } from "../shared/transaction/observe-group.ts";
 import { describeAgreeing, isRemoving, type Member } from "../shared/volumes/members.ts";
 import type { VolumeClaim } from "../shared/volumes/pvc.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";

@@ -15,7 +15,7 @@ import {
 } from "../shared/kubernetes/cluster.ts";
 import { LedgerUnreadable } from "../shared/ledger/errors.ts";
 import { ledgerName } from "../shared/ledger/lease-name.ts";
-import { forgetLedger, knownLedger, noteLedger } from "../shared/pass/ledger-access.ts";
+import { forgetLedger, knownLedger, noteLedger } from "../shared/transaction/ledger-copy.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { decide, type Held, type Kept } from "./decide.ts";
 import { isLiving, name, observeAll, observeVanished, readLease, vanishedOf } from "./observe.ts";

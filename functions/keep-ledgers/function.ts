@@ -11,7 +11,7 @@ import {
 import { type FunctionDefinition, listGroupKeys } from "../shared/contract/definition.ts";
 import { groupOfStatefulSet, type KeyLookUp } from "../shared/contract/keys.ts";
 import type { ObjectKey } from "../shared/kubernetes/cluster.ts";
-import { leasesNeed } from "../shared/pass/ledger-access.ts";
+import { leasesNeed } from "../shared/transaction/ledger-copy.ts";
 import { groupOfBudget } from "../shared/workloads/group-key.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { look, sweep } from "./act.ts";

@@ -19,7 +19,7 @@ import { hasCode, type LeaseObject } from "../shared/kubernetes/cluster.ts";
 import { parseLedger } from "../shared/ledger/contents.ts";
 import { ledgerName } from "../shared/ledger/lease-name.ts";
 import type { Ledger } from "../shared/ledger/reservation.ts";
-import { observeGroup } from "../shared/pass/observation.ts";
+import { observeGroup } from "../shared/transaction/observe-group.ts";
 import { groupKeyOf } from "../shared/workloads/group-key.ts";
 import { type GroupKey, groupPathOf, parseStatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { Kept } from "./decide.ts";

@@ -5,8 +5,6 @@ import { eventReasons } from "../shared/events/reasons.ts";
 import { isSuccess, PodHttpError } from "../shared/http/pod-http.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import type { Act } from "../shared/pass/act.ts";
-import { type ClaimEnd, claimsBy, lookAtLedger, renewClaim, writeClaim } from "../shared/pass/claim-writing.ts";
-import type { Observed } from "../shared/pass/observation.ts";
 import {
   endOfScaleDown,
   forgetWithdrawn,
@@ -16,6 +14,8 @@ import {
   sizeChanged,
 } from "../shared/pass/sizes/resizing.ts";
 import type { Telling } from "../shared/pass/verdict-record.ts";
+import { type ClaimEnd, claimsBy, lookAtLedger, renewClaim, writeClaim } from "../shared/transaction/claims.ts";
+import type { Observed } from "../shared/transaction/observe-group.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { Lowering } from "./decide.ts";
 import { listOwn, name, readWanted, sizeOf } from "./observe.ts";

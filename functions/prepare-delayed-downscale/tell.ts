@@ -6,7 +6,7 @@ import type { GroupMemory } from "../shared/contract/memory.ts";
 import { defaultMostPerGroup } from "../shared/http/calls.ts";
 import { isSuccess, type PodHttp, PodHttpError } from "../shared/http/pod-http.ts";
 import { actWithinMs } from "../shared/ledger/reservation.ts";
-import type { Observed } from "../shared/pass/observation.ts";
+import type { Observed } from "../shared/transaction/observe-group.ts";
 import { askedGroupOf } from "../shared/workloads/group-key.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";

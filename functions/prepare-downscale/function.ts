@@ -1,8 +1,8 @@
 import * as scaling from "../shared/annotations/scaling.ts";
 import { claims, lastApplied, lastDownscales, ledgerEntries, rolloutGroup } from "../shared/annotations/table.ts";
 import type { AdmissionDefinition } from "../shared/pass/admission.ts";
-import { leasesNeed } from "../shared/pass/ledger-access.ts";
 import { mayBeDownscale } from "../shared/review/size-review.ts";
+import { leasesNeed } from "../shared/transaction/ledger-copy.ts";
 import { createJudge } from "./act.ts";
 import { name, settings, usualTrackerName } from "./observe.ts";
 

@@ -19,11 +19,11 @@ import {
 } from "../shared/ledger/claim.ts";
 import { type ClaimWhereabouts, kinds } from "../shared/ledger/claim-kinds.ts";
 import type { Denied } from "../shared/pass/admission.ts";
-import { timesAfter } from "../shared/pass/claim-writing.ts";
-import type { Observed } from "../shared/pass/observation.ts";
-import { findClaimed } from "../shared/pass/whereabouts.ts";
 import { badRequest, conflict } from "../shared/review/answers.ts";
 import type { Downscale } from "../shared/review/size-review.ts";
+import { findClaimed } from "../shared/transaction/claimed-objects.ts";
+import { timesAfter } from "../shared/transaction/claims.ts";
+import type { Observed } from "../shared/transaction/observe-group.ts";
 import { groupKeyOf } from "../shared/workloads/group-key.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import { type GroupKey, parseStatefulSet, type StatefulSet } from "../shared/workloads/statefulsets.ts";

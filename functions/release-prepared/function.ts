@@ -8,7 +8,7 @@ import {
 import { claims, lastDownscales, ledgerEntries, podName, rolloutGroup } from "../shared/annotations/table.ts";
 import type { FunctionDefinition } from "../shared/contract/definition.ts";
 import { groupOfPod, groupOfStatefulSet } from "../shared/contract/keys.ts";
-import { leasesNeed } from "../shared/pass/ledger-access.ts";
+import { leasesNeed } from "../shared/transaction/ledger-copy.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { look } from "./act.ts";
 import { listDue, listKeys, name, settings } from "./observe.ts";

@@ -7,10 +7,10 @@ import type { Context } from "../shared/contract/context.ts";
 import { isPrepared } from "../shared/group/prepared.ts";
 import { hasCode } from "../shared/kubernetes/cluster.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
-import { lookAtLedger } from "../shared/pass/claim-writing.ts";
-import type { Observed } from "../shared/pass/observation.ts";
-import { listClaimed } from "../shared/pass/sizes/claimed-groups.ts";
-import { findClaimed } from "../shared/pass/whereabouts.ts";
+import { listClaimed } from "../shared/transaction/claimed-groups.ts";
+import { findClaimed } from "../shared/transaction/claimed-objects.ts";
+import { lookAtLedger } from "../shared/transaction/claims.ts";
+import type { Observed } from "../shared/transaction/observe-group.ts";
 import { type GroupKey, parseStatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { PreparedSnapshot, Timed, Untold } from "./decide.ts";
 

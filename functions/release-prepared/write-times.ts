@@ -5,7 +5,7 @@ import { valuesOf } from "../shared/base/settings.ts";
 import { formatTime } from "../shared/clock/durations.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { ClusterError, wordsOf } from "../shared/kubernetes/cluster.ts";
-import { lookAtLedger } from "../shared/pass/claim-writing.ts";
+import { lookAtLedger } from "../shared/transaction/claims.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { findUntold, type Timed, writableInMs, writeAfterMs } from "./decide.ts";
 import { name, observeTime, settings } from "./observe.ts";

@@ -9,9 +9,9 @@ import { take, type Verdict, wait } from "../../functions/shared/contract/verdic
 import { countDown, isUnsettled, type Zone } from "../../functions/shared/groups/zones.ts";
 import { finishAfterMs } from "../../functions/shared/ledger/reservation.ts";
 import { deletionOf } from "../../functions/shared/pass/act.ts";
-import type { Observed } from "../../functions/shared/pass/observation.ts";
 import { type Gate, perform } from "../../functions/shared/pass/perform.ts";
 import type { Telling } from "../../functions/shared/pass/verdict-record.ts";
+import type { Observed } from "../../functions/shared/transaction/observe-group.ts";
 import type { Pod } from "../../functions/shared/workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
 import type { Draw } from "./draw.ts";

@@ -3,7 +3,7 @@
 import { getStatefulSet } from "../../functions/shared/cache/listing.ts";
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
 import { dropAfterMs, maxConflicts } from "../../functions/shared/ledger/reservation.ts";
-import { isConflict } from "../../functions/shared/pass/ledger-access.ts";
+import { isConflict } from "../../functions/shared/transaction/ledger-copy.ts";
 import { podNameOf } from "../../functions/shared/workloads/pods.ts";
 import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts";
 import { createShadow, type Inspection, lookAt } from "./inspection.ts";

@@ -9,6 +9,8 @@ import type { GroupMemory } from "../../shared/contract/memory.ts";
 import { renewalOf } from "../../shared/ledger/renewals.ts";
 import { actWithinMs, type Ledger, maxConflicts, type Reservation } from "../../shared/ledger/reservation.ts";
 import type { AdmissionAnswer, Denied } from "../../shared/pass/admission.ts";
+import { askAgain, isFinal, notYet, tooLate } from "../../shared/review/answers.ts";
+import { refuseFailure } from "../../shared/review/failures.ts";
 import {
   Conflict,
   forgetLedger,
@@ -17,10 +19,8 @@ import {
   refuseNewLedger,
   waitForLedger,
   writeChange,
-} from "../../shared/pass/ledger-access.ts";
-import { keptRefusals, type Observed, observeGroup } from "../../shared/pass/observation.ts";
-import { askAgain, isFinal, notYet, tooLate } from "../../shared/review/answers.ts";
-import { refuseFailure } from "../../shared/review/failures.ts";
+} from "../../shared/transaction/ledger-copy.ts";
+import { keptRefusals, type Observed, observeGroup } from "../../shared/transaction/observe-group.ts";
 import { podNameOf } from "../../shared/workloads/pods.ts";
 import type { GroupKey } from "../../shared/workloads/statefulsets.ts";
 import { type Made, without } from "./granted.ts";

@@ -5,8 +5,8 @@ import type { Context } from "../contract/context.ts";
 import type { Outcome } from "../contract/definition.ts";
 import type { GroupMemory } from "../contract/memory.ts";
 import type { Claim } from "../ledger/claim.ts";
+import { knownLedger, waitForLedger } from "../transaction/ledger-copy.ts";
 import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
-import { knownLedger, waitForLedger } from "./ledger-access.ts";
 
 export interface Concern {
   /** A StatefulSet asks for what the function does. */

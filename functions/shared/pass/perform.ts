@@ -22,10 +22,7 @@ import {
   type RecordedVerdict,
   type Reservation,
 } from "../ledger/reservation.ts";
-import { podNameOf } from "../workloads/pods.ts";
-import type { GroupKey } from "../workloads/statefulsets.ts";
-import { type Act, carryOutAll, fittingInto, isOfPod, isOther, whileYoung } from "./act.ts";
-import { changeOf } from "./claim-writing.ts";
+import { changeOf } from "../transaction/claims.ts";
 import {
   Conflict,
   forgetLedger,
@@ -34,8 +31,11 @@ import {
   refuseNewLedger,
   waitForLedger,
   writeChange,
-} from "./ledger-access.ts";
-import { type Notes, type Observed, observeGroup } from "./observation.ts";
+} from "../transaction/ledger-copy.ts";
+import { type Notes, type Observed, observeGroup } from "../transaction/observe-group.ts";
+import { podNameOf } from "../workloads/pods.ts";
+import type { GroupKey } from "../workloads/statefulsets.ts";
+import { type Act, carryOutAll, fittingInto, isOfPod, isOther, whileYoung } from "./act.ts";
 import { announceChange, recordOf, type Teller, writeAloneInMs } from "./verdict-record.ts";
 
 /** A function's own part of a pass: what it makes of an observation, what it decides, and what is done about that. */

@@ -9,9 +9,9 @@ import { fitting } from "../ledger/lease.ts";
 import type { RecordedVerdict } from "../ledger/reservation.ts";
 import { isFarBelowBound } from "../ledger/size.ts";
 import { mendStamp } from "../ledger/stamps.ts";
+import { changeOf } from "../transaction/claims.ts";
+import type { Observed } from "../transaction/observe-group.ts";
 import { isOwnerGroup } from "../workloads/group-key.ts";
-import { changeOf } from "./claim-writing.ts";
-import type { Observed } from "./observation.ts";
 
 /** A verdict is written alone at most this often: each write makes other replicas conflict. */
 export const recordEveryMs = 5_000;

@@ -4,7 +4,7 @@ import type { Context } from "../../../functions/shared/contract/context.ts";
 import { hasCode } from "../../../functions/shared/kubernetes/cluster.ts";
 import { type ClaimContent, makeClaim } from "../../../functions/shared/ledger/claim.ts";
 import { ledgerName } from "../../../functions/shared/ledger/lease-name.ts";
-import { forgetLedger } from "../../../functions/shared/pass/ledger-access.ts";
+import { forgetLedger } from "../../../functions/shared/transaction/ledger-copy.ts";
 import type { nextToAnnounce } from "../../../functions/shared/workloads/group-key.ts";
 import { type GroupKey, groupPathOf } from "../../../functions/shared/workloads/statefulsets.ts";
 import { groupLabel, ordinalIn, setNameOf } from "../../stage/checkers/raw.ts";

@@ -18,9 +18,9 @@ import {
 import { type ClaimWhereabouts, type KindRow, kinds } from "../../../functions/shared/ledger/claim-kinds.ts";
 import { refuseByHealth } from "../../../functions/shared/ledger/health-rule.ts";
 import { finishAfterMs } from "../../../functions/shared/ledger/reservation.ts";
-import { Conflict, forgetLedger, waitForLedger } from "../../../functions/shared/pass/ledger-access.ts";
-import type { Observed } from "../../../functions/shared/pass/observation.ts";
-import { findClaimed } from "../../../functions/shared/pass/whereabouts.ts";
+import { findClaimed } from "../../../functions/shared/transaction/claimed-objects.ts";
+import { Conflict, forgetLedger, waitForLedger } from "../../../functions/shared/transaction/ledger-copy.ts";
+import type { Observed } from "../../../functions/shared/transaction/observe-group.ts";
 import { nextToAnnounce } from "../../../functions/shared/workloads/group-key.ts";
 import { parsePod } from "../../../functions/shared/workloads/pods.ts";
 import type { GroupKey } from "../../../functions/shared/workloads/statefulsets.ts";

@@ -1,11 +1,11 @@
 /** How whoever makes claims looks at a ledger, and writes it: as a function does. */
 
 import type { Context } from "../../../functions/shared/contract/context.ts";
-import { lookAtLedger } from "../../../functions/shared/pass/claim-writing.ts";
-import type { Observed } from "../../../functions/shared/pass/observation.ts";
+import { lookAtLedger } from "../../../functions/shared/transaction/claims.ts";
+import type { Observed } from "../../../functions/shared/transaction/observe-group.ts";
 import type { GroupKey } from "../../../functions/shared/workloads/statefulsets.ts";
 
-export { writeClaim } from "../../../functions/shared/pass/claim-writing.ts";
+export { writeClaim } from "../../../functions/shared/transaction/claims.ts";
 
 /** A group by its ledger; undefined while nothing may be permitted by it. Throws ClusterError. */
 export async function observeLedger(context: Context, key: GroupKey): Promise<Observed | undefined> {

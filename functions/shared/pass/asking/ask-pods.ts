@@ -9,10 +9,10 @@ import { isAsked, isPodAsked, type Questions } from "../../group/asking.ts";
 import { unknownHealth } from "../../http/answered-health.ts";
 import { products } from "../../http/products.ts";
 import type { Answered } from "../../ledger/health-rule.ts";
+import type { Observed } from "../../transaction/observe-group.ts";
 import { askedGroupOf } from "../../workloads/group-key.ts";
 import type { Pod } from "../../workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../../workloads/statefulsets.ts";
-import type { Observed } from "../observation.ts";
 import { askPod, askWithinMs, type PodQuestion } from "./ask-pod.ts";
 
 /** A pod that goes by a decision, and whose StatefulSet asks. */

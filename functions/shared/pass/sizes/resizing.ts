@@ -7,9 +7,9 @@ import type { GroupMemory } from "../../contract/memory.ts";
 import { ClusterError, isRefused, wordsOf } from "../../kubernetes/cluster.ts";
 import type { KnownClaim } from "../../ledger/claim.ts";
 import type { ClaimWhereabouts } from "../../ledger/claim-kinds.ts";
+import { type ClaimEnd, findEnd } from "../../transaction/claims.ts";
+import { ledgerNeeds } from "../../transaction/ledger-copy.ts";
 import { type GroupKey, isWanted, type StatefulSet } from "../../workloads/statefulsets.ts";
-import { type ClaimEnd, findEnd } from "../claim-writing.ts";
-import { ledgerNeeds } from "../ledger-access.ts";
 
 /** The rights of whoever changes sizes by a ledger. */
 export const resizingNeeds: readonly Need[] = [

@@ -8,6 +8,7 @@ import type { Clocks } from "../../group/suspension/clocks.ts";
 import { type Cluster, hasCode, type ObjectKey, type VolumeClaimObject } from "../../kubernetes/cluster.ts";
 import { type Claim, parseClaims } from "../../ledger/claim.ts";
 import { ledgerName } from "../../ledger/lease-name.ts";
+import { knownLedger, waitForLedger } from "../../transaction/ledger-copy.ts";
 import { findMembers, type Member, parseVolumeUser, type Stray, type VolumeUser } from "../../volumes/members.ts";
 import { findOwned, groupOfClaim, notOf } from "../../volumes/owners.ts";
 import { isSuspensionAsked, parseVolumeClaim, type VolumeClaim } from "../../volumes/pvc.ts";
@@ -15,7 +16,6 @@ import { type OwnerPace, parseOwnerPace } from "../../volumes/removal-policy.ts"
 import { ordinalOfClaim, parseSuspendableSet, type SuspendableSet, setNamesIn } from "../../volumes/suspendable-set.ts";
 import { foundationClusterOf, isOwnerGroup } from "../../workloads/group-key.ts";
 import { type GroupKey, groupPathOf } from "../../workloads/statefulsets.ts";
-import { knownLedger, waitForLedger } from "../ledger-access.ts";
 
 type Lists = Pick<Cluster, "list">;
 

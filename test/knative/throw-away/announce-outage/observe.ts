@@ -3,7 +3,7 @@
 import type { Context } from "../../../../functions/shared/contract/context.ts";
 import type { KeySources, ObjectRef } from "../../../../functions/shared/contract/keys.ts";
 import { type Cluster, type ConfigMapObject, hasCode } from "../../../../functions/shared/kubernetes/cluster.ts";
-import type { Observed } from "../../../../functions/shared/pass/observation.ts";
+import type { Observed } from "../../../../functions/shared/transaction/observe-group.ts";
 import { parseOrdinal } from "../../../../functions/shared/workloads/pods.ts";
 import type { Approval, OutageSnapshot } from "./decide.ts";
 

@@ -39,8 +39,8 @@ test("the README explains every guard that the code can answer, and no other", a
       "shared/groups/governing.ts",
       "shared/ledger/claim-kinds.ts",
       "shared/ledger/health-rule.ts",
-      "shared/pass/joining.ts",
-      "shared/pass/ledger-access.ts",
+      "shared/transaction/joining.ts",
+      "shared/transaction/ledger-copy.ts",
     ].map(read),
   );
   const pattern =

@@ -7,9 +7,9 @@ import { type ClaimWhereabouts, kinds } from "../ledger/claim-kinds.ts";
 import { actWithinMs, type LedgerChange, type LedgerTimes, type RecordedVerdict } from "../ledger/reservation.ts";
 import { readGroup } from "../workloads/group-key.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
-import { isLongKnown, knownLedger, loadLedger, refuseNewLedger, writeChange } from "./ledger-access.ts";
-import { keptRefusals, type Observed, observeGroup } from "./observation.ts";
-import { findClaimed } from "./whereabouts.ts";
+import { findClaimed } from "./claimed-objects.ts";
+import { isLongKnown, knownLedger, loadLedger, refuseNewLedger, writeChange } from "./ledger-copy.ts";
+import { keptRefusals, type Observed, observeGroup } from "./observe-group.ts";
 
 /** What one look at a group and its ledger says, and what keeps the ledger from permitting anything yet (rule R4). */
 export interface LedgerLook {

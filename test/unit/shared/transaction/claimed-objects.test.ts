@@ -16,7 +16,7 @@ import {
   isMissingMember,
   readAsNew,
   readStrangers,
-} from "../../../../functions/shared/pass/whereabouts.ts";
+} from "../../../../functions/shared/transaction/claimed-objects.ts";
 import { type Pod, parsePod } from "../../../../functions/shared/workloads/pods.ts";
 import type { StatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { createWorldCluster } from "../../../world/world-cluster.ts";
@@ -28,7 +28,7 @@ import {
   statefulSetObject,
 } from "../../functions/advance-zone-rollout/given.ts";
 import { reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
-import { key, Passes, played } from "./passes.ts";
+import { key, Passes, played } from "../pass/passes.ts";
 
 test("what is reserved of a StatefulSet stays so while its pods stand without it, though a frozen watch shows older ones (S3)", async () => {
   // What comes instead of a reserved pod never gets ready.

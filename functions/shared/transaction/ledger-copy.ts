@@ -17,7 +17,7 @@ import { type Ledger, type LedgerChange, ledgerNewMs } from "../ledger/reservati
 import { noteKnown } from "../ledger/settling.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
 import { refuseJoining } from "./joining.ts";
-import type { Observed } from "./observation.ts";
+import type { Observed } from "./observe-group.ts";
 
 /** A right to Leases, and what is written into those that are ledgers. */
 export function leasesNeed(...verbs: readonly string[]): Need {

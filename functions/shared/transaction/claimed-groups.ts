@@ -1,12 +1,12 @@
 /** Which groups have a claim in their ledgers. One LIST of Leases says it, and no group is looked at. */
 
-import { claims, ledgerGroup, managedBy, read } from "../../annotations/table.ts";
-import type { Need, Schedule } from "../../contract/definition.ts";
-import type { LeaseObject } from "../../kubernetes/cluster.ts";
-import { type Claim, parseClaims } from "../../ledger/claim.ts";
-import { ledgerName } from "../../ledger/lease-name.ts";
-import type { GroupKey } from "../../workloads/statefulsets.ts";
-import { forgetLedger } from "../ledger-access.ts";
+import { claims, ledgerGroup, managedBy, read } from "../annotations/table.ts";
+import type { Need, Schedule } from "../contract/definition.ts";
+import type { LeaseObject } from "../kubernetes/cluster.ts";
+import { type Claim, parseClaims } from "../ledger/claim.ts";
+import { ledgerName } from "../ledger/lease-name.ts";
+import type { GroupKey } from "../workloads/statefulsets.ts";
+import { forgetLedger } from "./ledger-copy.ts";
 
 /**
  * Lists the groups whose ledgers hold such a claim, in a namespace or in all. A ledger whose claims cannot be read is one of

@@ -1,9 +1,9 @@
 /** The clocks of API servers are set forward while a scale-down is on its way: its claim does not look given up by that. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { findEnd } from "../../../../functions/shared/pass/claim-writing.ts";
+import { findEnd } from "../../../../functions/shared/transaction/claims.ts";
 import { claimOf } from "../../functions/advance-zone-rollout/given.ts";
-import { key, Passes, played } from "./passes.ts";
+import { key, Passes, played } from "../pass/passes.ts";
 
 /** A claim that was written a second ago, by the API servers' clock as it was. */
 function written() {

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { evaluateEviction } from "../../../../functions/evaluate-eviction/function.ts";
 import { createLedgerCopies, createMemory } from "../../../../functions/shared/contract/memory.ts";
-import { forgetLedger, knownLedger, loadLedger } from "../../../../functions/shared/pass/ledger-access.ts";
+import { forgetLedger, knownLedger, loadLedger } from "../../../../functions/shared/transaction/ledger-copy.ts";
 import { askedOf } from "../../../stage/asked-eviction.ts";
 import { governedGroup, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { createTestWorld } from "../../triggers/doors/world.ts";

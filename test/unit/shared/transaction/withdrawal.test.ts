@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { writeChange } from "../../../../functions/shared/pass/ledger-access.ts";
-import { observeGroup } from "../../../../functions/shared/pass/observation.ts";
+import { writeChange } from "../../../../functions/shared/transaction/ledger-copy.ts";
+import { observeGroup } from "../../../../functions/shared/transaction/observe-group.ts";
 import { governedGroup, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { type Call, key, ledgerKey, namespace, Passes, played, refused } from "../pass/passes.ts";
 

@@ -10,8 +10,8 @@ import { dropAfterMs, type Ledger, type LedgerTimes, type Refusal, type Reservat
 import { noteKnown, type Whereabouts } from "../ledger/settling.ts";
 import { isSightedLongAgo, mendStamp, mendStamps, sight } from "../ledger/stamps.ts";
 import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
+import { findLeft, findReserved, isMissingMember, readAsNew, readStrangers } from "./claimed-objects.ts";
 import { findJoining, type Joining } from "./joining.ts";
-import { findLeft, findReserved, isMissingMember, readAsNew, readStrangers } from "./whereabouts.ts";
 
 export interface Observed {
   readonly key: GroupKey;

@@ -11,8 +11,12 @@ import {
   type Refusal,
   type Reservation,
 } from "../../../../functions/shared/ledger/reservation.ts";
-import { type Observed, observeGroup, retryRefusedAfterMs } from "../../../../functions/shared/pass/observation.ts";
-import { key, namespace, Passes, played } from "./passes.ts";
+import {
+  type Observed,
+  observeGroup,
+  retryRefusedAfterMs,
+} from "../../../../functions/shared/transaction/observe-group.ts";
+import { key, namespace, Passes, played } from "../pass/passes.ts";
 
 const by = "evaluate-eviction";
 type Need = Parameters<typeof observeGroup>[2];
