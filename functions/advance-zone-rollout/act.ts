@@ -1,7 +1,7 @@
 /** What a rollout does about its verdicts, and what it says of them. */
 import { eventReasons } from "../shared/events/reasons.ts";
-import { type Act, deletionOf } from "../shared/pass/act.ts";
-import type { Telling } from "../shared/pass/verdict-record.ts";
+import { type Act, deletionOf } from "../shared/reconcile/act.ts";
+import type { Telling } from "../shared/reconcile/record.ts";
 import { subjectOf, type Target } from "./choose.ts";
 
 export const telling: Telling = {

@@ -2,7 +2,7 @@ import { questionEntries } from "../shared/annotations/health.ts";
 import * as vocabulary from "../shared/annotations/table.ts";
 import { type FunctionDefinition, listGroupKeys } from "../shared/contract/definition.ts";
 import { groupOfPod, groupOfStatefulSet, groupsOfNamespace } from "../shared/contract/keys.ts";
-import { type Gate, perform } from "../shared/pass/perform.ts";
+import { type Gate, perform } from "../shared/reconcile/perform.ts";
 import { ledgerNeeds } from "../shared/transaction/ledger-copy.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { actOn, telling } from "./act.ts";

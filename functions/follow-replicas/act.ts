@@ -7,7 +7,6 @@ import { findLed, type Led, readScales, type Scales } from "../shared/group/led.
 import type { MirroredScale } from "../shared/group/mirrored-scale.ts";
 import type { SizeHeld } from "../shared/group/wanted-replicas.ts";
 import { ClusterError, wordsOf } from "../shared/kubernetes/cluster.ts";
-import type { Act } from "../shared/pass/act.ts";
 import {
   endOfScaleDown,
   forgetWithdrawn,
@@ -16,7 +15,8 @@ import {
   resize,
   sizeChanged,
 } from "../shared/pass/sizes/resizing.ts";
-import type { Telling } from "../shared/pass/verdict-record.ts";
+import type { Act } from "../shared/reconcile/act.ts";
+import type { Telling } from "../shared/reconcile/record.ts";
 import { claimsBy, lookAtLedger, writeClaim } from "../shared/transaction/claims.ts";
 import type { Observed } from "../shared/transaction/observe-group.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";

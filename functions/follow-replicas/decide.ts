@@ -14,7 +14,7 @@ import {
 } from "../shared/groups/refuse-claim.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/claim-kinds.ts";
-import type { OtherClaim } from "../shared/pass/act.ts";
+import type { OtherClaim } from "../shared/reconcile/act.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 

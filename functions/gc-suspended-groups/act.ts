@@ -17,7 +17,6 @@ import {
 } from "../shared/kubernetes/cluster.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { kinds } from "../shared/ledger/claim-kinds.ts";
-import type { Act } from "../shared/pass/act.ts";
 import { readMembers } from "../shared/pass/suspension/reading.ts";
 import { retain } from "../shared/pass/suspension/retaining.ts";
 import { noteSaid } from "../shared/pass/suspension/said.ts";
@@ -30,7 +29,8 @@ import {
   patchVolumeClaim,
   tellOfClaim,
 } from "../shared/pass/suspension/writing.ts";
-import type { Telling } from "../shared/pass/verdict-record.ts";
+import type { Act } from "../shared/reconcile/act.ts";
+import type { Telling } from "../shared/reconcile/record.ts";
 import { findClaimed } from "../shared/transaction/claimed-objects.ts";
 import { claimsBy, lookAtLedger, writeClaims } from "../shared/transaction/claims.ts";
 import { isLongKnown } from "../shared/transaction/ledger-copy.ts";

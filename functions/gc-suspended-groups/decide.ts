@@ -10,7 +10,7 @@ import { chooseTurn, whyFrozen } from "../shared/group/suspension/pace.ts";
 import { keepsWord, keptWordMs, tellerOf } from "../shared/group/suspension/teller.ts";
 import { type Around, refuseClaim } from "../shared/groups/refuse-claim.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
-import type { OtherClaim } from "../shared/pass/act.ts";
+import type { OtherClaim } from "../shared/reconcile/act.ts";
 import { isRemoving, isUsed, type Member } from "../shared/volumes/members.ts";
 import { meant, type VolumeClaim } from "../shared/volumes/pvc.ts";
 import {

@@ -2,7 +2,7 @@
 import type { Context } from "../shared/contract/context.ts";
 import type { Outcome } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
-import { reportLook } from "../shared/pass/owners/look.ts";
+import { reportLook } from "../shared/reconcile/report-look.ts";
 import { announceLook, carryOut, type Looked } from "./act.ts";
 import { decide } from "./decide.ts";
 import { name, observe } from "./observe.ts";

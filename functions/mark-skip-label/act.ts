@@ -16,7 +16,7 @@ import type { ActReport } from "../shared/contract/reporter.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { announceNews, isNews } from "../shared/events/recorder.ts";
 import type { Metadata } from "../shared/kubernetes/cluster.ts";
-import { resultOfFailure, sayRefusal, type WriteResult } from "../shared/pass/owners/write-result.ts";
+import { resultOfFailure, sayRefusal, type WriteResult } from "../shared/reconcile/write-result.ts";
 import { labelText, type Member, type Step, type Verdict } from "./decide.ts";
 import { kindOf, name, type Observed } from "./observe.ts";
 

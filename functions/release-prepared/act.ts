@@ -12,7 +12,7 @@ import { tellPods } from "../shared/http/tell-pods.ts";
 import { changeClaim, type KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim } from "../shared/ledger/claim-kinds.ts";
 import { maxConflicts } from "../shared/ledger/reservation.ts";
-import { passUnconcerned } from "../shared/pass/concern.ts";
+import { passUnconcerned } from "../shared/reconcile/concern.ts";
 import { renewClaim, timesAfter, writeClaim, writeClaims } from "../shared/transaction/claims.ts";
 import { Conflict, forgetLedger, ledgerRecheckMs, waitForLedger } from "../shared/transaction/ledger-copy.ts";
 import type { Pod } from "../shared/workloads/pods.ts";

@@ -4,7 +4,6 @@ import * as keys from "../shared/annotations/suspension.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { hasCode } from "../shared/kubernetes/cluster.ts";
-import type { Act } from "../shared/pass/act.ts";
 import { isOver, noteRefusal, noteRefused, noteWithdrawn, readAgain, resize } from "../shared/pass/sizes/resizing.ts";
 import { noteSaid } from "../shared/pass/suspension/said.ts";
 import {
@@ -17,7 +16,8 @@ import {
   podSeen,
   tellOfClaim,
 } from "../shared/pass/suspension/writing.ts";
-import type { Telling } from "../shared/pass/verdict-record.ts";
+import type { Act } from "../shared/reconcile/act.ts";
+import type { Telling } from "../shared/reconcile/record.ts";
 import { describeAgreeing, durationOf, type Member, type VolumeUser } from "../shared/volumes/members.ts";
 import { hasNewPartners, wordsOnPartners } from "../shared/volumes/owners.ts";
 import { meant, type VolumeClaim } from "../shared/volumes/pvc.ts";

@@ -10,7 +10,7 @@ import { type PodDisruptionBudget, refusalOfAll } from "../shared/groups/pod-dis
 import { type Around, leaversOf, refuseScaleDown } from "../shared/groups/refuse-claim.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim, type HeldBack } from "../shared/ledger/claim-kinds.ts";
-import type { OtherClaim } from "../shared/pass/act.ts";
+import type { OtherClaim } from "../shared/reconcile/act.ts";
 import type { Member } from "../shared/volumes/members.ts";
 import type { SuspendableSet } from "../shared/volumes/suspendable-set.ts";
 import { podNameOf } from "../shared/workloads/pods.ts";

@@ -223,8 +223,8 @@ for (const heading of ["The way of one event", "The way of one review"]) {
 
 test("a way that leads up, by nobody, or to no file is found out", () => {
   const stop = (number: number, file: string, from?: number, ...over: string[]): Stop => ({ number, file, from, over });
-  const perform = "functions/shared/pass/perform.ts";
-  const act = "functions/shared/pass/act.ts";
+  const perform = "functions/shared/reconcile/perform.ts";
+  const act = "functions/shared/reconcile/act.ts";
   assert.deepEqual(faultsOf([stop(1, perform), stop(2, act, 1)]), []);
   assert.deepEqual(faultsOf([stop(1, act), stop(2, perform, 1)]), [
     `2: leads up to ${act}`,

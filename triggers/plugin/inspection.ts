@@ -14,7 +14,7 @@ import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import { protocol } from "../../functions/shared/ledger/protocol.ts";
 import type { Ledger } from "../../functions/shared/ledger/reservation.ts";
 import { findWait } from "../../functions/shared/pass/refusal-events.ts";
-import { recordEveryMs } from "../../functions/shared/pass/verdict-record.ts";
+import { recordEveryMs } from "../../functions/shared/reconcile/record.ts";
 import { loadLedger, noteLedger } from "../../functions/shared/transaction/ledger-copy.ts";
 import { type Observed, observeGroup, retryRefusedAfterMs } from "../../functions/shared/transaction/observe-group.ts";
 import { readGroup } from "../../functions/shared/workloads/group-key.ts";

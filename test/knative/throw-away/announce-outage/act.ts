@@ -1,6 +1,6 @@
 /** An outage is claimed in the ledger, and then the ConfigMap names its claim. */
-import type { Act } from "../../../../functions/shared/pass/act.ts";
-import type { Telling } from "../../../../functions/shared/pass/verdict-record.ts";
+import type { Act } from "../../../../functions/shared/reconcile/act.ts";
+import type { Telling } from "../../../../functions/shared/reconcile/record.ts";
 import type { Target } from "./decide.ts";
 import { anchorAnnotation, claimIdOf } from "./observe.ts";
 

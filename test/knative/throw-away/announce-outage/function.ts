@@ -3,7 +3,7 @@ import type { Context } from "../../../../functions/shared/contract/context.ts";
 import type { FunctionDefinition, Outcome } from "../../../../functions/shared/contract/definition.ts";
 import type { KeyLookUp, ObjectRef } from "../../../../functions/shared/contract/keys.ts";
 import { hasCode } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { type Gate, perform } from "../../../../functions/shared/pass/perform.ts";
+import { type Gate, perform } from "../../../../functions/shared/reconcile/perform.ts";
 import { ledgerNeeds } from "../../../../functions/shared/transaction/ledger-copy.ts";
 import { groupKeyOf } from "../../../../functions/shared/workloads/group-key.ts";
 import { parseStatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import type { StoredBudget } from "../../../../functions/shared/groups/governing.ts";
 import type { Zone } from "../../../../functions/shared/groups/zones.ts";
 import type { Pod } from "../../../../functions/shared/workloads/pods.ts";
-import { key, Passes } from "../../shared/pass/passes.ts";
+import { key, Passes } from "../../shared/reconcile/passes.ts";
 import { decideOn, nowMs, outcome, pod, refusal, reservation, statefulSet, zone, zoneBudget } from "./given.ts";
 
 const byOrdinal = { podNamePartitionRegex: "[a-z]+-([0-9]+)" };

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { AskedPods, critical, rabbit } from "../../shared/pass/asked-pods.ts";
-import { namespace, Passes } from "../../shared/pass/passes.ts";
+import { namespace, Passes } from "../../shared/reconcile/passes.ts";
 
 async function stage(
   annotations: Readonly<Record<string, string>> = rabbit,

@@ -5,7 +5,7 @@ import { pinningPath, plainPaths } from "../../../../functions/evaluate-eviction
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { dropAfterMs, finishAfterMs } from "../../../../functions/shared/ledger/reservation.ts";
 import type { AdmissionAnswer } from "../../../../functions/shared/pass/admission.ts";
-import { namespace, type Passes, played, refused } from "../../shared/pass/passes.ts";
+import { namespace, type Passes, played, refused } from "../../shared/reconcile/passes.ts";
 import { nowMs, reservation, zone } from "../advance-zone-rollout/given.ts";
 import { guards, refusal } from "./given-evictions.ts";
 import { governedGroup, Replica, reservationOf } from "./group-commit/reviews.ts";

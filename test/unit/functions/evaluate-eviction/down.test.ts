@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pinningPath, plainPaths } from "../../../../functions/evaluate-eviction/observe.ts";
-import { namespace, type Passes, played, refused } from "../../shared/pass/passes.ts";
+import { namespace, type Passes, played, refused } from "../../shared/reconcile/passes.ts";
 import { pod, reservation, zone } from "../advance-zone-rollout/given.ts";
 import { guards, rule } from "./given-evictions.ts";
 import { governedGroup, Replica, reserved } from "./group-commit/reviews.ts";

@@ -7,7 +7,7 @@ import { pinningPath, plainPaths } from "../../../../functions/evaluate-eviction
 import type { Context } from "../../../../functions/shared/contract/context.ts";
 import type { Judge } from "../../../../functions/shared/pass/admission.ts";
 import { createTestApp } from "../../../stage/app.ts";
-import { namespace, type Passes } from "../../shared/pass/passes.ts";
+import { namespace, type Passes } from "../../shared/reconcile/passes.ts";
 import { zoneBudget } from "../advance-zone-rollout/given.ts";
 import { addBudget, governedGroup, Replica } from "./group-commit/reviews.ts";
 

@@ -7,7 +7,7 @@ import { ledgerName } from "../../../../functions/shared/ledger/lease-name.ts";
 import { finishAfterMs } from "../../../../functions/shared/ledger/reservation.ts";
 import { suspendGroup } from "../../../../functions/suspend-group/function.ts";
 import { group, owner } from "../../../stage/owned.ts";
-import { namespace, Passes, played, refused } from "../../shared/pass/passes.ts";
+import { namespace, Passes, played, refused } from "../../shared/reconcile/passes.ts";
 import { Replica } from "./group-commit/reviews.ts";
 
 const key = { namespace, group };

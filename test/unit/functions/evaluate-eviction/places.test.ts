@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createListingViews } from "../../../../functions/shared/cache/listing.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { namespace, type Passes } from "../../shared/pass/passes.ts";
+import { namespace, type Passes } from "../../shared/reconcile/passes.ts";
 import { podObject } from "../advance-zone-rollout/given.ts";
 import { governedGroup, Replica, reserved } from "./group-commit/reviews.ts";
 

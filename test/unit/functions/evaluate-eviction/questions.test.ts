@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Denied } from "../../../../functions/shared/pass/admission.ts";
 import { AskedPods, critical, healthPath, rabbit } from "../../shared/pass/asked-pods.ts";
-import { namespace, Passes, refused } from "../../shared/pass/passes.ts";
+import { namespace, Passes, refused } from "../../shared/reconcile/passes.ts";
 import { addBudget, governedGroup, Replica, reserved } from "./group-commit/reviews.ts";
 
 interface Stage {

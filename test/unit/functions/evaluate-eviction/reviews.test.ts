@@ -5,7 +5,7 @@ import { type Asking, pinningPath, plainPaths, readAsking } from "../../../../fu
 import type { AdmissionAnswer, AdmissionRequest, Denied } from "../../../../functions/shared/pass/admission.ts";
 import { parsePod } from "../../../../functions/shared/workloads/pods.ts";
 import { askedOf } from "../../../stage/asked-eviction.ts";
-import { key, ledgerKey, namespace, Passes, played, refused } from "../../shared/pass/passes.ts";
+import { key, ledgerKey, namespace, Passes, played, refused } from "../../shared/reconcile/passes.ts";
 import { addBudget, governedGroup, Replica, reserved } from "./group-commit/reviews.ts";
 
 const request = askedOf({ namespace: "db", name: "group-a-0" }, { uid: "review", deadlineMs: 0 });

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pinningPath, plainPaths } from "../../../../functions/evaluate-eviction/observe.ts";
 import type { Denied } from "../../../../functions/shared/pass/admission.ts";
-import { Passes, refused } from "../../shared/pass/passes.ts";
+import { Passes, refused } from "../../shared/reconcile/passes.ts";
 import { claimOf } from "../advance-zone-rollout/given.ts";
 import { addBudget, Replica } from "./group-commit/reviews.ts";
 

@@ -2,7 +2,7 @@
 import { followReplicas } from "../../../../functions/follow-replicas/function.ts";
 import type { Outcome } from "../../../../functions/shared/contract/definition.ts";
 import type { GroupOptions } from "../../../world/world.ts";
-import { key, namespace, Passes, played } from "../../shared/pass/passes.ts";
+import { key, namespace, Passes, played } from "../../shared/reconcile/passes.ts";
 
 const grafana = (texts: Readonly<Record<string, string>>) =>
   Object.fromEntries(Object.entries(texts).map(([name, text]) => [`grafana.com/${name}`, text]));

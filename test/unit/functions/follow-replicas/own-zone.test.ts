@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { AskedPods, critical, yes } from "../../shared/pass/asked-pods.ts";
-import { namespace } from "../../shared/pass/passes.ts";
+import { namespace } from "../../shared/reconcile/passes.ts";
 import { Following } from "./following.ts";
 
 const lowest = { namespace, name: "group-b-0" };

@@ -1,7 +1,7 @@
 /** Passes over a small world: what follows, in which order, under which claims, and what holds it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { namespace, refused } from "../../shared/pass/passes.ts";
+import { namespace, refused } from "../../shared/reconcile/passes.ts";
 import { Following } from "./following.ts";
 
 const template = { "rollout-mirror-replicas-from-resource-name": "template" };

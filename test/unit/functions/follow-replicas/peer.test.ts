@@ -1,7 +1,7 @@
 /** What rollout-operator does alike: a delay that cannot be read keeps the size, and a status never says a size of between. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { namespace } from "../../shared/pass/passes.ts";
+import { namespace } from "../../shared/reconcile/passes.ts";
 import { Following } from "./following.ts";
 
 const mirrors = {

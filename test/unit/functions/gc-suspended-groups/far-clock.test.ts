@@ -4,8 +4,8 @@ import { test } from "node:test";
 import { whyClocksUnsure } from "../../../../functions/shared/group/suspension/clocks.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { wrapCluster } from "../../../../functions/shared/kubernetes/wrap-cluster.ts";
-import { namespace } from "../../shared/pass/passes.ts";
 import { top, Volumes, volumes } from "../../shared/pass/volumes.ts";
+import { namespace } from "../../shared/reconcile/passes.ts";
 
 const minuteMs = 60_000;
 const dayMs = 86_400_000;

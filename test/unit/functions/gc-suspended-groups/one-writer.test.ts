@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { tellerOf } from "../../../../functions/shared/group/suspension/teller.ts";
 import { Suspended } from "../../../stage/suspended.ts";
-import { namespace } from "../../shared/pass/passes.ts";
 import { top, Volumes, volumes } from "../../shared/pass/volumes.ts";
+import { namespace } from "../../shared/reconcile/passes.ts";
 
 type Words = Readonly<Record<string, string | null>>;
 

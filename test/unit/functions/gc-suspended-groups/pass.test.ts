@@ -5,7 +5,7 @@ import { gcSuspendedGroups } from "../../../../functions/gc-suspended-groups/fun
 import { formatClaims, makeClaim } from "../../../../functions/shared/ledger/claim.ts";
 import { ledgerName } from "../../../../functions/shared/ledger/lease-name.ts";
 import { suspendGroup } from "../../../../functions/suspend-group/function.ts";
-import { key, namespace, Passes, played } from "../../shared/pass/passes.ts";
+import { key, namespace, Passes, played } from "../../shared/reconcile/passes.ts";
 
 const claims = "persistentvolumeclaims";
 const set = { namespace, name: "group-a" };

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { labels } from "../../../stage/foundationdb.ts";
-import { namespace } from "../../shared/pass/passes.ts";
+import { namespace } from "../../shared/reconcile/passes.ts";
 import { claim, claims, FoundationPasses, id } from "./foundation-passes.ts";
 
 const time = "2025-12-31T00:00:00Z";

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { holdProcessGroups } from "../../../../functions/hold-process-groups/function.ts";
 import { labels } from "../../../stage/foundationdb.ts";
-import { namespace, played, refused } from "../../shared/pass/passes.ts";
+import { namespace, played, refused } from "../../shared/reconcile/passes.ts";
 import { claim, claims, FoundationPasses, id, key, resource } from "./foundation-passes.ts";
 
 const time = "2025-12-31T00:00:00Z";

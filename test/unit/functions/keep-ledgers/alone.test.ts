@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { GroupKey } from "../../../../functions/shared/workloads/statefulsets.ts";
-import { type Call, namespace, Passes, refused } from "../../shared/pass/passes.ts";
+import { type Call, namespace, Passes, refused } from "../../shared/reconcile/passes.ts";
 import { addBudget } from "../evaluate-eviction/group-commit/reviews.ts";
 import { leasesOf, sweepOver, sweep as sweepThere } from "./ledgers.ts";
 

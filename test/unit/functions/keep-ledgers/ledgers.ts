@@ -1,7 +1,7 @@
 /** A process that keeps the ledgers of a small world: which groups there are, and a sweep over them. */
 import { keepLedgers } from "../../../../functions/keep-ledgers/function.ts";
 import { type GroupKey, groupPathOf } from "../../../../functions/shared/workloads/statefulsets.ts";
-import { type Passes, played } from "../../shared/pass/passes.ts";
+import { type Passes, played } from "../../shared/reconcile/passes.ts";
 
 /** Sees to it that there are these groups and no others: those that are new have one StatefulSet without pods. */
 export function populate({ world }: Passes, groups: readonly GroupKey[]): void {

@@ -5,7 +5,7 @@ import { keepLedgers } from "../../../../functions/keep-ledgers/function.ts";
 import type { Outcome } from "../../../../functions/shared/contract/definition.ts";
 import { groupOfBudget } from "../../../../functions/shared/workloads/group-key.ts";
 import type { GroupKey } from "../../../../functions/shared/workloads/statefulsets.ts";
-import { key, namespace, Passes, played, refused } from "../../shared/pass/passes.ts";
+import { key, namespace, Passes, played, refused } from "../../shared/reconcile/passes.ts";
 import { addBudget } from "../evaluate-eviction/group-commit/reviews.ts";
 import { leasesOf, populate } from "./ledgers.ts";
 

@@ -9,7 +9,7 @@ import {
   groupOfLoneStatefulSet,
   groupOfOwner,
 } from "../../../../functions/shared/workloads/group-key.ts";
-import { key, ledgerKey, namespace, Passes, played } from "../../shared/pass/passes.ts";
+import { key, ledgerKey, namespace, Passes, played } from "../../shared/reconcile/passes.ts";
 import { addBudget, Replica } from "../evaluate-eviction/group-commit/reviews.ts";
 
 import { leasesOf, sweep, sweepOver } from "./ledgers.ts";

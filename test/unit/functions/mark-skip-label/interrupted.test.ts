@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { namespace, played, refused } from "../../shared/pass/passes.ts";
+import { namespace, played, refused } from "../../shared/reconcile/passes.ts";
 import { finalizer, type OwnedCluster, ownedCluster, owner } from "./owned-cluster.ts";
 
 const all = { 0: "true", 1: "true", 2: "true" };

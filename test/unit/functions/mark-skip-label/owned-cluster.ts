@@ -4,7 +4,7 @@ import type { Context } from "../../../../functions/shared/contract/context.ts";
 import type { Outcome } from "../../../../functions/shared/contract/definition.ts";
 import type { ObjectRef } from "../../../../functions/shared/contract/keys.ts";
 import type { Metadata, Resource } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { namespace, Passes, played } from "../../shared/pass/passes.ts";
+import { namespace, Passes, played } from "../../shared/reconcile/passes.ts";
 
 export const finalizer = "sluice.dev/release-prestop";
 export const owner: ObjectRef = { resource: "rabbitmqclusters", namespace, name: "orders" };

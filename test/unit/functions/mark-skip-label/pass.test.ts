@@ -1,7 +1,7 @@
 /** A deleted owner is let go once its pods are labelled, and no sooner (invariant M1). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { refused } from "../../shared/pass/passes.ts";
+import { refused } from "../../shared/reconcile/passes.ts";
 import { finalizer, type OwnedCluster, ownedCluster, owner, statefulSet } from "./owned-cluster.ts";
 
 /** Of the object that a call is about. */

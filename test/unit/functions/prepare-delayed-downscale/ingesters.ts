@@ -4,7 +4,7 @@ import type { Outcome } from "../../../../functions/shared/contract/definition.t
 import type { Delivery } from "../../../../functions/shared/http/transport.ts";
 import type { StoredPod } from "../../../world/objects.ts";
 import { createWorldPodHttp, type PodReply } from "../../../world/pod-http.ts";
-import { key, namespace, Passes, played } from "../../shared/pass/passes.ts";
+import { key, namespace, Passes, played } from "../../shared/reconcile/passes.ts";
 
 export const delayMs = 60_000;
 

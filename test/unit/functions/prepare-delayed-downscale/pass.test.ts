@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { prepareDelayedDownscale } from "../../../../functions/prepare-delayed-downscale/function.ts";
 import { changeClaim, formatClaims } from "../../../../functions/shared/ledger/claim.ts";
-import { key, namespace, played, refused } from "../../shared/pass/passes.ts";
+import { key, namespace, played, refused } from "../../shared/reconcile/passes.ts";
 import { delayMs, Ingesters } from "./ingesters.ts";
 
 test("pods of all zones are told at once, and the zones go one after the other when the delay is over", async () => {

@@ -1,7 +1,7 @@
 /** Pods that have known for the delay that they leave are asked about health all the same (Q1). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { namespace } from "../../shared/pass/passes.ts";
+import { namespace } from "../../shared/reconcile/passes.ts";
 import { Ingesters } from "./ingesters.ts";
 
 const delayMs = 60_000;

@@ -10,7 +10,15 @@ import type { AdmissionAnswer, AdmissionRequest, Denied, Judge } from "../../../
 import { createWorldPodHttp, type PodReply } from "../../../world/pod-http.ts";
 import type { GroupOptions } from "../../../world/world.ts";
 import { createWorldCluster } from "../../../world/world-cluster.ts";
-import { type Call, counting, type Interference, key, namespace, Passes, played } from "../../shared/pass/passes.ts";
+import {
+  type Call,
+  counting,
+  type Interference,
+  key,
+  namespace,
+  Passes,
+  played,
+} from "../../shared/reconcile/passes.ts";
 
 export const prefix = "grafana.com/";
 export const settings = {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { key, namespace } from "../../shared/pass/passes.ts";
+import { key, namespace } from "../../shared/reconcile/passes.ts";
 import { denied, type Process, prefix, preparedGroup, settings } from "./downscales.ts";
 
 /** `REVIEWS=10000 node --test test/unit/functions/prepare-downscale/forged.test.ts` tries as many. */

@@ -1,7 +1,7 @@
 /** A change of `spec.ordinals.start`: which pods leave by it, who hears of it, and what is refused. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { namespace } from "../../shared/pass/passes.ts";
+import { namespace } from "../../shared/reconcile/passes.ts";
 import { type Downscales, denied, type Process, prefix, preparedGroup } from "./downscales.ts";
 
 const name = "group-a";

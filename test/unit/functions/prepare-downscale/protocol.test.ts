@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { played } from "../../shared/pass/passes.ts";
+import { played } from "../../shared/reconcile/passes.ts";
 import { type Downscales, denied, foreignClaim, type Process, preparedGroup } from "./downscales.ts";
 
 /** From its nth such call on, nothing that the process asks for comes back. */

@@ -1,7 +1,7 @@
 /** The other zones of a group: how long ago they were made smaller, and whether they are whole. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { key, namespace } from "../../shared/pass/passes.ts";
+import { key, namespace } from "../../shared/reconcile/passes.ts";
 import { type Downscales, denied, prefix, preparedGroup } from "./downscales.ts";
 
 const minTime = `${prefix}min-time-between-zones-downscale`;

@@ -12,7 +12,7 @@ import type { StoredStatefulSet } from "../../../world/objects.ts";
 import { createWorldPodHttp, type PodReply } from "../../../world/pod-http.ts";
 import type { GroupOptions } from "../../../world/world.ts";
 import { createWorldCluster } from "../../../world/world-cluster.ts";
-import { type Call, counting, type Interference, namespace, Passes, played } from "../../shared/pass/passes.ts";
+import { type Call, counting, type Interference, namespace, Passes, played } from "../../shared/reconcile/passes.ts";
 
 export { namespace };
 export const setKey = { namespace, name: "group-a" };

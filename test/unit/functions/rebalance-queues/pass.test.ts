@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { rebalanceQueues } from "../../../../functions/rebalance-queues/function.ts";
-import { played } from "../../shared/pass/passes.ts";
+import { played } from "../../shared/reconcile/passes.ts";
 import { Brokers, balanced, key, label, namespace, setKey, settleMs, stateKey, usual, wish } from "./brokers.ts";
 
 const at = (ms: number) => new Date(ms).toISOString().replace(/\.\d+Z$/, "Z");

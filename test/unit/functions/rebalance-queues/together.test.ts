@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { played, refused } from "../../shared/pass/passes.ts";
+import { played, refused } from "../../shared/reconcile/passes.ts";
 import { Brokers, balanced, namespace, settleMs, stateKey, usual, wish } from "./brokers.ts";
 
 /** A cluster whose minute is over: whoever looks next, asks. */

@@ -5,7 +5,7 @@ import { decide, type Held } from "../../../../functions/release-namespace/decid
 import { releaseNamespace } from "../../../../functions/release-namespace/function.ts";
 import { ours } from "../../../../functions/release-namespace/observe.ts";
 import type { ObjectRef } from "../../../../functions/shared/contract/keys.ts";
-import { namespace, Passes, played, refused } from "../../shared/pass/passes.ts";
+import { namespace, Passes, played, refused } from "../../shared/reconcile/passes.ts";
 
 const key: ObjectRef = { resource: "namespaces", namespace: "", name: namespace };
 const [volumeHold = "", protection = ""] = ours.atOnce;

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { releasePrepared } from "../../../../functions/release-prepared/function.ts";
-import { key, played } from "../../shared/pass/passes.ts";
+import { key, played } from "../../shared/reconcile/passes.ts";
 import { type Downscales, preparedGroup } from "../prepare-downscale/downscales.ts";
 
 async function neverCame(): Promise<Downscales> {

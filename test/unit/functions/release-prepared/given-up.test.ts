@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { formatClaims, makeClaim, parseClaims } from "../../../../functions/shared/ledger/claim.ts";
-import { namespace } from "../../shared/pass/passes.ts";
+import { namespace } from "../../shared/reconcile/passes.ts";
 import { type Downscales, preparedGroup } from "../prepare-downscale/downscales.ts";
 
 /** The pods of the ordinals 3 and 4 were told, and the change never came. */

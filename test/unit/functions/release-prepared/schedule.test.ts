@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { releasePrepared } from "../../../../functions/release-prepared/function.ts";
-import { namespace, played } from "../../shared/pass/passes.ts";
+import { namespace, played } from "../../shared/reconcile/passes.ts";
 import { foreignClaim } from "../prepare-downscale/downscales.ts";
 import { standing } from "./unwoken.ts";
 

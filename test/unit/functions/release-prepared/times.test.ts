@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { releasePrepared } from "../../../../functions/release-prepared/function.ts";
-import { key, namespace, played, refused } from "../../shared/pass/passes.ts";
+import { key, namespace, played, refused } from "../../shared/reconcile/passes.ts";
 import { type Downscales, type Process, preparedGroup } from "../prepare-downscale/downscales.ts";
 
 const annotation = "grafana.com/last-downscale";

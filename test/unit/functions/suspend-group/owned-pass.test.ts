@@ -6,8 +6,8 @@ import { formatClaims, makeClaim, parseClaims } from "../../../../functions/shar
 import { ledgerName } from "../../../../functions/shared/ledger/lease-name.ts";
 import { suspendGroup } from "../../../../functions/suspend-group/function.ts";
 import { group, owner } from "../../../stage/owned.ts";
-import type { Call } from "../../shared/pass/passes.ts";
-import { namespace, Passes, played, refused } from "../../shared/pass/passes.ts";
+import type { Call } from "../../shared/reconcile/passes.ts";
+import { namespace, Passes, played, refused } from "../../shared/reconcile/passes.ts";
 
 const key = { namespace, group };
 const claim = { namespace, name: "a-0-data" };

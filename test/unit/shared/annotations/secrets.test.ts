@@ -14,7 +14,7 @@ import { readFlags } from "../../../../triggers/settings/flags.ts";
 import { flags } from "../../../../triggers/settings/flags-table.ts";
 import { readSettings, settingsTable } from "../../../../triggers/settings/settings.ts";
 import { readTracing } from "../../../../triggers/telemetry/tracing-settings.ts";
-import { ledgerKey, namespace, Passes } from "../pass/passes.ts";
+import { ledgerKey, namespace, Passes } from "../reconcile/passes.ts";
 
 const password = "p4ssw0rd";
 /** Each holds the password, and a part of them is no URL. */

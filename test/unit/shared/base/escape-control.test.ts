@@ -5,7 +5,7 @@ import { escapeControls, escapeLines, escapeTexts } from "../../../../functions/
 import { announce } from "../../../../functions/shared/events/event.ts";
 import { createReporting } from "../../../../triggers/telemetry/logs-and-metrics.ts";
 import { sluice } from "../../triggers/plugin/terminal.ts";
-import { namespace, Passes } from "../pass/passes.ts";
+import { namespace, Passes } from "../reconcile/passes.ts";
 
 /** Colours, a forged line, the end of a line in other ways, C1, and letters from right to left. */
 const hostile = "red\u001b[31m\nforged\r\u0085\u2028\u009b2J\u202egnp\u2066x\u200f\u061c\u007f";

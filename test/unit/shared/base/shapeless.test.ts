@@ -13,7 +13,7 @@ import { allow, badRequest } from "../../../../functions/shared/review/answers.t
 import { createReporting } from "../../../../triggers/telemetry/logs-and-metrics.ts";
 import { createTestApp, validation } from "../../../stage/app.ts";
 import { sluice } from "../../triggers/plugin/terminal.ts";
-import { namespace, Passes, played } from "../pass/passes.ts";
+import { namespace, Passes, played } from "../reconcile/passes.ts";
 
 const ofCategories = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u;
 const shapeless = Array.from({ length: 0x110000 }, (_, point) => point)

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Resource } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { Passes } from "../pass/passes.ts";
+import { Passes } from "../reconcile/passes.ts";
 import { at, awake, deafening } from "./on-demand-views.ts";
 
 test("a watch that does not tell of what an event told of stands still: it is let go, and the groups are looked at again", async () => {

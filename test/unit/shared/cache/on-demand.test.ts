@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { type GroupView, membersNeed } from "../../../../functions/shared/cache/cache.ts";
 import { createListingViews } from "../../../../functions/shared/cache/listing.ts";
 import { groupOfLoneStatefulSet, groupOfOwner } from "../../../../functions/shared/workloads/group-key.ts";
-import { key, namespace, Passes, played } from "../pass/passes.ts";
+import { key, namespace, Passes, played } from "../reconcile/passes.ts";
 import { at, awake, idleMs, listing, lists, opening, refusal } from "./on-demand-views.ts";
 
 test("the first decision of a namespace opens its watches, whose lists it is made from; the next ones cost nothing", async () => {

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import type { ViewNeed } from "../../../../functions/shared/cache/cache.ts";
 import { createWatchingViews, type WatchingViews } from "../../../../functions/shared/cache/watching.ts";
 import type { Cluster, ListQuery } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { type Call, key, namespace, Passes, played } from "../pass/passes.ts";
+import { type Call, key, namespace, Passes, played } from "../reconcile/passes.ts";
 
 const notOlderThan = ({ given }: Call) => (given[1] as ListQuery).notOlderThan;
 

@@ -9,7 +9,7 @@ import type { Cluster, Resource } from "../../../../functions/shared/kubernetes/
 import { wrapCluster } from "../../../../functions/shared/kubernetes/wrap-cluster.ts";
 import { createWorldCluster } from "../../../world/world-cluster.ts";
 import { addBudget, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
-import { key, namespace, Passes, played } from "../pass/passes.ts";
+import { key, namespace, Passes, played } from "../reconcile/passes.ts";
 
 /** A process whose watches of one type tell everything late, as a half-open connection or a slow watch cache does. */
 class LateProcess {

@@ -5,7 +5,7 @@ import type { GroupView, ViewNeed } from "../../../../functions/shared/cache/cac
 import { createWatchingViews, type WatchingOptions } from "../../../../functions/shared/cache/watching.ts";
 import { type Cluster, ClusterError, type Resource } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { addBudget } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
-import { key, namespace, Passes, played } from "../pass/passes.ts";
+import { key, namespace, Passes, played } from "../reconcile/passes.ts";
 
 async function watching(options: Partial<WatchingOptions> = {}, passes = new Passes({ replicas: 1 })) {
   const woken = new Set<string>();

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import type { GroupView, ViewNeed } from "../../../../functions/shared/cache/cache.ts";
 import { createWatchingViews } from "../../../../functions/shared/cache/watching.ts";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { key, namespace, Passes, played } from "../pass/passes.ts";
+import { key, namespace, Passes, played } from "../reconcile/passes.ts";
 
 const podKey = (name: string) => ({ namespace, name });
 

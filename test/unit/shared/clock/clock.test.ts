@@ -11,7 +11,7 @@ import type { Observed } from "../../../../functions/shared/transaction/observe-
 import { rejection } from "../../../stage/rejection.ts";
 import { podObject, reservation } from "../../functions/advance-zone-rollout/given.ts";
 import { withServer } from "../kubernetes/server.ts";
-import { Passes } from "../pass/passes.ts";
+import { Passes } from "../reconcile/passes.ts";
 
 /** A machine whose two clocks a test moves. */
 class Machine {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { addBudget, Replica } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
-import { namespace, Passes } from "../pass/passes.ts";
+import { namespace, Passes } from "../reconcile/passes.ts";
 
 test("a StatefulSet whose own labels differ from its pods' is a zone of the budget that selects the pods", async () => {
   const passes = new Passes();

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { governedGroup, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
-import { type Call, ledgerKey, namespace, Passes, refused } from "../pass/passes.ts";
+import { type Call, ledgerKey, namespace, Passes, refused } from "../reconcile/passes.ts";
 
 const isWrite = ({ verb, resource }: Call) => verb === "patch" && resource === "leases";
 

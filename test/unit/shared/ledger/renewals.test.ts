@@ -10,7 +10,7 @@ import {
   reservationOf,
   reserved,
 } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
-import { namespace, type Passes } from "../pass/passes.ts";
+import { namespace, type Passes } from "../reconcile/passes.ts";
 
 const guard = "eviction-not-carried-out";
 const by = "evaluate-eviction";

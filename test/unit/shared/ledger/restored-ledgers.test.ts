@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { governedGroup, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
-import { key, Passes, played, refused } from "../pass/passes.ts";
+import { key, Passes, played, refused } from "../reconcile/passes.ts";
 
 const elsewhere = "900000000";
 const tooLarge = () => refused(504, "Too large resource version: 900000000, current: 77");

@@ -6,7 +6,7 @@ import { dropAfterMs, type Ledger } from "../../../../functions/shared/ledger/re
 import { mendStamps } from "../../../../functions/shared/ledger/stamps.ts";
 import { nowMs, reservation } from "../../functions/advance-zone-rollout/given.ts";
 import { governedGroup, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
-import { key, namespace, Passes, played, refused } from "../pass/passes.ts";
+import { key, namespace, Passes, played, refused } from "../reconcile/passes.ts";
 
 const hourMs = 3_600_000;
 

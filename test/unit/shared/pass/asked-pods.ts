@@ -3,7 +3,7 @@ import type { PodHttp } from "../../../../functions/shared/http/pod-http.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { PodReply } from "../../../world/pod-http.ts";
 import { createWorldPodHttp } from "../../../world/pod-http.ts";
-import { namespace, type Passes } from "./passes.ts";
+import { namespace, type Passes } from "../reconcile/passes.ts";
 
 export const healthPath = "/api/health/checks/node-is-quorum-critical";
 export const yes: PodReply = { status: 200, body: '{"status":"ok"}' };

@@ -4,7 +4,7 @@ import { gcSuspendedGroups } from "../../../../functions/gc-suspended-groups/fun
 import type { VolumeClaimObject } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { suspendGroup } from "../../../../functions/suspend-group/function.ts";
 import type { GroupOptions } from "../../../world/world.ts";
-import { key, namespace, Passes, played, refused } from "./passes.ts";
+import { key, namespace, Passes, played, refused } from "../reconcile/passes.ts";
 
 export const volumes = "persistentvolumeclaims" as const;
 /** Of the highest pod of zone a. */

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import type { GroupView, Views } from "../../../../functions/shared/cache/cache.ts";
 import { createListingViews } from "../../../../functions/shared/cache/listing.ts";
 import { governedGroup, Replica } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
-import { key, namespace, type Passes, played } from "../pass/passes.ts";
+import { key, namespace, type Passes, played } from "../reconcile/passes.ts";
 
 /** A process whose memory stands still: what it read once it goes on to show, until it is asked to look at everything anew. */
 async function forgetful(passes: Passes): Promise<Replica> {

@@ -28,7 +28,7 @@ import {
   statefulSetObject,
 } from "../../functions/advance-zone-rollout/given.ts";
 import { reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
-import { key, Passes, played } from "../pass/passes.ts";
+import { key, Passes, played } from "../reconcile/passes.ts";
 
 test("what is reserved of a StatefulSet stays so while its pods stand without it, though a frozen watch shows older ones (S3)", async () => {
   // What comes instead of a reserved pod never gets ready.

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { findEnd } from "../../../../functions/shared/transaction/claims.ts";
 import { claimOf } from "../../functions/advance-zone-rollout/given.ts";
-import { key, Passes, played } from "../pass/passes.ts";
+import { key, Passes, played } from "../reconcile/passes.ts";
 
 /** A claim that was written a second ago, by the API servers' clock as it was. */
 function written() {

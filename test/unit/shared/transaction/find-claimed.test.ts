@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { findClaimed } from "../../../../functions/shared/transaction/claimed-objects.ts";
 import { claimOf } from "../../functions/advance-zone-rollout/given.ts";
-import { namespace, Passes, played, refused } from "../pass/passes.ts";
+import { namespace, Passes, played, refused } from "../reconcile/passes.ts";
 
 async function found(passes: Passes, claim: Parameters<typeof findClaimed>[2]) {
   return played(passes.timeline, findClaimed(passes.cluster, namespace, claim));

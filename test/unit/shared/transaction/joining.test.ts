@@ -6,7 +6,7 @@ import type { Ledger } from "../../../../functions/shared/ledger/reservation.ts"
 import { findJoining, refuseJoining } from "../../../../functions/shared/transaction/joining.ts";
 import { nowMs, statefulSet } from "../../functions/advance-zone-rollout/given.ts";
 import { addBudget, governedGroup, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
-import { key, namespace, Passes, played } from "../pass/passes.ts";
+import { key, namespace, Passes, played } from "../reconcile/passes.ts";
 
 /** Two groups of two zones under a budget each; nothing is wrong, and the ledgers of both are old. */
 async function twoGroups(): Promise<Passes> {

@@ -16,7 +16,7 @@ import {
 } from "../../../../functions/shared/transaction/ledger-copy.ts";
 import { type Observed, observeGroup } from "../../../../functions/shared/transaction/observe-group.ts";
 import { nowMs, reservation } from "../../functions/advance-zone-rollout/given.ts";
-import { key, Passes, played, refused } from "../pass/passes.ts";
+import { key, Passes, played, refused } from "../reconcile/passes.ts";
 
 /** A connection whose monotonic clock is set by hand. */
 function clockAt(startMs = 0): { cluster: Cluster; set(ms: number): void } {

@@ -16,7 +16,7 @@ import {
   observeGroup,
   retryRefusedAfterMs,
 } from "../../../../functions/shared/transaction/observe-group.ts";
-import { key, namespace, Passes, played } from "../pass/passes.ts";
+import { key, namespace, Passes, played } from "../reconcile/passes.ts";
 
 const by = "evaluate-eviction";
 type Need = Parameters<typeof observeGroup>[2];

@@ -7,7 +7,7 @@ import { forgetLedger, knownLedger, loadLedger } from "../../../../functions/sha
 import { askedOf } from "../../../stage/asked-eviction.ts";
 import { governedGroup, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { createTestWorld } from "../../triggers/doors/world.ts";
-import { type Call, key, played } from "../pass/passes.ts";
+import { type Call, key, played } from "../reconcile/passes.ts";
 
 const isWrite = ({ verb, resource }: Call) => verb === "patch" && resource === "leases";
 

@@ -5,7 +5,7 @@ import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts
 import { writeChange } from "../../../../functions/shared/transaction/ledger-copy.ts";
 import { observeGroup } from "../../../../functions/shared/transaction/observe-group.ts";
 import { governedGroup, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
-import { type Call, key, ledgerKey, namespace, Passes, played, refused } from "../pass/passes.ts";
+import { type Call, key, ledgerKey, namespace, Passes, played, refused } from "../reconcile/passes.ts";
 
 function isDeletionOf(pod: string, { verb, resource, given }: Call): boolean {
   return verb === "delete" && resource === "pods" && (given[1] as { name: string }).name === pod;

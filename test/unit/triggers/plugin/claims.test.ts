@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { GroupInspection } from "../../../../triggers/plugin/inspection.ts";
 import { claimOf, foreignClaim } from "../../functions/advance-zone-rollout/given.ts";
-import { Passes } from "../../shared/pass/passes.ts";
+import { Passes } from "../../shared/reconcile/passes.ts";
 import { sluice, writes } from "./terminal.ts";
 
 async function claimed(...lines: readonly string[]): Promise<Passes> {

@@ -7,7 +7,7 @@ import { delimiter, join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { promisify } from "node:util";
 import { run } from "../../../../triggers/plugin/command.ts";
-import { namespace, Passes, played } from "../../shared/pass/passes.ts";
+import { namespace, Passes, played } from "../../shared/reconcile/passes.ts";
 import { addLedger } from "./leases.ts";
 
 const execute = promisify(execFile);

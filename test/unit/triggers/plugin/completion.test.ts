@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { complete, readWritten } from "../../../../triggers/plugin/completion.ts";
-import { Passes } from "../../shared/pass/passes.ts";
+import { Passes } from "../../shared/reconcile/passes.ts";
 import { sluice, writes } from "./terminal.ts";
 
 /** A bar is where the word begins that is being written; what was looked up is told, too. */

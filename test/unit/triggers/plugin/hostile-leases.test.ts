@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ledgerName } from "../../../../functions/shared/ledger/lease-name.ts";
-import { Passes } from "../../shared/pass/passes.ts";
+import { Passes } from "../../shared/reconcile/passes.ts";
 import { addLease, addLedger } from "./leases.ts";
 import { sluice } from "./terminal.ts";
 

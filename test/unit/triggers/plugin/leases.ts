@@ -1,6 +1,6 @@
 /** Leases that another account has put into the namespace of a group, with the label of a ledger. */
 import { ledgerName } from "../../../../functions/shared/ledger/lease-name.ts";
-import { namespace, type Passes } from "../../shared/pass/passes.ts";
+import { namespace, type Passes } from "../../shared/reconcile/passes.ts";
 
 /** Adds a Lease with the label of a ledger. */
 export function addLease(passes: Passes, name: string, annotations: Readonly<Record<string, string>>): void {

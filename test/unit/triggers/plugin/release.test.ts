@@ -1,7 +1,7 @@
 /** A reservation is released by the protocol or not at all. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { namespace, Passes, refused } from "../../shared/pass/passes.ts";
+import { namespace, Passes, refused } from "../../shared/reconcile/passes.ts";
 import { sluice, writes } from "./terminal.ts";
 
 const by = "advance-zone-rollout";

@@ -1,7 +1,7 @@
 /** What kubectl sluice tells of suspended volumes, and what it writes to have one back. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { namespace, Passes, refused } from "../../shared/pass/passes.ts";
+import { namespace, Passes, refused } from "../../shared/reconcile/passes.ts";
 import { sluice, writes } from "./terminal.ts";
 
 const claim = "data-group-a-1";

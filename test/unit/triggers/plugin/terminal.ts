@@ -1,7 +1,7 @@
 /** `kubectl sluice` over a small world in virtual time: a command line in, what is printed and the exit code out. */
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { type ExitCode, run } from "../../../../triggers/plugin/command.ts";
-import { namespace, type Passes, played } from "../../shared/pass/passes.ts";
+import { namespace, type Passes, played } from "../../shared/reconcile/passes.ts";
 
 export interface Printed {
   readonly code: ExitCode;

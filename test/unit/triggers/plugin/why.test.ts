@@ -5,7 +5,7 @@ import { wrapCluster } from "../../../../functions/shared/kubernetes/wrap-cluste
 import { run } from "../../../../triggers/plugin/command.ts";
 import type { GroupInspection } from "../../../../triggers/plugin/inspection.ts";
 import { governedGroup, Replica } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
-import { namespace, Passes, refused } from "../../shared/pass/passes.ts";
+import { namespace, Passes, refused } from "../../shared/reconcile/passes.ts";
 import { sluice, writes } from "./terminal.ts";
 
 const budgets = "zoneawarepoddisruptionbudgets";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ledgerNewMs } from "../../../../../functions/shared/ledger/reservation.ts";
-import { type Call, key, ledgerKey, Passes, refused } from "../../../shared/pass/passes.ts";
+import { type Call, key, ledgerKey, Passes, refused } from "../../../shared/reconcile/passes.ts";
 import { addBudget, governedGroup, Replica, reserved } from "./reviews.ts";
 
 const by = "evaluate-eviction";

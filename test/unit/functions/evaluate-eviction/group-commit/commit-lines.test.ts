@@ -5,7 +5,7 @@ import type { Eviction } from "../../../../../functions/evaluate-eviction/choose
 import type { EvictionSnapshot } from "../../../../../functions/evaluate-eviction/decide.ts";
 import type { ReviewGate, Ruling } from "../../../../../functions/evaluate-eviction/group-commit/commit.ts";
 import type { Cluster } from "../../../../../functions/shared/kubernetes/cluster.ts";
-import { type Call, Passes, refused } from "../../../shared/pass/passes.ts";
+import { type Call, Passes, refused } from "../../../shared/reconcile/passes.ts";
 import { addBudget, governedGroup, Replica, reservationOf, reserved } from "./reviews.ts";
 
 const by = "evaluate-eviction";

@@ -1,7 +1,7 @@
 /** Group commit: reviews of a group are decided together, written once, and answered in time or not at all. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Call, namespace, Passes, refused } from "../../../shared/pass/passes.ts";
+import { type Call, namespace, Passes, refused } from "../../../shared/reconcile/passes.ts";
 import { addBudget, governedGroup, Replica, reservationOf, reserved } from "./reviews.ts";
 
 const by = "evaluate-eviction";

@@ -16,7 +16,15 @@ import type { Reservation } from "../../../../../functions/shared/ledger/reserva
 import type { AdmissionAnswer, AdmissionRequest, Judge } from "../../../../../functions/shared/pass/admission.ts";
 import { askedOf } from "../../../../stage/asked-eviction.ts";
 import { createWorldCluster } from "../../../../world/world-cluster.ts";
-import { type Call, counting, type Interference, key, namespace, Passes, played } from "../../../shared/pass/passes.ts";
+import {
+  type Call,
+  counting,
+  type Interference,
+  key,
+  namespace,
+  Passes,
+  played,
+} from "../../../shared/reconcile/passes.ts";
 
 type GroupOptions = ConstructorParameters<typeof Passes>[0];
 

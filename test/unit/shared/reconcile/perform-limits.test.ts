@@ -5,7 +5,7 @@ import { actOn, telling } from "../../../../functions/advance-zone-rollout/act.t
 import type { Target } from "../../../../functions/advance-zone-rollout/choose.ts";
 import type { GroupView } from "../../../../functions/shared/cache/cache.ts";
 import { take, wait } from "../../../../functions/shared/contract/verdict.ts";
-import { type Gate, perform } from "../../../../functions/shared/pass/perform.ts";
+import { type Gate, perform } from "../../../../functions/shared/reconcile/perform.ts";
 import type { Observed } from "../../../../functions/shared/transaction/observe-group.ts";
 import { reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { key, namespace, Passes, played, refused } from "./passes.ts";

@@ -1,7 +1,7 @@
 /** What is told of one look at an object that is a key: for counting and logging. */
 
-import type { Context } from "../../contract/context.ts";
-import type { ObjectRef } from "../../contract/keys.ts";
+import type { Context } from "../contract/context.ts";
+import type { ObjectRef } from "../contract/keys.ts";
 
 interface LookVerdict {
   readonly guard: string;

@@ -36,7 +36,7 @@ import { type Notes, type Observed, observeGroup } from "../transaction/observe-
 import { podNameOf } from "../workloads/pods.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
 import { type Act, carryOutAll, fittingInto, isOfPod, isOther, whileYoung } from "./act.ts";
-import { announceChange, recordOf, type Teller, writeAloneInMs } from "./verdict-record.ts";
+import { announceChange, recordOf, type Teller, writeAloneInMs } from "./record.ts";
 
 /** A function's own part of a pass: what it makes of an observation, what it decides, and what is done about that. */
 export interface Gate<Snapshot, Target> extends Teller {

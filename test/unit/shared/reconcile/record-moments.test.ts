@@ -6,7 +6,7 @@ import { wait } from "../../../../functions/shared/contract/verdict.ts";
 import { eventReasons } from "../../../../functions/shared/events/reasons.ts";
 import type { Ledger, RecordedVerdict, Refusal } from "../../../../functions/shared/ledger/reservation.ts";
 import { announceRefusal } from "../../../../functions/shared/pass/refusal-events.ts";
-import { announceChange, recordOf, writeAloneInMs } from "../../../../functions/shared/pass/verdict-record.ts";
+import { announceChange, recordOf, writeAloneInMs } from "../../../../functions/shared/reconcile/record.ts";
 import { keptRefusals, type Observed } from "../../../../functions/shared/transaction/observe-group.ts";
 import { nowMs, refusal, reservation, statefulSet, zone } from "../../functions/advance-zone-rollout/given.ts";
 import { key, Passes, played, refused } from "./passes.ts";

@@ -5,7 +5,7 @@ import { actOn } from "../../../../functions/advance-zone-rollout/act.ts";
 import type { Target } from "../../../../functions/advance-zone-rollout/choose.ts";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { Reservation } from "../../../../functions/shared/ledger/reservation.ts";
-import { carryOutAll, type Errand } from "../../../../functions/shared/pass/act.ts";
+import { carryOutAll, type Errand } from "../../../../functions/shared/reconcile/act.ts";
 import { type Pod, parsePod } from "../../../../functions/shared/workloads/pods.ts";
 import { parseStatefulSet, type StatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { type Call, key, namespace, Passes, played, refused } from "./passes.ts";

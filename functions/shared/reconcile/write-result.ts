@@ -1,7 +1,7 @@
 /** What becomes of a write of one object that was decided on a read of it. */
 
-import { messageOf } from "../../base/error-message.ts";
-import { ClusterError, isRefused, wordsOf } from "../../kubernetes/cluster.ts";
+import { messageOf } from "../base/error-message.ts";
+import { ClusterError, isRefused, wordsOf } from "../kubernetes/cluster.ts";
 
 /** The write was made, the object is another one by now, or the API server does not want it. */
 export type WriteResult = "done" | "changed" | "refused";
