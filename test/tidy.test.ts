@@ -197,7 +197,7 @@ const guardSaid =
   /\b(?:wait|doing|allow|askAgain|badRequest|forbidden|notFound|conflict|internalError)\(\s*"([^"]+)"|\bguard: "([^"]+)"/g;
 
 test("the refusals of reviews are made in one file", () => {
-  const answers = "functions/shared/review/answers.ts";
+  const answers = "functions/shared/admission/answers.ts";
   // What the API server answers has the same words.
   const ours = product.filter(({ path }) => /^(functions|triggers)\//.test(path) && !path.includes("/kubernetes/"));
   const refusals = matches(ours, /"(TooManyRequests|BadRequest|Forbidden|NotFound|Conflict|InternalError)"/);

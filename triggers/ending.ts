@@ -1,7 +1,7 @@
 /** How a process ends after a signal: the queued work, the reviews that still come, the doors, and at last the watches. */
 
+import type { AdmissionDefinition } from "../functions/shared/admission/definition.ts";
 import type { Clock } from "../functions/shared/clock/clock.ts";
-import type { AdmissionDefinition } from "../functions/shared/pass/admission.ts";
 import type { SecureDoor } from "./doors/secure-door.ts";
 import type { Listening } from "./doors/server.ts";
 import type { Settings } from "./settings/settings.ts";

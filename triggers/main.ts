@@ -3,6 +3,7 @@
  * settings, or a file that holds nothing to be replayed.
  */
 
+import type { AdmissionDefinition } from "../functions/shared/admission/definition.ts";
 import { messageOf } from "../functions/shared/base/error-message.ts";
 import { escapeControls } from "../functions/shared/base/escape-control.ts";
 import type { CertificateSettings } from "../functions/shared/certificates/settings.ts";
@@ -11,7 +12,6 @@ import type { CronDefinition } from "../functions/shared/contract/definition.ts"
 import { type ConnectedPods, connectPods } from "../functions/shared/http/connections.ts";
 import { connect, type KubernetesCluster } from "../functions/shared/kubernetes/client.ts";
 import type { Cluster } from "../functions/shared/kubernetes/cluster.ts";
-import type { AdmissionDefinition } from "../functions/shared/pass/admission.ts";
 import manifest from "../package.json" with { type: "json" };
 import { type CertificateSource, certificateInFiles, certificateInSecret } from "./doors/certificate-source.ts";
 import { readClientAuthorities, withClientAuthorities } from "./doors/client-authorities.ts";

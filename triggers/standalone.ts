@@ -3,6 +3,7 @@
  * same, so that one process serves either way.
  */
 
+import type { AdmissionDefinition } from "../functions/shared/admission/definition.ts";
 import { messageOf } from "../functions/shared/base/error-message.ts";
 import type { Views } from "../functions/shared/cache/cache.ts";
 import { createListingViews } from "../functions/shared/cache/listing.ts";
@@ -14,7 +15,6 @@ import { createLedgerCopies, createMemory } from "../functions/shared/contract/m
 import type { PodHttp } from "../functions/shared/http/pod-http.ts";
 import type { Cluster, Resource } from "../functions/shared/kubernetes/cluster.ts";
 import { protocol } from "../functions/shared/ledger/protocol.ts";
-import type { AdmissionDefinition } from "../functions/shared/pass/admission.ts";
 import { type GroupKey, groupPathOf } from "../functions/shared/workloads/statefulsets.ts";
 import type { OpenAdmission } from "./doors/admission.ts";
 import type { Settings } from "./settings/settings.ts";

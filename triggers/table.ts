@@ -13,8 +13,8 @@ import { rebalanceQueues } from "../functions/rebalance-queues/function.ts";
 import { releaseNamespace } from "../functions/release-namespace/function.ts";
 import { releasePrepared } from "../functions/release-prepared/function.ts";
 import { rotateCertificate } from "../functions/rotate-certificate/function.ts";
+import type { AdmissionDefinition } from "../functions/shared/admission/definition.ts";
 import type { CronDefinition, FunctionDefinition } from "../functions/shared/contract/definition.ts";
-import type { AdmissionDefinition } from "../functions/shared/pass/admission.ts";
 import { suspendGroup } from "../functions/suspend-group/function.ts";
 import { validateZoneBudget } from "../functions/validate-zone-budget/function.ts";
 

@@ -1,12 +1,12 @@
 /** The way of one review: what it asks, the pod, the decision without a ledger or with one, and the answer. */
 
+import { askAgain, isFinal, inShadow as refusedInShadow, tooLate } from "../shared/admission/answers.ts";
+import type { AdmissionAnswer, AdmissionRequest, Denied, Judge } from "../shared/admission/definition.ts";
+import { refuseFailure } from "../shared/admission/failures.ts";
+import { announceRefusal, announceWait } from "../shared/admission/refusal-events.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
-import type { AdmissionAnswer, AdmissionRequest, Denied, Judge } from "../shared/pass/admission.ts";
 import { withAnswers } from "../shared/pass/asking/ask-pods.ts";
-import { announceRefusal, announceWait } from "../shared/pass/refusal-events.ts";
-import { askAgain, isFinal, inShadow as refusedInShadow, tooLate } from "../shared/review/answers.ts";
-import { refuseFailure } from "../shared/review/failures.ts";
 import { waitForLedger } from "../shared/transaction/ledger-copy.ts";
 import type { Observed } from "../shared/transaction/observe-group.ts";
 import { goersOf } from "./ask.ts";

@@ -1,11 +1,12 @@
 /** Evictions of pods that are asked before they go: who is asked, and what is refused for an answer or for want of one. */
+
+import { askAgain, notYet } from "../shared/admission/answers.ts";
+import type { Denied } from "../shared/admission/definition.ts";
 import { heldByQuestion, isPodAsked, otherDown, type Questions } from "../shared/group/asking.ts";
 import { type Departed, describeDeparted } from "../shared/groups/refuse-claim.ts";
 import type { Zone } from "../shared/groups/zones.ts";
 import { besideReserved } from "../shared/ledger/health-rule.ts";
-import type { Denied } from "../shared/pass/admission.ts";
 import type { AskedPod } from "../shared/pass/asking/ask-pods.ts";
-import { askAgain, notYet } from "../shared/review/answers.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { Ruling } from "./group-commit/commit.ts";
 

@@ -1,5 +1,7 @@
 /** Whether the budget of a pod lets it go: by zone, or by partition. Pure. */
 
+import { askAgain, badRequest, forbidden, notYet } from "../shared/admission/answers.ts";
+import type { Denied } from "../shared/admission/definition.ts";
 import { allowanceOf } from "../shared/groups/governing.ts";
 import { countPartition, describeCount } from "../shared/groups/partitions.ts";
 import type { Departed } from "../shared/groups/refuse-claim.ts";
@@ -7,8 +9,6 @@ import type { PartitionRule, ZoneBudget } from "../shared/groups/zone-budget.ts"
 import { claimOn, isUnsettled, type WhyDown, type Zone } from "../shared/groups/zones.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/claim-kinds.ts";
-import type { Denied } from "../shared/pass/admission.ts";
-import { askAgain, badRequest, forbidden, notYet } from "../shared/review/answers.ts";
 import { isAvailable, type Pod, podNameOf } from "../shared/workloads/pods.ts";
 import { isWanted } from "../shared/workloads/statefulsets.ts";
 import { refuseBesideDeparted } from "./ask.ts";

@@ -1,5 +1,16 @@
 /** Which ledger decides an eviction, or the answer that needs none; and what no ledger will ever allow. */
 
+import {
+  allow,
+  askAgain,
+  badRequest,
+  forbidden,
+  internalError,
+  notFound,
+  notYet,
+} from "../shared/admission/answers.ts";
+import type { AdmissionAnswer, Denied } from "../shared/admission/definition.ts";
+import { isOurs } from "../shared/admission/own-workloads.ts";
 import { isAsked } from "../shared/group/asking.ts";
 import { governing, type StoredBudget, type Surroundings, selects } from "../shared/groups/governing.ts";
 import { neverByBudget, neverByDisruptionBudget } from "../shared/groups/never-possible.ts";
@@ -8,9 +19,6 @@ import type { ZoneBudget } from "../shared/groups/zone-budget.ts";
 import type { Zone } from "../shared/groups/zones.ts";
 import { type Claim, namesOrdinal } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/claim-kinds.ts";
-import { isOurs } from "../shared/objects/ours.ts";
-import type { AdmissionAnswer, Denied } from "../shared/pass/admission.ts";
-import { allow, askAgain, badRequest, forbidden, internalError, notFound, notYet } from "../shared/review/answers.ts";
 import { groupKeyOf, groupOfBudget } from "../shared/workloads/group-key.ts";
 import { type Pod, podNameOf, statefulSetOfPod } from "../shared/workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";

@@ -1,5 +1,7 @@
 /** Whether a pod may be evicted now: which pods of a group's reviews may go, or which guard holds each of them back. */
 
+import { allow, askAgain, notYet } from "../shared/admission/answers.ts";
+import type { AdmissionAnswer, Denied } from "../shared/admission/definition.ts";
 import { formatTime } from "../shared/clock/durations.ts";
 import { isAsked, type Questions, warnOfUnknown } from "../shared/group/asking.ts";
 import { governing, type Surroundings } from "../shared/groups/governing.ts";
@@ -9,8 +11,6 @@ import { claimOn, type Zone } from "../shared/groups/zones.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
 import { isGivenUp, refusalOfRenewals, turnMs } from "../shared/ledger/renewals.ts";
 import { dropAfterMs, finishAfterMs, type Refusal, type Reservation } from "../shared/ledger/reservation.ts";
-import type { AdmissionAnswer, Denied } from "../shared/pass/admission.ts";
-import { allow, askAgain, notYet } from "../shared/review/answers.ts";
 import { isOwnerGroup } from "../shared/workloads/group-key.ts";
 import { type Pod, podNameOf } from "../shared/workloads/pods.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";

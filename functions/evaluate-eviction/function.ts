@@ -1,8 +1,8 @@
+import type { AdmissionDefinition } from "../shared/admission/definition.ts";
+import { namedLikeOurs } from "../shared/admission/own-workloads.ts";
 import { questionEntries } from "../shared/annotations/health.ts";
 import * as scaling from "../shared/annotations/scaling.ts";
 import { claims, ledgerEntries, rolloutGroup } from "../shared/annotations/table.ts";
-import { namedLikeOurs } from "../shared/objects/ours.ts";
-import type { AdmissionDefinition } from "../shared/pass/admission.ts";
 import { ledgerNeeds } from "../shared/transaction/ledger-copy.ts";
 import { createJudge } from "./act.ts";
 import { keepOf, name, pinningPath, plainPaths } from "./observe.ts";

@@ -1,5 +1,9 @@
 /** What a review says of an eviction, and the cluster of its pod. Reviews are parsed here: `decide` trusts every field. */
 
+import { badRequest, conflict, notFound } from "../shared/admission/answers.ts";
+import type { AdmissionRequest, Denied } from "../shared/admission/definition.ts";
+import { refuseFailure } from "../shared/admission/failures.ts";
+import { isOurs } from "../shared/admission/own-workloads.ts";
 import { type Fields, fieldsOf } from "../shared/base/fields.ts";
 import { getPod, listBudgets } from "../shared/cache/cache.ts";
 import { getOwnerOf } from "../shared/cache/listing.ts";
@@ -8,12 +12,8 @@ import { parseStoredBudget, type StoredBudget, selects } from "../shared/groups/
 import type { ObjectKey } from "../shared/kubernetes/cluster.ts";
 import { countRanges } from "../shared/ledger/claim.ts";
 import { maxReservations } from "../shared/ledger/reservation.ts";
-import { isOurs } from "../shared/objects/ours.ts";
-import type { AdmissionRequest, Denied } from "../shared/pass/admission.ts";
 import { openQuestions } from "../shared/pass/asking/ask-pods.ts";
 import { findOwnerGroup } from "../shared/pass/suspension/owner-group.ts";
-import { badRequest, conflict, notFound } from "../shared/review/answers.ts";
-import { refuseFailure } from "../shared/review/failures.ts";
 import type { Observed } from "../shared/transaction/observe-group.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";

@@ -2,11 +2,12 @@
  * Evictions of pods that another owner than a StatefulSet has: the ledger of their group judges them, over the zones that their
  * volume claims say. Pure.
  */
+
+import { notYet } from "../shared/admission/answers.ts";
+import type { Denied } from "../shared/admission/definition.ts";
 import { isUnsettled, type Zone } from "../shared/groups/zones.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
 import type { Reservation } from "../shared/ledger/reservation.ts";
-import type { Denied } from "../shared/pass/admission.ts";
-import { notYet } from "../shared/review/answers.ts";
 import { type Pod, podNameOf, statefulSetOfPod } from "../shared/workloads/pods.ts";
 import type { Taken } from "./ask.ts";
 import { waitForClaim, type ZoneThen } from "./budget.ts";

@@ -1,7 +1,8 @@
 /** How long an eviction may wait for its turn before it is refused. */
+
+import type { AdmissionRequest } from "../shared/admission/definition.ts";
 import { parseDuration, setting, valuesOf } from "../shared/base/settings.ts";
 import type { Context } from "../shared/contract/context.ts";
-import type { AdmissionRequest } from "../shared/pass/admission.ts";
 import { name } from "./observe.ts";
 
 const longestMs = 3_600_000;

@@ -1,9 +1,10 @@
 /** The way of one review: what becomes smaller, what is stored of it, and the answer. */
+
+import { allow, inShadow, tooLate } from "../shared/admission/answers.ts";
+import type { AdmissionAnswer, AdmissionRequest, Judge } from "../shared/admission/definition.ts";
 import { messageOf } from "../shared/base/error-message.ts";
 import { Deadlines } from "../shared/clock/deadlines.ts";
 import type { Context } from "../shared/contract/context.ts";
-import type { AdmissionAnswer, AdmissionRequest, Judge } from "../shared/pass/admission.ts";
-import { allow, inShadow, tooLate } from "../shared/review/answers.ts";
 import { type Downscale, readDownscale, type SizedObject } from "../shared/review/size-review.ts";
 import { refuseUnread } from "../shared/review/unread-sizes.ts";
 import { decide, refuseUnknown } from "./decide.ts";

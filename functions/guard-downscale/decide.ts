@@ -1,7 +1,8 @@
 /** Whether an object may become smaller. Pure. */
+
+import { allow } from "../shared/admission/answers.ts";
+import type { AdmissionAnswer, Denied } from "../shared/admission/definition.ts";
 import { describeSizes, sizesOf } from "../shared/group/size-changes.ts";
-import type { AdmissionAnswer, Denied } from "../shared/pass/admission.ts";
-import { allow } from "../shared/review/answers.ts";
 import { type Origin, refuseDropped, refuseProtected } from "../shared/review/refused-sizes.ts";
 import type { Downscale } from "../shared/review/size-review.ts";
 

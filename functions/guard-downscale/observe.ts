@@ -1,7 +1,8 @@
 /** What a review says of a downscale, and what is stored of the object. */
+
+import type { AdmissionRequest } from "../shared/admission/definition.ts";
 import { noDownscale } from "../shared/annotations/scaling.ts";
 import { read } from "../shared/annotations/table.ts";
-import type { AdmissionRequest } from "../shared/pass/admission.ts";
 import { originOf } from "../shared/review/refused-sizes.ts";
 import type { Downscale, SizedObject } from "../shared/review/size-review.ts";
 import type { DownscaleSnapshot } from "./decide.ts";

@@ -1,5 +1,8 @@
 /** The way of one review: what it asks, the claim, the pods that are told, the second write, the answer (rules R18 to R20). */
 
+import { allow, askAgain, badRequest, inShadow, internalError, tooLate } from "../shared/admission/answers.ts";
+import type { AdmissionAnswer, AdmissionRequest, Denied, Judge } from "../shared/admission/definition.ts";
+import { announceRefusal } from "../shared/admission/refusal-events.ts";
 import { messageOf } from "../shared/base/error-message.ts";
 import { Deadlines } from "../shared/clock/deadlines.ts";
 import type { Context } from "../shared/contract/context.ts";
@@ -9,9 +12,6 @@ import { sizesOf } from "../shared/group/size-changes.ts";
 import type { HeldBack } from "../shared/groups/refuse-claim.ts";
 import { makeClaim } from "../shared/ledger/claim.ts";
 import { maxConflicts } from "../shared/ledger/reservation.ts";
-import type { AdmissionAnswer, AdmissionRequest, Denied, Judge } from "../shared/pass/admission.ts";
-import { announceRefusal } from "../shared/pass/refusal-events.ts";
-import { allow, askAgain, badRequest, inShadow, internalError, tooLate } from "../shared/review/answers.ts";
 import { originOf, refuseDropped, refuseProtected } from "../shared/review/refused-sizes.ts";
 import { type Downscale, readDownscale } from "../shared/review/size-review.ts";
 import { refuseUnread } from "../shared/review/unread-sizes.ts";

@@ -1,5 +1,7 @@
 /** Whether a StatefulSet may be made smaller now: its own settings, and the other zones of its group. Pure. */
 
+import { askAgain, badRequest, conflict } from "../shared/admission/answers.ts";
+import type { Denied } from "../shared/admission/definition.ts";
 import { isMalformed } from "../shared/annotations/parse-scaling.ts";
 import { lastDownscale, minTimeBetweenZonesDownscale, unpreparedPods } from "../shared/annotations/scaling.ts";
 import { lastDownscales } from "../shared/annotations/table.ts";
@@ -9,8 +11,6 @@ import { restAfter } from "../shared/group/wanted-replicas.ts";
 import { type Around, refuseClaim } from "../shared/groups/refuse-claim.ts";
 import type { Zone } from "../shared/groups/zones.ts";
 import type { Claim, ClaimContent, KnownClaim } from "../shared/ledger/claim.ts";
-import type { Denied } from "../shared/pass/admission.ts";
-import { askAgain, badRequest, conflict } from "../shared/review/answers.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 
 /** What is asked for, as a sentence about it begins. */

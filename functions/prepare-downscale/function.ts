@@ -1,6 +1,6 @@
+import type { AdmissionDefinition } from "../shared/admission/definition.ts";
 import * as scaling from "../shared/annotations/scaling.ts";
 import { claims, lastApplied, lastDownscales, ledgerEntries, rolloutGroup } from "../shared/annotations/table.ts";
-import type { AdmissionDefinition } from "../shared/pass/admission.ts";
 import { mayBeDownscale } from "../shared/review/size-review.ts";
 import { leasesNeed } from "../shared/transaction/ledger-copy.ts";
 import { createJudge } from "./act.ts";

@@ -1,5 +1,7 @@
 /** What a downscale is judged by: its StatefulSet, the ledger, the pods that would leave, and the times of other zones. */
 
+import { badRequest, conflict } from "../shared/admission/answers.ts";
+import type { Denied } from "../shared/admission/definition.ts";
 import { isObjectName } from "../shared/base/dns-names.ts";
 import { fieldsOf } from "../shared/base/fields.ts";
 import { setting, valuesOf } from "../shared/base/settings.ts";
@@ -18,8 +20,6 @@ import {
   type OrdinalRange,
 } from "../shared/ledger/claim.ts";
 import { type ClaimWhereabouts, kinds } from "../shared/ledger/claim-kinds.ts";
-import type { Denied } from "../shared/pass/admission.ts";
-import { badRequest, conflict } from "../shared/review/answers.ts";
 import type { Downscale } from "../shared/review/size-review.ts";
 import { findClaimed } from "../shared/transaction/claimed-objects.ts";
 import { timesAfter } from "../shared/transaction/claims.ts";

@@ -1,5 +1,7 @@
 /** What comes after the first write: the pods are told, the claim is confirmed by the second one, or all is taken back. */
 
+import { allow, askAgain, conflict, tooLate } from "../shared/admission/answers.ts";
+import type { AdmissionAnswer, Denied } from "../shared/admission/definition.ts";
 import { messageOf } from "../shared/base/error-message.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { addressOf, isTakenBack, type PrepareEndpoint, requestTo } from "../shared/group/prepared.ts";
@@ -8,8 +10,6 @@ import { isSuccess, type PodHttp } from "../shared/http/pod-http.ts";
 import { type Told, tellPods } from "../shared/http/tell-pods.ts";
 import { changeClaim, type KnownClaim } from "../shared/ledger/claim.ts";
 import type { ClaimWhereabouts } from "../shared/ledger/claim-kinds.ts";
-import type { AdmissionAnswer, Denied } from "../shared/pass/admission.ts";
-import { allow, askAgain, conflict, tooLate } from "../shared/review/answers.ts";
 import { findClaimed } from "../shared/transaction/claimed-objects.ts";
 import { lookAtLedger, renewClaim, writeClaims } from "../shared/transaction/claims.ts";
 import { Conflict } from "../shared/transaction/ledger-copy.ts";

@@ -1,7 +1,8 @@
 /** Whether an object may be stored as a budget. Nothing of the cluster is asked: the object alone says it. */
+
+import { allow, badRequest } from "../shared/admission/answers.ts";
+import type { AdmissionAnswer } from "../shared/admission/definition.ts";
 import type { InvalidBudget, ZoneBudget } from "../shared/groups/zone-budget.ts";
-import type { AdmissionAnswer } from "../shared/pass/admission.ts";
-import { allow, badRequest } from "../shared/review/answers.ts";
 
 export interface Submission {
   readonly operation: string;

@@ -1,5 +1,5 @@
+import type { AdmissionDefinition } from "../shared/admission/definition.ts";
 import { resources } from "../shared/kubernetes/resources.ts";
-import type { AdmissionDefinition } from "../shared/pass/admission.ts";
 import { decide } from "./decide.ts";
 import { name, observe } from "./observe.ts";
 

@@ -1,8 +1,8 @@
 /** What a review says of a budget. The object is parsed at the border: `decide` never reads a field that may be wrong. */
 
+import type { AdmissionRequest } from "../shared/admission/definition.ts";
 import { fieldsOf } from "../shared/base/fields.ts";
 import { parseZoneBudget } from "../shared/groups/zone-budget.ts";
-import type { AdmissionRequest } from "../shared/pass/admission.ts";
 import type { Submission } from "./decide.ts";
 
 export const name = "validate-zone-budget";

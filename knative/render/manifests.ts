@@ -1,7 +1,7 @@
 /** Every manifest, from the table of functions and their definitions alone: `npm run render` writes what this says. */
 import { dump } from "js-yaml";
+import type { AdmissionDefinition } from "../../functions/shared/admission/definition.ts";
 import type { CronDefinition, FunctionDefinition, Need } from "../../functions/shared/contract/definition.ts";
-import type { AdmissionDefinition } from "../../functions/shared/pass/admission.ts";
 import { type Companion, configMapOf } from "./companions.ts";
 import { dashboard } from "./dashboard.ts";
 import { broker, operatorsOf, sourcesBroughtBy, sourcesOf, triggerOf, type Woken, watchNeed } from "./events.ts";

@@ -39,7 +39,7 @@ export const sayPlaceholder = `The image ${placeholderImage} is a placeholder, a
 export const reviewService = "rollout-operator";
 export const ports = { plain: 8001, tls: 8443, knative: 8080 } as const;
 
-export { answersReviews } from "../../functions/shared/objects/ours.ts";
+export { answersReviews } from "../../functions/shared/admission/own-workloads.ts";
 
 export function labelsOf(component: string): Readonly<Record<string, string>> {
   return { "app.kubernetes.io/name": "sluice", "app.kubernetes.io/component": component };

@@ -1,8 +1,8 @@
 /** The webhook configurations: by the names, labels and Service that rollout-operator's have. */
 
+import type { AdmissionDefinition } from "../../functions/shared/admission/definition.ts";
 import { injectCertificateAuthority, reviewKey, webhookNamespace } from "../../functions/shared/annotations/table.ts";
 import { usualSecretName } from "../../functions/shared/certificates/settings.ts";
-import type { AdmissionDefinition } from "../../functions/shared/pass/admission.ts";
 import { answersReviews, type Manifest, placeholderNamespace, reviewService } from "./object.ts";
 
 /**

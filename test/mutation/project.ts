@@ -66,7 +66,7 @@ const shared = [
   "functions/shared/contract/verdict.ts",
   "functions/shared/reconcile/record.ts",
   "functions/shared/events/recorder.ts",
-  "functions/shared/pass/refusal-events.ts",
+  "functions/shared/admission/refusal-events.ts",
   "functions/shared/transaction/claims.ts",
   "functions/shared/transaction/observe-group.ts",
   "functions/shared/transaction/ledger-copy.ts",
@@ -77,7 +77,7 @@ const shared = [
   "functions/evaluate-eviction/group-commit/commit.ts",
   "functions/shared/clock/deadlines.ts",
   "functions/evaluate-eviction/group-commit/granted.ts",
-  "functions/shared/review/answers.ts",
+  "functions/shared/admission/answers.ts",
 ];
 
 export const sluice: Project = {

@@ -4,12 +4,12 @@
  */
 import { evaluateEviction } from "../../functions/evaluate-eviction/function.ts";
 import { pinningPath, plainPaths } from "../../functions/evaluate-eviction/observe.ts";
+import type { AdmissionAnswer, AdmissionRequest, Judge } from "../../functions/shared/admission/definition.ts";
 import type { Context } from "../../functions/shared/contract/context.ts";
 import { createMemory } from "../../functions/shared/contract/memory.ts";
 import { silentReporter } from "../../functions/shared/contract/reporter.ts";
 import { ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
 import { protocol } from "../../functions/shared/ledger/protocol.ts";
-import type { AdmissionAnswer, AdmissionRequest, Judge } from "../../functions/shared/pass/admission.ts";
 import { askedOf } from "../stage/asked-eviction.ts";
 import { undrainedOf } from "../stage/checkers/liveness.ts";
 import type { StoredPod } from "../world/objects.ts";

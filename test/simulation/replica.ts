@@ -1,5 +1,6 @@
 /** One process of a function: shipped code over a connection that fails, woken by events that may be lost. */
 
+import type { AdmissionAnswer, AdmissionRequest } from "../../functions/shared/admission/definition.ts";
 import type { Views } from "../../functions/shared/cache/cache.ts";
 import type { Context } from "../../functions/shared/contract/context.ts";
 import type { FunctionDefinition } from "../../functions/shared/contract/definition.ts";
@@ -8,7 +9,6 @@ import { silentReporter } from "../../functions/shared/contract/reporter.ts";
 import type { PodHttp } from "../../functions/shared/http/pod-http.ts";
 import { type Cluster, ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
 import { type Protocol, protocol } from "../../functions/shared/ledger/protocol.ts";
-import type { AdmissionAnswer, AdmissionRequest } from "../../functions/shared/pass/admission.ts";
 import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts";
 import { KeyedQueue } from "../../triggers/wake/queue.ts";
 import type { ClaimRules } from "./claims/taker.ts";

@@ -1,6 +1,6 @@
 /** A review of an eviction as the function is asked it: what a door makes of what an API server posts. */
 import { pinningPath } from "../../functions/evaluate-eviction/observe.ts";
-import type { AdmissionRequest } from "../../functions/shared/pass/admission.ts";
+import type { AdmissionRequest } from "../../functions/shared/admission/definition.ts";
 import { evictionOf, type PodName } from "./review.ts";
 
 /** By `kubectl drain`, for real, and to be pinned, unless something else is asked. `deadlineMs`: of the function's own clock. */

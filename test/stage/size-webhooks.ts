@@ -1,8 +1,8 @@
 /** What makes changes of sizes come to Sluice: the two webhooks as they ship, but by address, for one namespace. */
 import { guardDownscale } from "../../functions/guard-downscale/function.ts";
 import { prepareDownscale } from "../../functions/prepare-downscale/function.ts";
+import type { AdmissionDefinition } from "../../functions/shared/admission/definition.ts";
 import { prepareDownscale as preparedLabel } from "../../functions/shared/annotations/scaling.ts";
-import type { AdmissionDefinition } from "../../functions/shared/pass/admission.ts";
 import { type Api, ApiError, eventually } from "../controlplane/api.ts";
 
 export interface SizeDoor {

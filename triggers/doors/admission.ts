@@ -6,19 +6,19 @@
 import type { ServerResponse } from "node:http";
 import type { Context, Hono } from "hono";
 import { HTTPException } from "hono/http-exception";
+import { allow, badRequest, internalError } from "../../functions/shared/admission/answers.ts";
+import type {
+  AdmissionAnswer,
+  AdmissionDefinition,
+  AdmissionRequest,
+  Judge,
+} from "../../functions/shared/admission/definition.ts";
 import { BoundedMap } from "../../functions/shared/base/bounded-map.ts";
 import { isNamespaceName, isObjectName } from "../../functions/shared/base/dns-names.ts";
 import { messageOf } from "../../functions/shared/base/error-message.ts";
 import { escapeControls } from "../../functions/shared/base/escape-control.ts";
 import { fieldsOf } from "../../functions/shared/base/fields.ts";
 import { parseGoDuration } from "../../functions/shared/clock/durations.ts";
-import type {
-  AdmissionAnswer,
-  AdmissionDefinition,
-  AdmissionRequest,
-  Judge,
-} from "../../functions/shared/pass/admission.ts";
-import { allow, badRequest, internalError } from "../../functions/shared/review/answers.ts";
 import type { Reporting } from "../telemetry/logs-and-metrics.ts";
 import { createRepeats } from "../telemetry/repeats.ts";
 import { inReviewSpan } from "../telemetry/tracing-spans.ts";

@@ -1,5 +1,6 @@
 /** Looks at a group as its functions do, and writes nothing: what `kubectl sluice why -o json` prints. */
 
+import { findWait } from "../../functions/shared/admission/refusal-events.ts";
 import type { GroupView } from "../../functions/shared/cache/cache.ts";
 import { createListingViews } from "../../functions/shared/cache/listing.ts";
 import type { Context } from "../../functions/shared/contract/context.ts";
@@ -13,7 +14,6 @@ import { LedgerUnreadable } from "../../functions/shared/ledger/errors.ts";
 import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import { protocol } from "../../functions/shared/ledger/protocol.ts";
 import type { Ledger } from "../../functions/shared/ledger/reservation.ts";
-import { findWait } from "../../functions/shared/pass/refusal-events.ts";
 import { recordEveryMs } from "../../functions/shared/reconcile/record.ts";
 import { loadLedger, noteLedger } from "../../functions/shared/transaction/ledger-copy.ts";
 import { type Observed, observeGroup, retryRefusedAfterMs } from "../../functions/shared/transaction/observe-group.ts";

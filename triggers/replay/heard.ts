@@ -1,11 +1,11 @@
 /** What is heard of one request while it is replayed, as lines of plain text for whoever reads a bug report. */
 
+import type { AdmissionAnswer, AdmissionRequest } from "../../functions/shared/admission/definition.ts";
 import { escapeControls } from "../../functions/shared/base/escape-control.ts";
 import type { CronOutcome } from "../../functions/shared/contract/definition.ts";
 import { isGroup, pathOf } from "../../functions/shared/contract/keys.ts";
 import type { PassReport } from "../../functions/shared/contract/reporter.ts";
 import type { ObjectKey } from "../../functions/shared/kubernetes/cluster.ts";
-import type { AdmissionAnswer, AdmissionRequest } from "../../functions/shared/pass/admission.ts";
 import { createReporting, type EventResult, type Reporting } from "../telemetry/logs-and-metrics.ts";
 
 /** One line: what it is about, and what is to be said. */

@@ -1,6 +1,7 @@
 /** What a file of a bug report holds, as the request that the doors would have got: an event, a review, or a whole request. */
+
+import type { AdmissionDefinition } from "../../functions/shared/admission/definition.ts";
 import { type Fields, fieldsOf } from "../../functions/shared/base/fields.ts";
-import type { AdmissionDefinition } from "../../functions/shared/pass/admission.ts";
 
 /** A request that is to be posted. The doors judge what is in it: only what they could not be given at all is refused before. */
 export interface Recorded {

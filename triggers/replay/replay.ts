@@ -3,13 +3,13 @@
  * decided is said. It is the first thing to do with a bug report.
  */
 import { readFile } from "node:fs/promises";
+import type { AdmissionDefinition } from "../../functions/shared/admission/definition.ts";
 import { rolloutGroup } from "../../functions/shared/annotations/table.ts";
 import { messageOf } from "../../functions/shared/base/error-message.ts";
 import type { CertificateSettings } from "../../functions/shared/certificates/settings.ts";
 import type { CronDefinition, FunctionDefinition } from "../../functions/shared/contract/definition.ts";
 import type { KubernetesCluster } from "../../functions/shared/kubernetes/client.ts";
 import { type Cluster, hasCode, type ObjectKey, type Resource } from "../../functions/shared/kubernetes/cluster.ts";
-import type { AdmissionDefinition } from "../../functions/shared/pass/admission.ts";
 import { statefulSetOfPod } from "../../functions/shared/workloads/pods.ts";
 import type { OpenAdmission } from "../doors/admission.ts";
 import { createApp } from "../doors/server.ts";

@@ -3,14 +3,14 @@
  * one conditional write. What a storm costs is per batch, not per review; a refusal writes nothing.
  */
 
+import { askAgain, isFinal, notYet, tooLate } from "../../shared/admission/answers.ts";
+import type { AdmissionAnswer, Denied } from "../../shared/admission/definition.ts";
+import { refuseFailure } from "../../shared/admission/failures.ts";
 import type { Deadlines } from "../../shared/clock/deadlines.ts";
 import type { Context } from "../../shared/contract/context.ts";
 import type { GroupMemory } from "../../shared/contract/memory.ts";
 import { renewalOf } from "../../shared/ledger/renewals.ts";
 import { actWithinMs, type Ledger, maxConflicts, type Reservation } from "../../shared/ledger/reservation.ts";
-import type { AdmissionAnswer, Denied } from "../../shared/pass/admission.ts";
-import { askAgain, isFinal, notYet, tooLate } from "../../shared/review/answers.ts";
-import { refuseFailure } from "../../shared/review/failures.ts";
 import {
   Conflict,
   forgetLedger,

@@ -3,9 +3,9 @@
  * their order for each group, and hold nothing in any ledger. Each costs a seat in the API server: so there are bounds.
  */
 
+import type { Denied } from "../../shared/admission/definition.ts";
 import type { Deadlines, HasDeadline } from "../../shared/clock/deadlines.ts";
 import type { HeldReport } from "../../shared/contract/reporter.ts";
-import type { Denied } from "../../shared/pass/admission.ts";
 
 /** How many wait at most, of one group and of all groups of one process. */
 export const mostHeldOfGroup = 32;

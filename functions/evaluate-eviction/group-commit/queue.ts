@@ -3,13 +3,13 @@
  * looked at again, and who is answered.
  */
 
+import { tooLate } from "../../shared/admission/answers.ts";
+import type { AdmissionAnswer } from "../../shared/admission/definition.ts";
 import { BoundedMap } from "../../shared/base/bounded-map.ts";
 import type { Views } from "../../shared/cache/cache.ts";
 import { Deadlines, type HasDeadline } from "../../shared/clock/deadlines.ts";
 import type { Reporter } from "../../shared/contract/reporter.ts";
 import type { Cluster } from "../../shared/kubernetes/cluster.ts";
-import type { AdmissionAnswer } from "../../shared/pass/admission.ts";
-import { tooLate } from "../../shared/review/answers.ts";
 import { type GroupKey, groupPathOf } from "../../shared/workloads/statefulsets.ts";
 import { type HeldLine, type HeldOutcome, HeldReviews, type MayWait } from "./parked-reviews.ts";
 import { Pace } from "./rate-estimate.ts";

@@ -4,13 +4,13 @@
  * trusted.
  */
 
+import { badRequest } from "../admission/answers.ts";
+import type { AdmissionRequest, Denied } from "../admission/definition.ts";
 import { isLed, parseScaling, type Scaling } from "../annotations/parse-scaling.ts";
 import { noDownscale } from "../annotations/scaling.ts";
 import { lastApplied, read } from "../annotations/table.ts";
 import { type Fields, fieldsOf } from "../base/fields.ts";
 import { describeSizes, sizesOf } from "../group/size-changes.ts";
-import type { AdmissionRequest, Denied } from "../pass/admission.ts";
-import { badRequest } from "./answers.ts";
 import type { Downscale, SizedObject } from "./size-review.ts";
 
 /** Who says how many replicas an object has: an entry of `metadata.managedFields` that owns `spec.replicas`. */

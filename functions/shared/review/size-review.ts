@@ -1,12 +1,12 @@
 /** What a review says of the size of an object: from how many replicas it goes to how many. Nothing of a review is trusted. */
 
+import { allow, badRequest } from "../admission/answers.ts";
+import type { AdmissionAnswer, AdmissionRequest, Allowed, Denied } from "../admission/definition.ts";
 import { type Fields, fieldsOf } from "../base/fields.ts";
 import { leavingOrdinals, type SaidSizes, sizesOf } from "../group/size-changes.ts";
 import type { StatefulSetObject } from "../kubernetes/cluster.ts";
 import { resources } from "../kubernetes/resources.ts";
-import type { AdmissionAnswer, AdmissionRequest, Allowed, Denied } from "../pass/admission.ts";
 import { largestOrdinal } from "../workloads/pods.ts";
-import { allow, badRequest } from "./answers.ts";
 
 /** The types whose sizes are judged: each says it in `spec.replicas`, and has a scale subresource. */
 export const scaledResources = ["statefulsets", "deployments", "replicasets"] as const;

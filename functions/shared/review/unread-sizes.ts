@@ -1,8 +1,9 @@
 /** What a failing look-up makes of a review of a size: the object behind a scale is known only by it. */
+
+import { notFound } from "../admission/answers.ts";
+import type { Denied } from "../admission/definition.ts";
+import { refuseFailure } from "../admission/failures.ts";
 import { hasCode } from "../kubernetes/cluster.ts";
-import type { Denied } from "../pass/admission.ts";
-import { notFound } from "./answers.ts";
-import { refuseFailure } from "./failures.ts";
 
 /**
  * The refusal of a review whose object could not be looked up; undefined for a fault of ours. A 404 is 404: the API server, which

@@ -5,13 +5,13 @@
 import { advanceZoneRollout } from "../../../functions/advance-zone-rollout/function.ts";
 import { evaluateEviction } from "../../../functions/evaluate-eviction/function.ts";
 import { pinningPath, plainPaths } from "../../../functions/evaluate-eviction/observe.ts";
+import type { AdmissionAnswer, AdmissionRequest, Judge } from "../../../functions/shared/admission/definition.ts";
 import type { Context } from "../../../functions/shared/contract/context.ts";
 import type { FunctionDefinition } from "../../../functions/shared/contract/definition.ts";
 import { createMemory } from "../../../functions/shared/contract/memory.ts";
 import { silentReporter } from "../../../functions/shared/contract/reporter.ts";
 import type { PodHttp } from "../../../functions/shared/http/pod-http.ts";
 import { protocol } from "../../../functions/shared/ledger/protocol.ts";
-import type { AdmissionAnswer, AdmissionRequest, Judge } from "../../../functions/shared/pass/admission.ts";
 import type { GroupKey } from "../../../functions/shared/workloads/statefulsets.ts";
 import { askedOf } from "../../stage/asked-eviction.ts";
 import { isUp, ordinalIn, wantedOrdinals } from "../../stage/checkers/raw.ts";

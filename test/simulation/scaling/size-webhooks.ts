@@ -3,12 +3,12 @@
  * waits ten seconds for it at most, and asks again when its storage has moved on meanwhile (rule R19).
  */
 import { prepareDownscale } from "../../../functions/prepare-downscale/function.ts";
+import type { AdmissionAnswer, AdmissionRequest, Judge } from "../../../functions/shared/admission/definition.ts";
 import { fieldsOf } from "../../../functions/shared/base/fields.ts";
 import type { GroupView } from "../../../functions/shared/cache/cache.ts";
 import type { Context } from "../../../functions/shared/contract/context.ts";
 import { type Cluster, ClusterError, hasCode, type ObjectKey } from "../../../functions/shared/kubernetes/cluster.ts";
 import { wrapCluster } from "../../../functions/shared/kubernetes/wrap-cluster.ts";
-import type { AdmissionAnswer, AdmissionRequest, Judge } from "../../../functions/shared/pass/admission.ts";
 import type { SeedRun } from "../seed.ts";
 import { decidedBy } from "../seen-view.ts";
 import { type Process, runIn } from "../simulated-cluster.ts";

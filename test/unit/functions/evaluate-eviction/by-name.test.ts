@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pinningPath, plainPaths } from "../../../../functions/evaluate-eviction/observe.ts";
+import type { AdmissionAnswer } from "../../../../functions/shared/admission/definition.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { dropAfterMs, finishAfterMs } from "../../../../functions/shared/ledger/reservation.ts";
-import type { AdmissionAnswer } from "../../../../functions/shared/pass/admission.ts";
 import { namespace, type Passes, played, refused } from "../../shared/reconcile/passes.ts";
 import { nowMs, reservation, zone } from "../advance-zone-rollout/given.ts";
 import { guards, refusal } from "./given-evictions.ts";

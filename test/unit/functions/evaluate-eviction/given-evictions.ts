@@ -2,13 +2,13 @@
 import type { Eviction } from "../../../../functions/evaluate-eviction/choose.ts";
 import { type Asked, decide, type EvictionSnapshot } from "../../../../functions/evaluate-eviction/decide.ts";
 import type { Ruling } from "../../../../functions/evaluate-eviction/group-commit/commit.ts";
+import type { Denied } from "../../../../functions/shared/admission/definition.ts";
 import type { StoredBudget } from "../../../../functions/shared/groups/governing.ts";
 import {
   type PodDisruptionBudget,
   parseDisruptionBudget,
 } from "../../../../functions/shared/groups/pod-disruption-budget.ts";
 import type { Zone } from "../../../../functions/shared/groups/zones.ts";
-import type { Denied } from "../../../../functions/shared/pass/admission.ts";
 import type { StatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { namespace, nowMs, zoneBudget } from "../advance-zone-rollout/given.ts";
 

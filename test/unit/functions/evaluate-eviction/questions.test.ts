@@ -1,7 +1,7 @@
 /** Evictions of pods that are asked before they go (rule R22), over a small world. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Denied } from "../../../../functions/shared/pass/admission.ts";
+import type { Denied } from "../../../../functions/shared/admission/definition.ts";
 import { AskedPods, critical, healthPath, rabbit } from "../../shared/pass/asked-pods.ts";
 import { namespace, Passes, refused } from "../../shared/reconcile/passes.ts";
 import { addBudget, governedGroup, Replica, reserved } from "./group-commit/reviews.ts";

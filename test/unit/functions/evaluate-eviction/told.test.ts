@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pinningPath, plainPaths } from "../../../../functions/evaluate-eviction/observe.ts";
-import type { Denied } from "../../../../functions/shared/pass/admission.ts";
+import type { Denied } from "../../../../functions/shared/admission/definition.ts";
 import { Passes, refused } from "../../shared/reconcile/passes.ts";
 import { claimOf } from "../advance-zone-rollout/given.ts";
 import { addBudget, Replica } from "./group-commit/reviews.ts";

@@ -1,7 +1,7 @@
 /** A manifest that leaves out the number of replicas: Kubernetes takes 1, and nobody asked for that. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import type { AdmissionRequest } from "../../../../functions/shared/pass/admission.ts";
+import type { AdmissionRequest } from "../../../../functions/shared/admission/definition.ts";
 import { type Given, judge, objectOf, owner, protection, reviewOf, scaleOf } from "./given.ts";
 
 const follows = { "grafana.com/rollout-downscale-leader": "db-b" };

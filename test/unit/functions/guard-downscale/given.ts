@@ -1,8 +1,8 @@
 /** Reviews of sizes, as an API server sends them, and who judges them. */
 import { guardDownscale } from "../../../../functions/guard-downscale/function.ts";
+import type { AdmissionAnswer, AdmissionRequest } from "../../../../functions/shared/admission/definition.ts";
 import type { Context } from "../../../../functions/shared/contract/context.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
-import type { AdmissionAnswer, AdmissionRequest } from "../../../../functions/shared/pass/admission.ts";
 
 export const kinds = { statefulsets: "StatefulSet", deployments: "Deployment", replicasets: "ReplicaSet" } as const;
 export type Resource = keyof typeof kinds;

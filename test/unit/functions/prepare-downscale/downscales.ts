@@ -1,12 +1,17 @@
 /** A group whose pods are told before they leave: processes that answer reviews of its sizes, and one that ends what is left. */
 import { prepareDownscale } from "../../../../functions/prepare-downscale/function.ts";
 import { releasePrepared } from "../../../../functions/release-prepared/function.ts";
+import type {
+  AdmissionAnswer,
+  AdmissionRequest,
+  Denied,
+  Judge,
+} from "../../../../functions/shared/admission/definition.ts";
 import { createListingViews } from "../../../../functions/shared/cache/listing.ts";
 import type { Context } from "../../../../functions/shared/contract/context.ts";
 import { createMemory } from "../../../../functions/shared/contract/memory.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { type Claim, makeClaim } from "../../../../functions/shared/ledger/claim.ts";
-import type { AdmissionAnswer, AdmissionRequest, Denied, Judge } from "../../../../functions/shared/pass/admission.ts";
 import { createWorldPodHttp, type PodReply } from "../../../world/pod-http.ts";
 import type { GroupOptions } from "../../../world/world.ts";
 import { createWorldCluster } from "../../../world/world-cluster.ts";

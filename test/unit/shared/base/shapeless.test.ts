@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import { allow, badRequest } from "../../../../functions/shared/admission/answers.ts";
 import { formatRebalanceState } from "../../../../functions/shared/annotations/rebalancing.ts";
 import { formatStatus, skipStatus } from "../../../../functions/shared/annotations/skip-labels.ts";
 import { escapeControls, escapeLines, escapeTexts } from "../../../../functions/shared/base/escape-control.ts";
@@ -9,7 +10,6 @@ import { announce } from "../../../../functions/shared/events/event.ts";
 import { formatRefusals } from "../../../../functions/shared/ledger/contents.ts";
 import { writeLedger } from "../../../../functions/shared/ledger/lease.ts";
 import { messageFor } from "../../../../functions/shared/pass/suspension/writing.ts";
-import { allow, badRequest } from "../../../../functions/shared/review/answers.ts";
 import { createReporting } from "../../../../triggers/telemetry/logs-and-metrics.ts";
 import { createTestApp, validation } from "../../../stage/app.ts";
 import { sluice } from "../../triggers/plugin/terminal.ts";

@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { evaluateEviction } from "../../../../functions/evaluate-eviction/function.ts";
+import type { AdmissionAnswer } from "../../../../functions/shared/admission/definition.ts";
 import { TooManyLookUps } from "../../../../functions/shared/cache/look-ups.ts";
 import { SharedReads } from "../../../../functions/shared/cache/shared-reads.ts";
-import type { AdmissionAnswer } from "../../../../functions/shared/pass/admission.ts";
 import {
   lookUpPace,
   mostWaiting,

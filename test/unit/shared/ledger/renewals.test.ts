@@ -1,9 +1,9 @@
 /** A refuser behind Sluice that is no PodDisruptionBudget: what is allowed again and again, and never goes, lapses (R10, R12). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { AdmissionAnswer } from "../../../../functions/shared/admission/definition.ts";
 import { renewalOf } from "../../../../functions/shared/ledger/renewals.ts";
 import { dropAfterMs } from "../../../../functions/shared/ledger/reservation.ts";
-import type { AdmissionAnswer } from "../../../../functions/shared/pass/admission.ts";
 import {
   governedGroup,
   Replica,

@@ -2,10 +2,10 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { telling } from "../../../../functions/advance-zone-rollout/act.ts";
+import { announceRefusal } from "../../../../functions/shared/admission/refusal-events.ts";
 import { wait } from "../../../../functions/shared/contract/verdict.ts";
 import { eventReasons } from "../../../../functions/shared/events/reasons.ts";
 import type { Ledger, RecordedVerdict, Refusal } from "../../../../functions/shared/ledger/reservation.ts";
-import { announceRefusal } from "../../../../functions/shared/pass/refusal-events.ts";
 import { announceChange, recordOf, writeAloneInMs } from "../../../../functions/shared/reconcile/record.ts";
 import { keptRefusals, type Observed } from "../../../../functions/shared/transaction/observe-group.ts";
 import { nowMs, refusal, reservation, statefulSet, zone } from "../../functions/advance-zone-rollout/given.ts";

@@ -1,8 +1,8 @@
 /** What is said of a verdict, where, and how often. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { announceRefusal } from "../../../../functions/shared/pass/refusal-events.ts";
-import { askAgain } from "../../../../functions/shared/review/answers.ts";
+import { askAgain } from "../../../../functions/shared/admission/answers.ts";
+import { announceRefusal } from "../../../../functions/shared/admission/refusal-events.ts";
 import { parseStatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { namespace, Passes, refused } from "./passes.ts";
 

@@ -1,7 +1,7 @@
 /** What a review says of an object's size: the rules are those of rollout-operator, and what cannot be read holds nobody back. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import type { AdmissionRequest } from "../../../../functions/shared/pass/admission.ts";
+import type { AdmissionRequest } from "../../../../functions/shared/admission/definition.ts";
 import { readDownscale } from "../../../../functions/shared/review/size-review.ts";
 import { parseStatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
-import type { AdmissionRequest } from "../../../../functions/shared/pass/admission.ts";
-import { allow, forbidden } from "../../../../functions/shared/review/answers.ts";
+import { allow, forbidden } from "../../../../functions/shared/admission/answers.ts";
+import type { AdmissionRequest } from "../../../../functions/shared/admission/definition.ts";
 import { webhookConfiguration } from "../../../../knative/render/webhooks.ts";
 import { createAdmissionApp } from "../../../../triggers/doors/server.ts";
 import { admissionFunctions } from "../../../../triggers/table.ts";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
-import { allow } from "../../../../functions/shared/review/answers.ts";
+import { allow } from "../../../../functions/shared/admission/answers.ts";
 import { admissionFunctions } from "../../../../triggers/table.ts";
 import { createTestApp } from "../../../stage/app.ts";
 

@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { request } from "node:http";
 import { test } from "node:test";
-import type { AdmissionAnswer, AdmissionRequest } from "../../../../functions/shared/pass/admission.ts";
-import { allow } from "../../../../functions/shared/review/answers.ts";
+import { allow } from "../../../../functions/shared/admission/answers.ts";
+import type { AdmissionAnswer, AdmissionRequest } from "../../../../functions/shared/admission/definition.ts";
 import { listen } from "../../../../triggers/doors/server.ts";
 import { createTestApp, validation } from "../../../stage/app.ts";
 

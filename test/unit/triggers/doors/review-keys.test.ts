@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { test } from "node:test";
+import type { Judge } from "../../../../functions/shared/admission/definition.ts";
 import type { WebhookConfigurationObject } from "../../../../functions/shared/kubernetes/cluster.ts";
-import type { Judge } from "../../../../functions/shared/pass/admission.ts";
 import { ReviewKeyDoor } from "../../../../triggers/doors/review-keys.ts";
 import { createAdmissionApp } from "../../../../triggers/doors/server.ts";
 import { createTestApp, quietDoor, validation } from "../../../stage/app.ts";

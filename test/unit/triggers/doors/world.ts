@@ -1,9 +1,9 @@
 /** The doors over the embedded world, in virtual time. */
 
+import type { AdmissionDefinition } from "../../../../functions/shared/admission/definition.ts";
 import type { FunctionDefinition } from "../../../../functions/shared/contract/definition.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { wrapCalls } from "../../../../functions/shared/kubernetes/wrap-cluster.ts";
-import type { AdmissionDefinition } from "../../../../functions/shared/pass/admission.ts";
 import { type Standalone, type StandaloneOptions, startStandalone } from "../../../../triggers/standalone.ts";
 import { groupFunctions } from "../../../../triggers/table.ts";
 import { createReporting } from "../../../../triggers/telemetry/logs-and-metrics.ts";

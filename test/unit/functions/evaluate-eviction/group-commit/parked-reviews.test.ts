@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { mostHeld, mostHeldOfGroup } from "../../../../../functions/evaluate-eviction/group-commit/parked-reviews.ts";
-import type { AdmissionAnswer, AdmissionRequest } from "../../../../../functions/shared/pass/admission.ts";
+import type { AdmissionAnswer, AdmissionRequest } from "../../../../../functions/shared/admission/definition.ts";
 import { type Call, namespace, Passes, played, refused } from "../../../shared/reconcile/passes.ts";
 import { addBudget, governedGroup, Replica, reservationOf, reserved } from "./reviews.ts";
 

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setImmediate as immediate } from "node:timers/promises";
 import { ReviewLines, type WaitingReview } from "../../../../../functions/evaluate-eviction/group-commit/queue.ts";
-import { notYet, tooLate } from "../../../../../functions/shared/review/answers.ts";
+import { notYet, tooLate } from "../../../../../functions/shared/admission/answers.ts";
 import { createVirtualClock } from "../../../shared/kubernetes/virtual-clock.ts";
 
 type Review = WaitingReview<never>;

@@ -8,12 +8,12 @@ import {
   type ReviewGate,
 } from "../../../../../functions/evaluate-eviction/group-commit/commit.ts";
 import { name, observe } from "../../../../../functions/evaluate-eviction/observe.ts";
+import type { AdmissionAnswer, AdmissionRequest, Judge } from "../../../../../functions/shared/admission/definition.ts";
 import { createListingViews } from "../../../../../functions/shared/cache/listing.ts";
 import type { Context } from "../../../../../functions/shared/contract/context.ts";
 import { createMemory } from "../../../../../functions/shared/contract/memory.ts";
 import type { Cluster } from "../../../../../functions/shared/kubernetes/cluster.ts";
 import type { Reservation } from "../../../../../functions/shared/ledger/reservation.ts";
-import type { AdmissionAnswer, AdmissionRequest, Judge } from "../../../../../functions/shared/pass/admission.ts";
 import { askedOf } from "../../../../stage/asked-eviction.ts";
 import { createWorldCluster } from "../../../../world/world-cluster.ts";
 import {

@@ -2,8 +2,8 @@
 
 import { TooManyLookUps } from "../cache/look-ups.ts";
 import { ClusterError, hasCode, isTransient, wordsOf } from "../kubernetes/cluster.ts";
-import type { Denied } from "../pass/admission.ts";
 import { askAgain, notYet } from "./answers.ts";
+import type { Denied } from "./definition.ts";
 
 /** The refusal that a failing API server, or a look-up without a turn, makes of a decision about `what`; else undefined. */
 export function refuseFailure(error: unknown, what: string): Denied | undefined {

@@ -1,6 +1,6 @@
 import type { Context } from "../contract/context.ts";
 import type { Definition } from "../contract/definition.ts";
-import type { Registration } from "../kubernetes/types/registration.ts";
+import type { Registration } from "./registration.ts";
 
 /** What the API server asks before it does something to an object. Whoever posts it may write anything: only types are sure. */
 export interface AdmissionRequest {

@@ -1,5 +1,5 @@
 /** The answers to a review. Every refusal is made here, so that each of them has the code and the reason of its kind. */
-import type { AdmissionAnswer, Allowed, Denied } from "../pass/admission.ts";
+import type { AdmissionAnswer, Allowed, Denied } from "./definition.ts";
 
 /** What an answer is about: the StatefulSet of the pod, and the field of the object that is to be changed. */
 type About = Partial<Pick<Denied, "zone" | "field">>;

@@ -11,7 +11,7 @@ import {
   isFinal,
   notFound,
   tooLate,
-} from "../../../../functions/shared/review/answers.ts";
+} from "../../../../functions/shared/admission/answers.ts";
 
 test("each refusal has the code of its kind, and the reason that Kubernetes has for that code", () => {
   const told = [askAgain, badRequest, forbidden, notFound, conflict, internalError].map((refuse) => {

@@ -4,7 +4,7 @@ import { eventReasons } from "../events/reasons.ts";
 import { isNews, tryToAnnounce } from "../events/recorder.ts";
 import { type Cluster, hasCode } from "../kubernetes/cluster.ts";
 import type { StatefulSet } from "../workloads/statefulsets.ts";
-import type { Denied } from "./admission.ts";
+import type { Denied } from "./definition.ts";
 
 /** What a client that tries again at once will hardly meet a second time. */
 const passingGuards: ReadonlySet<string> = new Set([
