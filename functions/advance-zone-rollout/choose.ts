@@ -1,10 +1,10 @@
 /** Which of a zone's outdated pods may go together: as many as the zone and the budget of each of them let be down. */
 
-import { heldByQuestion, isPodAsked, type Questions } from "../shared/group/asking.ts";
 import { allowanceOf, type Governed, governing, type Surroundings } from "../shared/groups/governing.ts";
 import { countPartition, describeCount } from "../shared/groups/partitions.ts";
 import type { ZoneBudget } from "../shared/groups/zone-budget.ts";
 import { countDown, describeDown, type Zone } from "../shared/groups/zones.ts";
+import { heldByQuestion, isPodAsked, type Questions } from "../shared/health/permit.ts";
 import { besideReserved } from "../shared/ledger/health-rule.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";

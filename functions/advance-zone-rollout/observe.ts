@@ -1,7 +1,7 @@
 /** What a rollout sees of a group. Annotations were parsed at the border: `decide` never reads a string that may be wrong. */
 
 import type { Context } from "../shared/contract/context.ts";
-import { openQuestions, withAnswers } from "../shared/pass/asking/ask-pods.ts";
+import { openQuestions, withAnswers } from "../shared/health/ask-pods.ts";
 import type { Observed } from "../shared/transaction/observe-group.ts";
 import { decide, type RolloutSnapshot } from "./decide.ts";
 

@@ -1,7 +1,8 @@
 /** Which outdated pods are replaced beside the budget, because they serve no client as they are (rule R13). */
-import { isPodAsked } from "../shared/group/asking.ts";
+
 import { governing } from "../shared/groups/governing.ts";
 import { countDown, type Zone } from "../shared/groups/zones.ts";
+import { isPodAsked } from "../shared/health/permit.ts";
 import { type Claim, namesOrdinal } from "../shared/ledger/claim.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import { type GroupNow, limitOf, type Target } from "./choose.ts";

@@ -6,7 +6,7 @@ import { refuseFailure } from "../shared/admission/failures.ts";
 import { announceRefusal, announceWait } from "../shared/admission/refusal-events.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
-import { withAnswers } from "../shared/pass/asking/ask-pods.ts";
+import { withAnswers } from "../shared/health/ask-pods.ts";
 import { waitForLedger } from "../shared/transaction/ledger-copy.ts";
 import type { Observed } from "../shared/transaction/observe-group.ts";
 import { goersOf } from "./ask.ts";

@@ -2,11 +2,11 @@
 
 import { askAgain, notYet } from "../shared/admission/answers.ts";
 import type { Denied } from "../shared/admission/definition.ts";
-import { heldByQuestion, isPodAsked, otherDown, type Questions } from "../shared/group/asking.ts";
 import { type Departed, describeDeparted } from "../shared/groups/refuse-claim.ts";
 import type { Zone } from "../shared/groups/zones.ts";
+import type { AskedPod } from "../shared/health/ask-pods.ts";
+import { heldByQuestion, isPodAsked, otherDown, type Questions } from "../shared/health/permit.ts";
 import { besideReserved } from "../shared/ledger/health-rule.ts";
-import type { AskedPod } from "../shared/pass/asking/ask-pods.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { Ruling } from "./group-commit/commit.ts";
 

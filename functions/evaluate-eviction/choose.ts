@@ -11,12 +11,12 @@ import {
 } from "../shared/admission/answers.ts";
 import type { AdmissionAnswer, Denied } from "../shared/admission/definition.ts";
 import { isOurs } from "../shared/admission/own-workloads.ts";
-import { isAsked } from "../shared/group/asking.ts";
 import { governing, type StoredBudget, type Surroundings, selects } from "../shared/groups/governing.ts";
 import { neverByBudget, neverByDisruptionBudget } from "../shared/groups/never-possible.ts";
 import type { PodDisruptionBudget } from "../shared/groups/pod-disruption-budget.ts";
 import type { ZoneBudget } from "../shared/groups/zone-budget.ts";
 import type { Zone } from "../shared/groups/zones.ts";
+import { isAsked } from "../shared/health/permit.ts";
 import { type Claim, namesOrdinal } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/claim-kinds.ts";
 import { groupKeyOf, groupOfBudget } from "../shared/workloads/group-key.ts";

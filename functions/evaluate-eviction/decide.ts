@@ -3,11 +3,11 @@
 import { allow, askAgain, notYet } from "../shared/admission/answers.ts";
 import type { AdmissionAnswer, Denied } from "../shared/admission/definition.ts";
 import { formatTime } from "../shared/clock/durations.ts";
-import { isAsked, type Questions, warnOfUnknown } from "../shared/group/asking.ts";
 import { governing, type Surroundings } from "../shared/groups/governing.ts";
 import { type PodDisruptionBudget, refusalOf, severalBudgets } from "../shared/groups/pod-disruption-budget.ts";
 import type { Departed } from "../shared/groups/refuse-claim.ts";
 import { claimOn, type Zone } from "../shared/groups/zones.ts";
+import { isAsked, type Questions, warnOfUnknown } from "../shared/health/permit.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
 import { isGivenUp, refusalOfRenewals, turnMs } from "../shared/ledger/renewals.ts";
 import { dropAfterMs, finishAfterMs, type Refusal, type Reservation } from "../shared/ledger/reservation.ts";

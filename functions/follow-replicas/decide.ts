@@ -1,7 +1,6 @@
 /** Which StatefulSets get another size, after the one that they follow or what they mirror; or which guard holds them. Pure. */
 
 import { take, type Verdict, type Wait, wait } from "../shared/contract/verdict.ts";
-import { heldLeaving, isAsked, type Questions } from "../shared/group/asking.ts";
 import type { Led } from "../shared/group/led.ts";
 import { leavingOrdinals, scaleDownPhases } from "../shared/group/size-changes.ts";
 import { type DownscaleTimes, heldAfterOthers } from "../shared/group/wanted-replicas.ts";
@@ -12,6 +11,7 @@ import {
   refuseOwnZone,
   refuseScaleDown,
 } from "../shared/groups/refuse-claim.ts";
+import { heldLeaving, isAsked, type Questions } from "../shared/health/permit.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/claim-kinds.ts";
 import type { OtherClaim } from "../shared/reconcile/act.ts";

@@ -2,7 +2,7 @@
 
 import type { Context } from "../shared/contract/context.ts";
 import { findLed, type Scales } from "../shared/group/led.ts";
-import { openQuestions, withAnswers } from "../shared/pass/asking/ask-pods.ts";
+import { openQuestions, withAnswers } from "../shared/health/ask-pods.ts";
 import { refusedSizes } from "../shared/pass/sizes/resizing.ts";
 import { claimsBy } from "../shared/transaction/claims.ts";
 import type { Observed } from "../shared/transaction/observe-group.ts";

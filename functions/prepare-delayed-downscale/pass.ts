@@ -3,8 +3,8 @@
 import type { Context } from "../shared/contract/context.ts";
 import type { Outcome } from "../shared/contract/definition.ts";
 import { leaversOf } from "../shared/groups/refuse-claim.ts";
+import { openQuestions, withAnswers } from "../shared/health/ask-pods.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
-import { openQuestions, withAnswers } from "../shared/pass/asking/ask-pods.ts";
 import { refusedSizes } from "../shared/pass/sizes/resizing.ts";
 import { passUnconcerned } from "../shared/reconcile/concern.ts";
 import { type Gate, perform } from "../shared/reconcile/perform.ts";

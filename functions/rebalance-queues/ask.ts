@@ -2,9 +2,9 @@
 
 import { healthAuthority } from "../shared/annotations/health.ts";
 import type { Context } from "../shared/contract/context.ts";
+import { NoAuthority, trust, untrustedWords } from "../shared/health/authorities.ts";
+import { NoPassword, readPassword } from "../shared/health/credentials.ts";
 import { type PodAnswer, PodHttpError } from "../shared/http/pod-http.ts";
-import { NoAuthority, trust, untrustedWords } from "../shared/pass/asking/authorities.ts";
-import { NoPassword, readPassword } from "../shared/pass/asking/credentials.ts";
 import type { Endpoint } from "./decide.ts";
 
 /** What became of it: undefined where the node has taken it on. */

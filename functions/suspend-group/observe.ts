@@ -3,7 +3,7 @@
 import { valuesOf } from "../shared/base/settings.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { asOfNow, type PodDisruptionBudget, parseDisruptionBudget } from "../shared/groups/pod-disruption-budget.ts";
-import { type AskedPod, openQuestions, withAnswers } from "../shared/pass/asking/ask-pods.ts";
+import { type AskedPod, openQuestions, withAnswers } from "../shared/health/ask-pods.ts";
 import { refusedSizes } from "../shared/pass/sizes/resizing.ts";
 import { withDrainAnswers } from "../shared/pass/suspension/drain-questions.ts";
 import { withTrueMarks } from "../shared/pass/suspension/marks.ts";

@@ -1,8 +1,8 @@
 /** HTTP to pods: the same cases over real connections and in the embedded world, so that a simulation cannot lie about calls. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import { askHealth } from "../../functions/shared/health/ask-health.ts";
 import type { PodCallsOptions } from "../../functions/shared/http/calls.ts";
-import { askHealth } from "../../functions/shared/http/health.ts";
 import type { PodAddress, PodHttp, PodRequest } from "../../functions/shared/http/pod-http.ts";
 import { get, post, rejection, until, withPods } from "../stage/played-pods.ts";
 import { createWorldPodHttp, type PodReply } from "../world/pod-http.ts";

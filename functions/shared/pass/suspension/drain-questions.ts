@@ -2,14 +2,14 @@
 
 import { drainAuthority } from "../../annotations/suspension.ts";
 import type { Context } from "../../contract/context.ts";
-import { unknownHealth } from "../../http/answered-health.ts";
+import { unknownHealth } from "../../health/answer.ts";
+import { askPod, askWithinMs, type PodQuestion } from "../../health/ask-pod.ts";
+import { products } from "../../health/products.ts";
 import type { PodAddress } from "../../http/pod-http.ts";
-import { products } from "../../http/products.ts";
 import { type DrainQuestion, drainPath } from "../../volumes/drain-question.ts";
 import { type DrainAnswer, isRequested, type Member, type VolumeUser } from "../../volumes/members.ts";
 import { meant } from "../../volumes/pvc.ts";
 import type { GroupKey } from "../../workloads/statefulsets.ts";
-import { askPod, askWithinMs, type PodQuestion } from "../asking/ask-pod.ts";
 
 /** So many members are asked about in one pass; the others have their turn in the next, some seconds later. */
 const mostAtOnce = 16;

@@ -1,7 +1,7 @@
 /** Rollouts of pods that are asked before they go (rule R22), over a small world. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { AskedPods, critical, rabbit } from "../../shared/pass/asked-pods.ts";
+import { AskedPods, critical, rabbit } from "../../shared/health/asked-pods.ts";
 import { namespace, Passes } from "../../shared/reconcile/passes.ts";
 
 async function stage(

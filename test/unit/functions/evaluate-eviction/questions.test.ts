@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Denied } from "../../../../functions/shared/admission/definition.ts";
-import { AskedPods, critical, healthPath, rabbit } from "../../shared/pass/asked-pods.ts";
+import { AskedPods, critical, healthPath, rabbit } from "../../shared/health/asked-pods.ts";
 import { namespace, Passes, refused } from "../../shared/reconcile/passes.ts";
 import { addBudget, governedGroup, Replica, reserved } from "./group-commit/reviews.ts";
 

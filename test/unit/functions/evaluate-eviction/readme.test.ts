@@ -35,7 +35,7 @@ test("the README explains every guard that the code can answer, and no other", a
       "shared/admission/answers.ts",
       "evaluate-eviction/group-commit/commit.ts",
       "shared/admission/failures.ts",
-      "shared/group/asking.ts",
+      "shared/health/permit.ts",
       "shared/groups/governing.ts",
       "shared/ledger/claim-kinds.ts",
       "shared/ledger/health-rule.ts",

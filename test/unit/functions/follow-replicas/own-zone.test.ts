@@ -1,7 +1,7 @@
 /** A zone gives up pods only while those that stay are well (Z2), and those that are asked have said yes (Q1). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { AskedPods, critical, yes } from "../../shared/pass/asked-pods.ts";
+import { AskedPods, critical, yes } from "../../shared/health/asked-pods.ts";
 import { namespace } from "../../shared/reconcile/passes.ts";
 import { Following } from "./following.ts";
 

@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isProduct } from "../../../../functions/shared/annotations/health-products.ts";
+import { products } from "../../../../functions/shared/health/products.ts";
 import type { PodAnswer } from "../../../../functions/shared/http/pod-http.ts";
-import { products } from "../../../../functions/shared/http/products.ts";
 
 const said = (status: number, body: unknown = ""): PodAnswer => {
   const text = typeof body === "string" ? body : JSON.stringify(body);

@@ -6,7 +6,7 @@ import {
   type ObjectKey,
   type SecretObject,
   wordsOf,
-} from "../../kubernetes/cluster.ts";
+} from "../kubernetes/cluster.ts";
 
 /** The Secret cannot be read, or has not what is needed. */
 export class NoPassword extends Error {}

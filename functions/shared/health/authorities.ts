@@ -1,9 +1,9 @@
 /** Whose certificates are trusted when a pod is asked over https. A Role of the user's lets Sluice read them by their name. */
 import { X509Certificate } from "node:crypto";
-import type { AuthorityRef } from "../../annotations/health.ts";
-import { BoundedMap } from "../../base/bounded-map.ts";
-import type { PodAddress } from "../../http/pod-http.ts";
-import { type Cluster, ClusterError, isRightMissing, wordsOf } from "../../kubernetes/cluster.ts";
+import type { AuthorityRef } from "../annotations/health.ts";
+import { BoundedMap } from "../base/bounded-map.ts";
+import type { PodAddress } from "../http/pod-http.ts";
+import { type Cluster, ClusterError, isRightMissing, wordsOf } from "../kubernetes/cluster.ts";
 
 /** The authorities cannot be read, or are none. */
 export class NoAuthority extends Error {}

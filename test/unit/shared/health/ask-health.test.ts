@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { askHealth } from "../../../../functions/shared/http/health.ts";
+import { askHealth } from "../../../../functions/shared/health/ask-health.ts";
 import type { PodAddress, PodAnswer } from "../../../../functions/shared/http/pod-http.ts";
 import type { Health } from "../../../../functions/shared/ledger/health-rule.ts";
 import { withPods } from "../../../stage/played-pods.ts";

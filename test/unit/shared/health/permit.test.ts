@@ -2,14 +2,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseQuestion, type Question } from "../../../../functions/shared/annotations/parse-health.ts";
+import type { Zone } from "../../../../functions/shared/groups/zones.ts";
 import {
   heldByQuestion,
   isAsked,
   otherDown,
   type Questions,
   warnOfUnknown,
-} from "../../../../functions/shared/group/asking.ts";
-import type { Zone } from "../../../../functions/shared/groups/zones.ts";
+} from "../../../../functions/shared/health/permit.ts";
 import { type Health, refuseByHealth } from "../../../../functions/shared/ledger/health-rule.ts";
 import { zone } from "../../functions/advance-zone-rollout/given.ts";
 

@@ -1,19 +1,19 @@
 /** The pods that a decision would let go are asked before it is carried out (rule R22). */
 
-import { healthAuthority } from "../../annotations/health.ts";
-import type { Ask } from "../../annotations/parse-health.ts";
-import { BoundedMap } from "../../base/bounded-map.ts";
-import type { Context } from "../../contract/context.ts";
-import type { GroupMemory } from "../../contract/memory.ts";
-import { isAsked, isPodAsked, type Questions } from "../../group/asking.ts";
-import { unknownHealth } from "../../http/answered-health.ts";
-import { products } from "../../http/products.ts";
-import type { Answered } from "../../ledger/health-rule.ts";
-import type { Observed } from "../../transaction/observe-group.ts";
-import { askedGroupOf } from "../../workloads/group-key.ts";
-import type { Pod } from "../../workloads/pods.ts";
-import type { GroupKey, StatefulSet } from "../../workloads/statefulsets.ts";
+import { healthAuthority } from "../annotations/health.ts";
+import type { Ask } from "../annotations/parse-health.ts";
+import { BoundedMap } from "../base/bounded-map.ts";
+import type { Context } from "../contract/context.ts";
+import type { GroupMemory } from "../contract/memory.ts";
+import type { Answered } from "../ledger/health-rule.ts";
+import type { Observed } from "../transaction/observe-group.ts";
+import { askedGroupOf } from "../workloads/group-key.ts";
+import type { Pod } from "../workloads/pods.ts";
+import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
+import { unknownHealth } from "./answer.ts";
 import { askPod, askWithinMs, type PodQuestion } from "./ask-pod.ts";
+import { isAsked, isPodAsked, type Questions } from "./permit.ts";
+import { products } from "./products.ts";
 
 /** A pod that goes by a decision, and whose StatefulSet asks. */
 export interface AskedPod {

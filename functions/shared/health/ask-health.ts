@@ -3,8 +3,6 @@
  * said yes: the two are told apart for people, and neither permits anything.
  */
 
-import type { Health } from "../ledger/health-rule.ts";
-import { failedCheck, healthByStatus, unknownHealth } from "./answered-health.ts";
 import {
   type PodAddress,
   type PodAnswer,
@@ -12,7 +10,9 @@ import {
   type PodHttp,
   PodHttpError,
   type PodRequest,
-} from "./pod-http.ts";
+} from "../http/pod-http.ts";
+import type { Health } from "../ledger/health-rule.ts";
+import { failedCheck, healthByStatus, unknownHealth } from "./answer.ts";
 
 export interface HealthQuestion {
   readonly address: PodAddress;

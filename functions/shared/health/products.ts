@@ -1,9 +1,9 @@
 /** What can be asked whether a pod may go: a row for each product. */
 
 import type { ProductName } from "../annotations/health-products.ts";
+import type { PodAnswer } from "../http/pod-http.ts";
 import type { Health } from "../ledger/health-rule.ts";
-import { healthByStatus, unknownHealth } from "./answered-health.ts";
-import type { PodAnswer } from "./pod-http.ts";
+import { healthByStatus, unknownHealth } from "./answer.ts";
 
 /** A field of a JSON object, and what it must say. */
 interface Expected {

@@ -3,10 +3,10 @@ import assert from "node:assert/strict";
 import { before, test } from "node:test";
 import { type AuthorityRef, parseAuthorityRef } from "../../../../functions/shared/annotations/health.ts";
 import type { Context } from "../../../../functions/shared/contract/context.ts";
-import { healthByStatus } from "../../../../functions/shared/http/answered-health.ts";
+import { healthByStatus } from "../../../../functions/shared/health/answer.ts";
+import { askPod } from "../../../../functions/shared/health/ask-pod.ts";
 import { type Cluster, ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { Health } from "../../../../functions/shared/ledger/health-rule.ts";
-import { askPod } from "../../../../functions/shared/pass/asking/ask-pod.ts";
 import { type Authority, createAuthority, type IssuedPair } from "../../../stage/certificates.ts";
 import { clock, type PlayedPods, withPods } from "../../../stage/played-pods.ts";
 

@@ -1,11 +1,11 @@
 /** One question to one pod, with the password of a Secret where it needs one, and an end by the clock. */
 
-import type { AuthorityRef } from "../../annotations/health.ts";
-import type { Context } from "../../contract/context.ts";
-import { unknownHealth } from "../../http/answered-health.ts";
-import { askHealth } from "../../http/health.ts";
-import type { PodAddress, PodAnswer } from "../../http/pod-http.ts";
-import type { Health } from "../../ledger/health-rule.ts";
+import type { AuthorityRef } from "../annotations/health.ts";
+import type { Context } from "../contract/context.ts";
+import type { PodAddress, PodAnswer } from "../http/pod-http.ts";
+import type { Health } from "../ledger/health-rule.ts";
+import { unknownHealth } from "./answer.ts";
+import { askHealth } from "./ask-health.ts";
 import { NoAuthority, trust, untrustedWords } from "./authorities.ts";
 import { NoPassword, readPassword } from "./credentials.ts";
 
