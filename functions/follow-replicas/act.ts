@@ -3,10 +3,11 @@
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { isNews } from "../shared/events/recorder.ts";
-import { findLed, type Led, readScales, type Scales } from "../shared/group/led.ts";
-import type { MirroredScale } from "../shared/group/mirrored-scale.ts";
-import type { SizeHeld } from "../shared/group/wanted-replicas.ts";
 import { ClusterError, wordsOf } from "../shared/kubernetes/cluster.ts";
+import type { Act } from "../shared/reconcile/act.ts";
+import type { Telling } from "../shared/reconcile/record.ts";
+import { findLed, type Led, readScales, type Scales } from "../shared/scaling/follower-sizes.ts";
+import type { MirroredScale } from "../shared/scaling/mirrored-scale.ts";
 import {
   endOfScaleDown,
   forgetWithdrawn,
@@ -14,9 +15,8 @@ import {
   readAgain,
   resize,
   sizeChanged,
-} from "../shared/pass/sizes/resizing.ts";
-import type { Act } from "../shared/reconcile/act.ts";
-import type { Telling } from "../shared/reconcile/record.ts";
+} from "../shared/scaling/resize.ts";
+import type { SizeHeld } from "../shared/scaling/wanted-replicas.ts";
 import { claimsBy, lookAtLedger, writeClaim } from "../shared/transaction/claims.ts";
 import type { Observed } from "../shared/transaction/observe-group.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";

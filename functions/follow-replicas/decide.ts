@@ -1,9 +1,6 @@
 /** Which StatefulSets get another size, after the one that they follow or what they mirror; or which guard holds them. Pure. */
 
 import { take, type Verdict, type Wait, wait } from "../shared/contract/verdict.ts";
-import type { Led } from "../shared/group/led.ts";
-import { leavingOrdinals, scaleDownPhases } from "../shared/group/size-changes.ts";
-import { type DownscaleTimes, heldAfterOthers } from "../shared/group/wanted-replicas.ts";
 import {
   type Around,
   type HeldBack,
@@ -15,6 +12,9 @@ import { heldLeaving, isAsked, type Questions } from "../shared/health/permit.ts
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/claim-kinds.ts";
 import type { OtherClaim } from "../shared/reconcile/act.ts";
+import type { Led } from "../shared/scaling/follower-sizes.ts";
+import { leavingOrdinals, scaleDownPhases } from "../shared/scaling/size-changes.ts";
+import { type DownscaleTimes, heldAfterOthers } from "../shared/scaling/wanted-replicas.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 

@@ -10,7 +10,7 @@ import {
 } from "../shared/annotations/table.ts";
 import { type FunctionDefinition, listGroupKeys } from "../shared/contract/definition.ts";
 import { groupOfStatefulSet } from "../shared/contract/keys.ts";
-import { resizingNeeds } from "../shared/pass/sizes/resizing.ts";
+import { resizingNeeds } from "../shared/scaling/resize.ts";
 import { claimedNeed, scheduleOfClaims } from "../shared/transaction/claimed-groups.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { name } from "./observe.ts";

@@ -1,9 +1,9 @@
 /** What is read of a group whose StatefulSets follow or mirror: the wanted sizes, claims, and refusals of late. */
 
 import type { Context } from "../shared/contract/context.ts";
-import { findLed, type Scales } from "../shared/group/led.ts";
 import { openQuestions, withAnswers } from "../shared/health/ask-pods.ts";
-import { refusedSizes } from "../shared/pass/sizes/resizing.ts";
+import { findLed, type Scales } from "../shared/scaling/follower-sizes.ts";
+import { refusedSizes } from "../shared/scaling/resize.ts";
 import { claimsBy } from "../shared/transaction/claims.ts";
 import type { Observed } from "../shared/transaction/observe-group.ts";
 import { decide, type FollowSnapshot, leaversBy } from "./decide.ts";

@@ -2,10 +2,10 @@
 
 import type { Context } from "../shared/contract/context.ts";
 import type { Outcome } from "../shared/contract/definition.ts";
-import { isFollowing, readScales, type Scales } from "../shared/group/led.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
 import { passUnconcerned } from "../shared/reconcile/concern.ts";
 import { type Gate, perform } from "../shared/reconcile/perform.ts";
+import { isFollowing, readScales, type Scales } from "../shared/scaling/follower-sizes.ts";
 import { lookAtLedger } from "../shared/transaction/claims.ts";
 import { Conflict, forgetLedger, knownLedger, waitForLedger } from "../shared/transaction/ledger-copy.ts";
 import type { Observed } from "../shared/transaction/observe-group.ts";

@@ -5,8 +5,8 @@ import type { AdmissionAnswer, AdmissionRequest, Judge } from "../shared/admissi
 import { messageOf } from "../shared/base/error-message.ts";
 import { Deadlines } from "../shared/clock/deadlines.ts";
 import type { Context } from "../shared/contract/context.ts";
-import { type Downscale, readDownscale, type SizedObject } from "../shared/review/size-review.ts";
-import { refuseUnread } from "../shared/review/unread-sizes.ts";
+import { type Downscale, readDownscale, type SizedObject } from "../shared/scaling/downscale-review.ts";
+import { refuseUnread } from "../shared/scaling/unread-sizes.ts";
 import { decide, refuseUnknown } from "./decide.ts";
 import { observe } from "./observe.ts";
 

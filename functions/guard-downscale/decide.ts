@@ -2,9 +2,9 @@
 
 import { allow } from "../shared/admission/answers.ts";
 import type { AdmissionAnswer, Denied } from "../shared/admission/definition.ts";
-import { describeSizes, sizesOf } from "../shared/group/size-changes.ts";
-import { type Origin, refuseDropped, refuseProtected } from "../shared/review/refused-sizes.ts";
-import type { Downscale } from "../shared/review/size-review.ts";
+import type { Downscale } from "../shared/scaling/downscale-review.ts";
+import { type Origin, refuseDropped, refuseProtected } from "../shared/scaling/refused-downscales.ts";
+import { describeSizes, sizesOf } from "../shared/scaling/size-changes.ts";
 
 export interface DownscaleSnapshot extends Origin {
   readonly change: Downscale;

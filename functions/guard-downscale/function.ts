@@ -2,7 +2,7 @@ import type { AdmissionDefinition } from "../shared/admission/definition.ts";
 import { workloadNamedLikeOurs } from "../shared/admission/own-workloads.ts";
 import { noDownscale } from "../shared/annotations/scaling.ts";
 import { lastApplied } from "../shared/annotations/table.ts";
-import { mayBeDownscale, scaledResources } from "../shared/review/size-review.ts";
+import { mayBeDownscale, scaledResources } from "../shared/scaling/downscale-review.ts";
 import { createJudge } from "./act.ts";
 import { name } from "./observe.ts";
 

@@ -3,8 +3,8 @@
 import type { AdmissionRequest } from "../shared/admission/definition.ts";
 import { noDownscale } from "../shared/annotations/scaling.ts";
 import { read } from "../shared/annotations/table.ts";
-import { originOf } from "../shared/review/refused-sizes.ts";
-import type { Downscale, SizedObject } from "../shared/review/size-review.ts";
+import type { Downscale, SizedObject } from "../shared/scaling/downscale-review.ts";
+import { originOf } from "../shared/scaling/refused-downscales.ts";
 import type { DownscaleSnapshot } from "./decide.ts";
 
 export const name = "guard-downscale";

@@ -4,6 +4,8 @@ import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { isSuccess, PodHttpError } from "../shared/http/pod-http.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
+import type { Act } from "../shared/reconcile/act.ts";
+import type { Telling } from "../shared/reconcile/record.ts";
 import {
   endOfScaleDown,
   forgetWithdrawn,
@@ -11,9 +13,7 @@ import {
   readAgain,
   resize,
   sizeChanged,
-} from "../shared/pass/sizes/resizing.ts";
-import type { Act } from "../shared/reconcile/act.ts";
-import type { Telling } from "../shared/reconcile/record.ts";
+} from "../shared/scaling/resize.ts";
 import { type ClaimEnd, claimsBy, lookAtLedger, renewClaim, writeClaim } from "../shared/transaction/claims.ts";
 import type { Observed } from "../shared/transaction/observe-group.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";

@@ -1,7 +1,7 @@
 /** Which pods of one StatefulSet are told what, what an answer of a pod says, and how many from the top may leave. Pure. */
 
 import { fieldsOf } from "../shared/base/fields.ts";
-import type { SizeHeld } from "../shared/group/wanted-replicas.ts";
+import type { SizeHeld } from "../shared/scaling/wanted-replicas.ts";
 import { type Pod, podNameOf } from "../shared/workloads/pods.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 

@@ -2,12 +2,12 @@
 
 import { formatTime } from "../shared/clock/durations.ts";
 import { take, type Verdict, type Wait, wait } from "../shared/contract/verdict.ts";
-import { leavingOrdinals, scaleDownPhases } from "../shared/group/size-changes.ts";
 import { type Around, type HeldBack, leaversOf, refuseScaleDown } from "../shared/groups/refuse-claim.ts";
 import { heldLeaving, isAsked, type Questions } from "../shared/health/permit.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/claim-kinds.ts";
 import type { OtherClaim } from "../shared/reconcile/act.ts";
+import { leavingOrdinals, scaleDownPhases } from "../shared/scaling/size-changes.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { type DelayedSet, leavingRun, type Run, whoIsTold } from "./choose.ts";

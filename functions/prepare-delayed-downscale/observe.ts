@@ -1,10 +1,10 @@
 /** What is read of StatefulSets whose downscales have a delay: how many replicas there are to be, and which pods there are. */
 
 import type { Endpoint } from "../shared/annotations/endpoint.ts";
-import { findLed, readScales } from "../shared/group/led.ts";
-import type { SizeHeld } from "../shared/group/wanted-replicas.ts";
 import type { Cluster } from "../shared/kubernetes/cluster.ts";
 import { type Claim, namesOrdinal } from "../shared/ledger/claim.ts";
+import { findLed, readScales } from "../shared/scaling/follower-sizes.ts";
+import type { SizeHeld } from "../shared/scaling/wanted-replicas.ts";
 import { type Pod, parsePod } from "../shared/workloads/pods.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { Answer, DelayedSet } from "./choose.ts";

@@ -6,11 +6,11 @@ import { isMalformed } from "../shared/annotations/parse-scaling.ts";
 import { lastDownscale, minTimeBetweenZonesDownscale, unpreparedPods } from "../shared/annotations/scaling.ts";
 import { lastDownscales } from "../shared/annotations/table.ts";
 import { formatTime } from "../shared/clock/durations.ts";
-import { describeSizes, joinScaleDown, type Size, type SizeChange } from "../shared/group/size-changes.ts";
-import { restAfter } from "../shared/group/wanted-replicas.ts";
 import { type Around, refuseClaim } from "../shared/groups/refuse-claim.ts";
 import type { Zone } from "../shared/groups/zones.ts";
 import type { Claim, ClaimContent, KnownClaim } from "../shared/ledger/claim.ts";
+import { describeSizes, joinScaleDown, type Size, type SizeChange } from "../shared/scaling/size-changes.ts";
+import { restAfter } from "../shared/scaling/wanted-replicas.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 
 /** What is asked for, as a sentence about it begins. */

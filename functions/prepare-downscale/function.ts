@@ -1,7 +1,7 @@
 import type { AdmissionDefinition } from "../shared/admission/definition.ts";
 import * as scaling from "../shared/annotations/scaling.ts";
 import { claims, lastApplied, lastDownscales, ledgerEntries, rolloutGroup } from "../shared/annotations/table.ts";
-import { mayBeDownscale } from "../shared/review/size-review.ts";
+import { mayBeDownscale } from "../shared/scaling/downscale-review.ts";
 import { leasesNeed } from "../shared/transaction/ledger-copy.ts";
 import { createJudge } from "./act.ts";
 import { name, settings, usualTrackerName } from "./observe.ts";

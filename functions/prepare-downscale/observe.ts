@@ -7,8 +7,6 @@ import { fieldsOf } from "../shared/base/fields.ts";
 import { setting, valuesOf } from "../shared/base/settings.ts";
 import { parseTime } from "../shared/clock/durations.ts";
 import type { Context } from "../shared/contract/context.ts";
-import { isPrepared, preparedId } from "../shared/group/prepared.ts";
-import { leavingOrdinals, type SizeChange, scaleDownPhases } from "../shared/group/size-changes.ts";
 import { selects } from "../shared/groups/governing.ts";
 import { type Cluster, hasCode, lackOf } from "../shared/kubernetes/cluster.ts";
 import {
@@ -20,7 +18,9 @@ import {
   type OrdinalRange,
 } from "../shared/ledger/claim.ts";
 import { type ClaimWhereabouts, kinds } from "../shared/ledger/claim-kinds.ts";
-import type { Downscale } from "../shared/review/size-review.ts";
+import type { Downscale } from "../shared/scaling/downscale-review.ts";
+import { isPrepared, preparedId } from "../shared/scaling/prepared.ts";
+import { leavingOrdinals, type SizeChange, scaleDownPhases } from "../shared/scaling/size-changes.ts";
 import { findClaimed } from "../shared/transaction/claimed-objects.ts";
 import { timesAfter } from "../shared/transaction/claims.ts";
 import type { Observed } from "../shared/transaction/observe-group.ts";

@@ -4,12 +4,12 @@ import { allow, askAgain, conflict, tooLate } from "../shared/admission/answers.
 import type { AdmissionAnswer, Denied } from "../shared/admission/definition.ts";
 import { messageOf } from "../shared/base/error-message.ts";
 import type { Context } from "../shared/contract/context.ts";
-import { addressOf, isTakenBack, type PrepareEndpoint, requestTo } from "../shared/group/prepared.ts";
-import { joinScaleDown, scaleDownPhases } from "../shared/group/size-changes.ts";
 import { isSuccess, type PodHttp } from "../shared/http/pod-http.ts";
 import { type Told, tellPods } from "../shared/http/tell-pods.ts";
 import { changeClaim, type KnownClaim } from "../shared/ledger/claim.ts";
 import type { ClaimWhereabouts } from "../shared/ledger/claim-kinds.ts";
+import { addressOf, isTakenBack, type PrepareEndpoint, requestTo } from "../shared/scaling/prepared.ts";
+import { joinScaleDown, scaleDownPhases } from "../shared/scaling/size-changes.ts";
 import { findClaimed } from "../shared/transaction/claimed-objects.ts";
 import { lookAtLedger, renewClaim, writeClaims } from "../shared/transaction/claims.ts";
 import { Conflict } from "../shared/transaction/ledger-copy.ts";

@@ -1,7 +1,6 @@
 /** Which pods go next, and by which claim of the ledger: one zone is made smaller, or pods of another owner are let go. Pure. */
 
 import { type Wait, wait } from "../shared/contract/verdict.ts";
-import { scaleDownPhases } from "../shared/group/size-changes.ts";
 import type { Clocks } from "../shared/group/suspension/clocks.ts";
 import { type SuspensionTimes, suspensionId } from "../shared/group/suspension/looks.ts";
 import { chooseTurn } from "../shared/group/suspension/pace.ts";
@@ -11,6 +10,7 @@ import { heldLeaving, isAsked, type Questions } from "../shared/health/permit.ts
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim, type HeldBack } from "../shared/ledger/claim-kinds.ts";
 import type { OtherClaim } from "../shared/reconcile/act.ts";
+import { scaleDownPhases } from "../shared/scaling/size-changes.ts";
 import type { Member } from "../shared/volumes/members.ts";
 import type { SuspendableSet } from "../shared/volumes/suspendable-set.ts";
 import { podNameOf } from "../shared/workloads/pods.ts";

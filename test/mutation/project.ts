@@ -48,7 +48,7 @@ const shared = [
   "functions/shared/groups/refuse-claim.ts",
   "functions/shared/workloads/group-key.ts",
   "functions/shared/groups/never-possible.ts",
-  "functions/shared/group/size-changes.ts",
+  "functions/shared/scaling/size-changes.ts",
   "functions/shared/health/permit.ts",
   "functions/shared/cache/cache.ts",
   "functions/shared/cache/pod-store.ts",

@@ -2,7 +2,7 @@
  * What holds of the moves of those who make claims, by the text of the ledger and the true world: who waits for what can never be
  * is told so (K5), a change of a size joins the claim that it is for and no other (K7), and no quorum is lost by restarts (K8).
  */
-import type { SizeChange } from "../../../functions/shared/group/size-changes.ts";
+import type { SizeChange } from "../../../functions/shared/scaling/size-changes.ts";
 import { ordinalIn, setNameOf } from "../../stage/checkers/raw.ts";
 import { isReady, type StoredPod } from "../../world/objects.ts";
 import type { World } from "../../world/world.ts";

@@ -1,12 +1,12 @@
 /** What keeps claims safe, taken away one at a time: by those who make them, or by all who meet them. */
 
-import { joinScaleDown } from "../../../functions/shared/group/size-changes.ts";
 import { refuseClaim } from "../../../functions/shared/groups/refuse-claim.ts";
 import type { PodAnswer, PodHttp } from "../../../functions/shared/http/pod-http.ts";
 import { claimKinds, type KindName } from "../../../functions/shared/ledger/claim.ts";
 import { kinds } from "../../../functions/shared/ledger/claim-kinds.ts";
 import { refuseByHealth } from "../../../functions/shared/ledger/health-rule.ts";
 import { dropAfterMs, type Ledger } from "../../../functions/shared/ledger/reservation.ts";
+import { joinScaleDown } from "../../../functions/shared/scaling/size-changes.ts";
 import { nextToAnnounce } from "../../../functions/shared/workloads/group-key.ts";
 import type { Plan } from "../plan.ts";
 import type { Wrappers } from "../replica.ts";

@@ -5,9 +5,9 @@
 
 import type { Context } from "../../../functions/shared/contract/context.ts";
 import { createMemory } from "../../../functions/shared/contract/memory.ts";
-import type { joinScaleDown, SizeChange } from "../../../functions/shared/group/size-changes.ts";
 import { type Cluster, ClusterError, hasCode } from "../../../functions/shared/kubernetes/cluster.ts";
 import { changeClaim, type KnownClaim } from "../../../functions/shared/ledger/claim.ts";
+import type { joinScaleDown, SizeChange } from "../../../functions/shared/scaling/size-changes.ts";
 import { Conflict, waitForLedger } from "../../../functions/shared/transaction/ledger-copy.ts";
 import { podNameOf } from "../../../functions/shared/workloads/pods.ts";
 import { type GroupKey, parseStatefulSet } from "../../../functions/shared/workloads/statefulsets.ts";

@@ -4,7 +4,6 @@
  */
 
 import type { Context } from "../../../functions/shared/contract/context.ts";
-import { joinScaleDown, type SizeChange, scaleDownPhases } from "../../../functions/shared/group/size-changes.ts";
 import { refuseClaim } from "../../../functions/shared/groups/refuse-claim.ts";
 import { type Cluster, ClusterError, type Resource } from "../../../functions/shared/kubernetes/cluster.ts";
 import {
@@ -18,6 +17,7 @@ import {
 import { type ClaimWhereabouts, type KindRow, kinds } from "../../../functions/shared/ledger/claim-kinds.ts";
 import { refuseByHealth } from "../../../functions/shared/ledger/health-rule.ts";
 import { finishAfterMs } from "../../../functions/shared/ledger/reservation.ts";
+import { joinScaleDown, type SizeChange, scaleDownPhases } from "../../../functions/shared/scaling/size-changes.ts";
 import { findClaimed } from "../../../functions/shared/transaction/claimed-objects.ts";
 import { Conflict, forgetLedger, waitForLedger } from "../../../functions/shared/transaction/ledger-copy.ts";
 import type { Observed } from "../../../functions/shared/transaction/observe-group.ts";

@@ -6,8 +6,8 @@ import { parseScaling } from "../../../../functions/shared/annotations/parse-sca
 import { prepareDownscalePath } from "../../../../functions/shared/annotations/scaling.ts";
 import { type Malformed, read, vocabulary } from "../../../../functions/shared/annotations/table.ts";
 import { showValue, unshown } from "../../../../functions/shared/base/escape-control.ts";
-import { prepareEndpointOf } from "../../../../functions/shared/group/prepared.ts";
 import { placeOf, refusal } from "../../../../functions/shared/http/pod-http.ts";
+import { prepareEndpointOf } from "../../../../functions/shared/scaling/prepared.ts";
 import { parseStatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { readKeyPair } from "../../../../triggers/doors/certificate-source.ts";
 import { readFlags } from "../../../../triggers/settings/flags.ts";

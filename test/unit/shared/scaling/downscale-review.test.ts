@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import type { AdmissionRequest } from "../../../../functions/shared/admission/definition.ts";
-import { readDownscale } from "../../../../functions/shared/review/size-review.ts";
+import { readDownscale } from "../../../../functions/shared/scaling/downscale-review.ts";
 import { parseStatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 
 const kinds = { statefulsets: "StatefulSet", deployments: "Deployment", replicasets: "ReplicaSet" } as const;

@@ -3,10 +3,10 @@
 import { allow, badRequest } from "../admission/answers.ts";
 import type { AdmissionAnswer, AdmissionRequest, Allowed, Denied } from "../admission/definition.ts";
 import { type Fields, fieldsOf } from "../base/fields.ts";
-import { leavingOrdinals, type SaidSizes, sizesOf } from "../group/size-changes.ts";
 import type { StatefulSetObject } from "../kubernetes/cluster.ts";
 import { resources } from "../kubernetes/resources.ts";
 import { largestOrdinal } from "../workloads/pods.ts";
+import { leavingOrdinals, type SaidSizes, sizesOf } from "./size-changes.ts";
 
 /** The types whose sizes are judged: each says it in `spec.replicas`, and has a scale subresource. */
 export const scaledResources = ["statefulsets", "deployments", "replicasets"] as const;

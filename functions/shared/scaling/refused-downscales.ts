@@ -10,8 +10,8 @@ import { isLed, parseScaling, type Scaling } from "../annotations/parse-scaling.
 import { noDownscale } from "../annotations/scaling.ts";
 import { lastApplied, read } from "../annotations/table.ts";
 import { type Fields, fieldsOf } from "../base/fields.ts";
-import { describeSizes, sizesOf } from "../group/size-changes.ts";
-import type { Downscale, SizedObject } from "./size-review.ts";
+import type { Downscale, SizedObject } from "./downscale-review.ts";
+import { describeSizes, sizesOf } from "./size-changes.ts";
 
 /** Who says how many replicas an object has: an entry of `metadata.managedFields` that owns `spec.replicas`. */
 interface Owner {

@@ -1,13 +1,13 @@
 /** Which reviews of a size join an open scale-down, and which are held until it has ended (rule R19). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { type Claim, formatMembers } from "../../../../functions/shared/ledger/claim.ts";
 import {
   describeSizes,
   joinScaleDown,
   leavingOrdinals,
   type SizeChange,
-} from "../../../../functions/shared/group/size-changes.ts";
-import { type Claim, formatMembers } from "../../../../functions/shared/ledger/claim.ts";
+} from "../../../../functions/shared/scaling/size-changes.ts";
 import { claimOf, foreignClaim } from "../../functions/advance-zone-rollout/given.ts";
 
 const confirmed = (place: string, changes: Parameters<typeof claimOf>[2] = {}) =>

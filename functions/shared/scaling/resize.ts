@@ -1,15 +1,15 @@
 /** What functions that change sizes have in common: their rights, the change itself, and what they remember of refusals. */
 
-import { getStatefulSet } from "../../cache/listing.ts";
-import type { Context } from "../../contract/context.ts";
-import type { Need } from "../../contract/definition.ts";
-import type { GroupMemory } from "../../contract/memory.ts";
-import { ClusterError, isRefused, wordsOf } from "../../kubernetes/cluster.ts";
-import type { KnownClaim } from "../../ledger/claim.ts";
-import type { ClaimWhereabouts } from "../../ledger/claim-kinds.ts";
-import { type ClaimEnd, findEnd } from "../../transaction/claims.ts";
-import { ledgerNeeds } from "../../transaction/ledger-copy.ts";
-import { type GroupKey, isWanted, type StatefulSet } from "../../workloads/statefulsets.ts";
+import { getStatefulSet } from "../cache/listing.ts";
+import type { Context } from "../contract/context.ts";
+import type { Need } from "../contract/definition.ts";
+import type { GroupMemory } from "../contract/memory.ts";
+import { ClusterError, isRefused, wordsOf } from "../kubernetes/cluster.ts";
+import type { KnownClaim } from "../ledger/claim.ts";
+import type { ClaimWhereabouts } from "../ledger/claim-kinds.ts";
+import { type ClaimEnd, findEnd } from "../transaction/claims.ts";
+import { ledgerNeeds } from "../transaction/ledger-copy.ts";
+import { type GroupKey, isWanted, type StatefulSet } from "../workloads/statefulsets.ts";
 
 /** The rights of whoever changes sizes by a ledger. */
 export const resizingNeeds: readonly Need[] = [
