@@ -4,10 +4,6 @@ import * as keys from "../shared/annotations/suspension.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { GroupMemory } from "../shared/contract/memory.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
-import { hasTime } from "../shared/group/suspension/anew.ts";
-import { whyClocksUnsure } from "../shared/group/suspension/clocks.ts";
-import { removalEnded } from "../shared/group/suspension/looks.ts";
-import { whyFrozen } from "../shared/group/suspension/pace.ts";
 import {
   type Cluster,
   hasCode,
@@ -17,9 +13,15 @@ import {
 } from "../shared/kubernetes/cluster.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { kinds } from "../shared/ledger/claim-kinds.ts";
-import { readMembers } from "../shared/pass/suspension/reading.ts";
-import { retain } from "../shared/pass/suspension/retaining.ts";
-import { noteSaid } from "../shared/pass/suspension/said.ts";
+import type { Act } from "../shared/reconcile/act.ts";
+import type { Telling } from "../shared/reconcile/record.ts";
+import { whyClocksUnsure } from "../shared/suspension/clocks.ts";
+import { removalEnded } from "../shared/suspension/looks.ts";
+import { readMembers } from "../shared/suspension/reading.ts";
+import { whyFrozen } from "../shared/suspension/removal-turn.ts";
+import { hasTime } from "../shared/suspension/restart-time.ts";
+import { retain } from "../shared/suspension/retain-volume.ts";
+import { noteSaid } from "../shared/suspension/said.ts";
 import {
   anewPatch,
   beginAnew,
@@ -28,9 +30,7 @@ import {
   messageFor,
   patchVolumeClaim,
   tellOfClaim,
-} from "../shared/pass/suspension/writing.ts";
-import type { Act } from "../shared/reconcile/act.ts";
-import type { Telling } from "../shared/reconcile/record.ts";
+} from "../shared/suspension/writing.ts";
 import { findClaimed } from "../shared/transaction/claimed-objects.ts";
 import { claimsBy, lookAtLedger, writeClaims } from "../shared/transaction/claims.ts";
 import { isLongKnown } from "../shared/transaction/ledger-copy.ts";

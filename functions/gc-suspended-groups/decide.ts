@@ -3,14 +3,14 @@
 import { hold, removalClaim } from "../shared/annotations/suspension.ts";
 import { clockSkewMs } from "../shared/clock/skew.ts";
 import { take, type Verdict, wait } from "../shared/contract/verdict.ts";
-import { type Anew, isOurs, whyAnew } from "../shared/group/suspension/anew.ts";
-import { type Clocks, earlierMs, laterMs, whyClocksUnsure } from "../shared/group/suspension/clocks.ts";
-import { lastRemovalOf, type SuspensionTimes, seenSinceMs } from "../shared/group/suspension/looks.ts";
-import { chooseTurn, whyFrozen } from "../shared/group/suspension/pace.ts";
-import { keepsWord, keptWordMs, tellerOf } from "../shared/group/suspension/teller.ts";
 import { type Around, refuseClaim } from "../shared/groups/refuse-claim.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import type { OtherClaim } from "../shared/reconcile/act.ts";
+import { type Clocks, earlierMs, laterMs, whyClocksUnsure } from "../shared/suspension/clocks.ts";
+import { lastRemovalOf, type SuspensionTimes, seenSinceMs } from "../shared/suspension/looks.ts";
+import { chooseTurn, whyFrozen } from "../shared/suspension/removal-turn.ts";
+import { type Anew, isOurs, whyAnew } from "../shared/suspension/restart-time.ts";
+import { keepsWord, keptWordMs, tellerOf } from "../shared/suspension/teller.ts";
 import { isRemoving, isUsed, type Member } from "../shared/volumes/members.ts";
 import { meant, type VolumeClaim } from "../shared/volumes/pvc.ts";
 import {

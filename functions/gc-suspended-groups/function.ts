@@ -1,9 +1,9 @@
 import * as suspension from "../shared/annotations/suspension.ts";
 import { claims, ledgerEntries, suspensionTimes, verdicts } from "../shared/annotations/table.ts";
 import type { FunctionDefinition } from "../shared/contract/definition.ts";
-import { groupOfVolumeClaim, listKeys } from "../shared/pass/suspension/reading.ts";
-import { retainingNeed } from "../shared/pass/suspension/retaining.ts";
-import { suspensionNeeds } from "../shared/pass/suspension/writing.ts";
+import { groupOfVolumeClaim, listKeys } from "../shared/suspension/reading.ts";
+import { retainingNeed } from "../shared/suspension/retain-volume.ts";
+import { suspensionNeeds } from "../shared/suspension/writing.ts";
 import { ledgerNeeds } from "../shared/transaction/ledger-copy.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { name, settings } from "./observe.ts";

@@ -1,12 +1,12 @@
 /** What holds a suspended volume, and whether its time is over (spec suspend-before-delete 3.2; invariants S1 and S2). Pure. */
 
 import { drainedAt, hold } from "../shared/annotations/suspension.ts";
-import { type Clocks, earlierMs, whyClocksUnsure } from "../shared/group/suspension/clocks.ts";
-import { longestGapMs } from "../shared/group/suspension/looks.ts";
-import { whyFrozen } from "../shared/group/suspension/pace.ts";
-import { whyUndrained } from "../shared/group/suspension/proof.ts";
-import { isSuspended } from "../shared/group/suspension/teller.ts";
-import { ageOf, describeSpan, durationNow } from "../shared/group/suspension/time-left.ts";
+import { type Clocks, earlierMs, whyClocksUnsure } from "../shared/suspension/clocks.ts";
+import { whyUndrained } from "../shared/suspension/drain-proof.ts";
+import { longestGapMs } from "../shared/suspension/looks.ts";
+import { whyFrozen } from "../shared/suspension/removal-turn.ts";
+import { isSuspended } from "../shared/suspension/teller.ts";
+import { ageOf, describeSpan, durationNow } from "../shared/suspension/time-left.ts";
 import { isRecovering, isRemoving, isUsed, isWantedMember, type Member, whyNeeded } from "../shared/volumes/members.ts";
 import { whyUnclear } from "../shared/volumes/owners.ts";
 import { meant, type VolumeClaim } from "../shared/volumes/pvc.ts";

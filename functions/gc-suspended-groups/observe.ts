@@ -2,12 +2,12 @@
 
 import { valuesOf } from "../shared/base/settings.ts";
 import type { Context } from "../shared/contract/context.ts";
-import { ageOf, durationNow } from "../shared/group/suspension/time-left.ts";
-import { withDrainAnswers } from "../shared/pass/suspension/drain-questions.ts";
-import { withTrueMarks } from "../shared/pass/suspension/marks.ts";
-import { readMembers } from "../shared/pass/suspension/reading.ts";
-import { saidLately } from "../shared/pass/suspension/said.ts";
-import { volumeHoldSetting } from "../shared/pass/suspension/settings.ts";
+import { withDrainAnswers } from "../shared/suspension/drain-answers.ts";
+import { readMembers } from "../shared/suspension/reading.ts";
+import { saidLately } from "../shared/suspension/said.ts";
+import { volumeHoldSetting } from "../shared/suspension/settings.ts";
+import { withTrueMarks } from "../shared/suspension/settle-marks.ts";
+import { ageOf, durationNow } from "../shared/suspension/time-left.ts";
 import { claimsBy } from "../shared/transaction/claims.ts";
 import type { Observed } from "../shared/transaction/observe-group.ts";
 import { isRemoving, type Member } from "../shared/volumes/members.ts";

@@ -2,9 +2,9 @@
 
 import { suspendDuration, volumeHold } from "../shared/annotations/suspension.ts";
 import { formatTime } from "../shared/clock/durations.ts";
-import { isOurs } from "../shared/group/suspension/anew.ts";
-import { type Clocks, earlierMs, whyClocksUnsure } from "../shared/group/suspension/clocks.ts";
-import { outlivesNamespace } from "../shared/group/suspension/outliving.ts";
+import { type Clocks, earlierMs, whyClocksUnsure } from "../shared/suspension/clocks.ts";
+import { outlivesNamespace } from "../shared/suspension/outlives-namespace.ts";
+import { isOurs } from "../shared/suspension/restart-time.ts";
 import type { Stray } from "../shared/volumes/members.ts";
 import { meant, type VolumeClaim } from "../shared/volumes/pvc.ts";
 

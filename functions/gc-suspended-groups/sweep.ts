@@ -3,16 +3,16 @@
 import * as keys from "../shared/annotations/suspension.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
-import { withoutFalseMark } from "../shared/group/suspension/marks.ts";
 import { ClusterError, hasCode, wordsOf } from "../shared/kubernetes/cluster.ts";
-import { clocksOf, isNamespaceEnding, listLedgerClaims, listStrays } from "../shared/pass/suspension/reading.ts";
+import { withoutFalseMark } from "../shared/suspension/marks.ts";
+import { clocksOf, isNamespaceEnding, listLedgerClaims, listStrays } from "../shared/suspension/reading.ts";
 import {
   type ClaimNews,
   clearingPatch,
   messageFor,
   patchVolumeClaim,
   tellOfClaim,
-} from "../shared/pass/suspension/writing.ts";
+} from "../shared/suspension/writing.ts";
 import type { Stray } from "../shared/volumes/members.ts";
 import { meant } from "../shared/volumes/pvc.ts";
 import { groupOfLoneStatefulSet } from "../shared/workloads/group-key.ts";

@@ -10,8 +10,8 @@ import type { ActReport } from "../shared/contract/reporter.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { announceNews, isNews } from "../shared/events/recorder.ts";
 import type { OtherObject } from "../shared/kubernetes/cluster.ts";
-import { type ClaimPatch, patchVolumeClaim } from "../shared/pass/suspension/writing.ts";
 import { resultOfFailure, sayRefusal, type WriteResult } from "../shared/reconcile/write-result.ts";
+import { type ClaimPatch, patchVolumeClaim } from "../shared/suspension/writing.ts";
 import type { Step, Told, Verdict } from "./decide.ts";
 import {
   type FoundationCluster,

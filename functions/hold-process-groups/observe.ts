@@ -15,8 +15,8 @@ import {
   type PodObject,
   type VolumeClaimObject,
 } from "../shared/kubernetes/cluster.ts";
-import { isNamespaceEnding } from "../shared/pass/suspension/reading.ts";
-import { volumeHoldSetting } from "../shared/pass/suspension/settings.ts";
+import { isNamespaceEnding } from "../shared/suspension/reading.ts";
+import { volumeHoldSetting } from "../shared/suspension/settings.ts";
 import {
   belongs,
   clusterOf,

@@ -13,12 +13,12 @@ import {
 } from "../shared/annotations/table.ts";
 import { listBudgets, membersNeed } from "../shared/cache/cache.ts";
 import type { Context } from "../shared/contract/context.ts";
-import { longestGapMs } from "../shared/group/suspension/looks.ts";
 import { parseStoredBudget, selects } from "../shared/groups/governing.ts";
 import { hasCode, type LeaseObject } from "../shared/kubernetes/cluster.ts";
 import { parseLedger } from "../shared/ledger/contents.ts";
 import { ledgerName } from "../shared/ledger/lease-name.ts";
 import type { Ledger } from "../shared/ledger/reservation.ts";
+import { longestGapMs } from "../shared/suspension/looks.ts";
 import { observeGroup } from "../shared/transaction/observe-group.ts";
 import { groupKeyOf } from "../shared/workloads/group-key.ts";
 import { type GroupKey, groupPathOf, parseStatefulSet } from "../shared/workloads/statefulsets.ts";

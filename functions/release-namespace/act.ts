@@ -3,8 +3,8 @@
 import { messageOf } from "../shared/base/error-message.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
-import { retain } from "../shared/pass/suspension/retaining.ts";
 import { resultOfFailure, sayRefusal, type WriteResult } from "../shared/reconcile/write-result.ts";
+import { retain } from "../shared/suspension/retain-volume.ts";
 import { groupOfLoneStatefulSet } from "../shared/workloads/group-key.ts";
 import type { Release } from "./decide.ts";
 import { type HeldObject, name } from "./observe.ts";

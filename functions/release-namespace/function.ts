@@ -3,7 +3,7 @@ import { releaseFinalizer } from "../shared/annotations/skip-labels.ts";
 import { hold, retainVolume, volumeHold, volumeProtection } from "../shared/annotations/suspension.ts";
 import type { FunctionDefinition } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
-import { retainingNeed } from "../shared/pass/suspension/retaining.ts";
+import { retainingNeed } from "../shared/suspension/retain-volume.ts";
 import { listKeys, name, settings } from "./observe.ts";
 import { run } from "./pass.ts";
 

@@ -6,7 +6,6 @@ import { valuesOf } from "../shared/base/settings.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import { isNews } from "../shared/events/recorder.ts";
-import { outlivesNamespace } from "../shared/group/suspension/outliving.ts";
 import {
   type Cluster,
   hasCode,
@@ -17,6 +16,7 @@ import {
   type VolumeClaimObject,
 } from "../shared/kubernetes/cluster.ts";
 import { listOfType, ownerResources, skipLabelKindsSetting } from "../shared/kubernetes/owner-kinds.ts";
+import { outlivesNamespace } from "../shared/suspension/outlives-namespace.ts";
 import { parseVolumeClaim, type VolumeClaim } from "../shared/volumes/pvc.ts";
 import { parseSuspendableSet, type SuspendableSet } from "../shared/volumes/suspendable-set.ts";
 import type { Held, Ours, Snapshot } from "./decide.ts";

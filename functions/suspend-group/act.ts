@@ -4,7 +4,10 @@ import * as keys from "../shared/annotations/suspension.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { hasCode } from "../shared/kubernetes/cluster.ts";
-import { noteSaid } from "../shared/pass/suspension/said.ts";
+import type { Act } from "../shared/reconcile/act.ts";
+import type { Telling } from "../shared/reconcile/record.ts";
+import { isOver, noteRefusal, noteRefused, noteWithdrawn, readAgain, resize } from "../shared/scaling/resize.ts";
+import { noteSaid } from "../shared/suspension/said.ts";
 import {
   beginAnew,
   type ClaimPatch,
@@ -14,10 +17,7 @@ import {
   patchVolumeClaim,
   podSeen,
   tellOfClaim,
-} from "../shared/pass/suspension/writing.ts";
-import type { Act } from "../shared/reconcile/act.ts";
-import type { Telling } from "../shared/reconcile/record.ts";
-import { isOver, noteRefusal, noteRefused, noteWithdrawn, readAgain, resize } from "../shared/scaling/resize.ts";
+} from "../shared/suspension/writing.ts";
 import { describeAgreeing, durationOf, type Member, type VolumeUser } from "../shared/volumes/members.ts";
 import { hasNewPartners, wordsOnPartners } from "../shared/volumes/owners.ts";
 import { meant, type VolumeClaim } from "../shared/volumes/pvc.ts";

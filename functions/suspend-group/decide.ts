@@ -1,12 +1,12 @@
 /** What is done about the members of a group whose volumes are to be suspended, or are wanted back. Pure. */
 
 import { take, type Verdict, wait } from "../shared/contract/verdict.ts";
-import { whyAnew } from "../shared/group/suspension/anew.ts";
-import { lastRemovalOf } from "../shared/group/suspension/looks.ts";
-import { isPodNews } from "../shared/group/suspension/proof.ts";
-import { isProgress, keepsWord, keptWordMs, tellerOf } from "../shared/group/suspension/teller.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
 import { describeClaim, type HeldBack, heldBy } from "../shared/ledger/claim-kinds.ts";
+import { isPodNews } from "../shared/suspension/drain-proof.ts";
+import { lastRemovalOf } from "../shared/suspension/looks.ts";
+import { whyAnew } from "../shared/suspension/restart-time.ts";
+import { isProgress, keepsWord, keptWordMs, tellerOf } from "../shared/suspension/teller.ts";
 import { isBegun, isRequested, type Member } from "../shared/volumes/members.ts";
 import { hasNewPartners } from "../shared/volumes/owners.ts";
 import { isOwnerGroup } from "../shared/workloads/group-key.ts";

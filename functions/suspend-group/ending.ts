@@ -1,10 +1,10 @@
 /** How a claim of this function ends: its pods are gone, or nobody takes them any more. */
 
 import type { Context } from "../shared/contract/context.ts";
-import { removalEnded } from "../shared/group/suspension/looks.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { undoAfterMs } from "../shared/ledger/claim-kinds.ts";
 import { endOfScaleDown, forgetWithdrawn, isWithdrawn, type ScaleDownEnd } from "../shared/scaling/resize.ts";
+import { removalEnded } from "../shared/suspension/looks.ts";
 import { claimsBy, lookAtLedger, timesAfter, writeClaims } from "../shared/transaction/claims.ts";
 import { isLongKnown } from "../shared/transaction/ledger-copy.ts";
 import type { Observed } from "../shared/transaction/observe-group.ts";

@@ -9,9 +9,9 @@ import {
   verdicts,
 } from "../shared/annotations/table.ts";
 import type { FunctionDefinition } from "../shared/contract/definition.ts";
-import { groupOfVolumeClaim, listKeys } from "../shared/pass/suspension/reading.ts";
-import { suspensionNeeds } from "../shared/pass/suspension/writing.ts";
 import { resizingNeeds } from "../shared/scaling/resize.ts";
+import { groupOfVolumeClaim, listKeys } from "../shared/suspension/reading.ts";
+import { suspensionNeeds } from "../shared/suspension/writing.ts";
 import { claimedNeed, scheduleOfClaims } from "../shared/transaction/claimed-groups.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { name, settings } from "./observe.ts";

@@ -2,9 +2,9 @@
 
 import { suspendDuration } from "../shared/annotations/suspension.ts";
 import { formatTime } from "../shared/clock/durations.ts";
-import { type Anew, whyAnew } from "../shared/group/suspension/anew.ts";
-import { type Clocks, laterMs } from "../shared/group/suspension/clocks.ts";
-import { isDrained, whyUndrained } from "../shared/group/suspension/proof.ts";
+import { type Clocks, laterMs } from "../shared/suspension/clocks.ts";
+import { isDrained, whyUndrained } from "../shared/suspension/drain-proof.ts";
+import { type Anew, whyAnew } from "../shared/suspension/restart-time.ts";
 import {
   aheadMs,
   describeAgreeing,

@@ -1,9 +1,6 @@
 /** Which pods go next, and by which claim of the ledger: one zone is made smaller, or pods of another owner are let go. Pure. */
 
 import { type Wait, wait } from "../shared/contract/verdict.ts";
-import type { Clocks } from "../shared/group/suspension/clocks.ts";
-import { type SuspensionTimes, suspensionId } from "../shared/group/suspension/looks.ts";
-import { chooseTurn } from "../shared/group/suspension/pace.ts";
 import { type PodDisruptionBudget, refusalOfAll } from "../shared/groups/pod-disruption-budget.ts";
 import { type Around, leaversOf, refuseScaleDown } from "../shared/groups/refuse-claim.ts";
 import { heldLeaving, isAsked, type Questions } from "../shared/health/permit.ts";
@@ -11,6 +8,9 @@ import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim, type HeldBack } from "../shared/ledger/claim-kinds.ts";
 import type { OtherClaim } from "../shared/reconcile/act.ts";
 import { scaleDownPhases } from "../shared/scaling/size-changes.ts";
+import type { Clocks } from "../shared/suspension/clocks.ts";
+import { type SuspensionTimes, suspensionId } from "../shared/suspension/looks.ts";
+import { chooseTurn } from "../shared/suspension/removal-turn.ts";
 import type { Member } from "../shared/volumes/members.ts";
 import type { SuspendableSet } from "../shared/volumes/suspendable-set.ts";
 import { podNameOf } from "../shared/workloads/pods.ts";

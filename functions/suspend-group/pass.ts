@@ -2,10 +2,10 @@
 
 import type { Context } from "../shared/contract/context.ts";
 import type { Outcome } from "../shared/contract/definition.ts";
-import { notesOf } from "../shared/group/suspension/looks.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
-import { isGroupOfConcern } from "../shared/pass/suspension/reading.ts";
 import { type Gate, perform } from "../shared/reconcile/perform.ts";
+import { notesOf } from "../shared/suspension/looks.ts";
+import { isGroupOfConcern } from "../shared/suspension/reading.ts";
 import { lookAtLedger } from "../shared/transaction/claims.ts";
 import { Conflict, forgetLedger, knownLedger, waitForLedger } from "../shared/transaction/ledger-copy.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";

@@ -1,8 +1,8 @@
 /** What `kubectl sluice suspended` tells: which volumes are kept for how long, how much they are, and what each waits for. */
 
 import { read, rolloutGroup } from "../../functions/shared/annotations/table.ts";
-import { durationNow } from "../../functions/shared/group/suspension/time-left.ts";
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
+import { durationNow } from "../../functions/shared/suspension/time-left.ts";
 import { type Member, parseVolumeUser } from "../../functions/shared/volumes/members.ts";
 import { findAll, groupOfClaim } from "../../functions/shared/volumes/owners.ts";
 import { isSuspensionAsked, meant, parseVolumeClaim, type VolumeClaim } from "../../functions/shared/volumes/pvc.ts";

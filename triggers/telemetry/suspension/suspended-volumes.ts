@@ -4,8 +4,8 @@
  */
 
 import { suspended } from "../../../functions/shared/annotations/suspension.ts";
-import { durationNow } from "../../../functions/shared/group/suspension/time-left.ts";
 import type { Cluster } from "../../../functions/shared/kubernetes/cluster.ts";
+import { durationNow } from "../../../functions/shared/suspension/time-left.ts";
 import { isRecovering, type Member } from "../../../functions/shared/volumes/members.ts";
 import { findAll } from "../../../functions/shared/volumes/owners.ts";
 import { meant, parseVolumeClaim, type VolumeClaim } from "../../../functions/shared/volumes/pvc.ts";

@@ -1,11 +1,11 @@
 /** The API server's clock or that of the process is wrong: no time is over by its word, and no volume goes. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { whyClocksUnsure } from "../../../../functions/shared/group/suspension/clocks.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { wrapCluster } from "../../../../functions/shared/kubernetes/wrap-cluster.ts";
-import { top, Volumes, volumes } from "../../shared/pass/volumes.ts";
+import { whyClocksUnsure } from "../../../../functions/shared/suspension/clocks.ts";
 import { namespace } from "../../shared/reconcile/passes.ts";
+import { top, Volumes, volumes } from "../../shared/suspension/volumes.ts";
 
 const minuteMs = 60_000;
 const dayMs = 86_400_000;

@@ -1,8 +1,8 @@
 /** A removal that cannot go on ends: its claim leaves the ledger, the group goes on, and what is deleted ends after its time. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { top, Volumes, volumes } from "../../shared/pass/volumes.ts";
 import { namespace } from "../../shared/reconcile/passes.ts";
+import { top, Volumes, volumes } from "../../shared/suspension/volumes.ts";
 
 const set = { namespace, name: "group-a" };
 const foreign = "snapshot.storage.kubernetes.io/pvc-as-source-protection";

@@ -1,10 +1,10 @@
 /** What a volume claim waits for is said by one function: both look in turn, nobody else does anything, and the writes end. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { tellerOf } from "../../../../functions/shared/group/suspension/teller.ts";
+import { tellerOf } from "../../../../functions/shared/suspension/teller.ts";
 import { Suspended } from "../../../stage/suspended.ts";
-import { top, Volumes, volumes } from "../../shared/pass/volumes.ts";
 import { namespace } from "../../shared/reconcile/passes.ts";
+import { top, Volumes, volumes } from "../../shared/suspension/volumes.ts";
 
 type Words = Readonly<Record<string, string | null>>;
 

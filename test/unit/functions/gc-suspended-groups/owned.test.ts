@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { releasingPatch } from "../../../../functions/gc-suspended-groups/act.ts";
 import { decide } from "../../../../functions/gc-suspended-groups/decide.ts";
 import { decideStray } from "../../../../functions/gc-suspended-groups/strays.ts";
-import { clearingPatch } from "../../../../functions/shared/pass/suspension/writing.ts";
+import { clearingPatch } from "../../../../functions/shared/suspension/writing.ts";
 import { parseVolumeClaim } from "../../../../functions/shared/volumes/pvc.ts";
 import { Owned } from "../../../stage/owned.ts";
 import { minutesAgo, now } from "../../../stage/suspended.ts";

@@ -1,8 +1,8 @@
 /** What somebody wants kept is kept: the PersistentVolume of a claim that goes gets the reclaim policy Retain in time. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { top, Volumes, volumes } from "../../shared/pass/volumes.ts";
 import { namespace, refused } from "../../shared/reconcile/passes.ts";
+import { top, Volumes, volumes } from "../../shared/suspension/volumes.ts";
 
 const remove = { settings: { volumeHold: "remove" } } as const;
 

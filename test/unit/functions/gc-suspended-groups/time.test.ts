@@ -1,7 +1,7 @@
 /** The time of a suspended volume: only what Sluice has seen counts, whichever of the two functions looked (S1). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Volumes } from "../../shared/pass/volumes.ts";
+import { Volumes } from "../../shared/suspension/volumes.ts";
 
 const claim = "data-group-a-2";
 const pod = "group-a-2";

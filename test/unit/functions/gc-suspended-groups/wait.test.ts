@@ -1,8 +1,8 @@
 /** The wait between removals holds for pods and for volumes, though nothing is left of what was removed last. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Volumes } from "../../shared/pass/volumes.ts";
 import { namespace } from "../../shared/reconcile/passes.ts";
+import { Volumes } from "../../shared/suspension/volumes.ts";
 
 const waitMs = 60_000;
 const [ofA, ofB] = ["data-group-a-2", "data-group-b-2"] as const;

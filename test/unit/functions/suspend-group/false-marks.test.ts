@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { suspendGroup } from "../../../../functions/suspend-group/function.ts";
-import { top, Volumes, volumes } from "../../shared/pass/volumes.ts";
 import { key, namespace, played } from "../../shared/reconcile/passes.ts";
+import { top, Volumes, volumes } from "../../shared/suspension/volumes.ts";
 
 /** Passes of both functions for a while. */
 async function lookFor(on: Volumes, seconds: number): Promise<void> {

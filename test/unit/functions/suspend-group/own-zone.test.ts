@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Owned } from "../../../stage/owned.ts";
 import { AskedPods, critical, rabbit } from "../../shared/health/asked-pods.ts";
-import { top, Volumes } from "../../shared/pass/volumes.ts";
 import { namespace } from "../../shared/reconcile/passes.ts";
+import { top, Volumes } from "../../shared/suspension/volumes.ts";
 import { said, suspending } from "./given.ts";
 
 const low = "data-group-a-1";

@@ -1,8 +1,8 @@
 /** A word on the drain says nothing of the data of a pod, or of a volume claim, that was made after it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { top, Volumes, volumes } from "../../shared/pass/volumes.ts";
 import { namespace } from "../../shared/reconcile/passes.ts";
+import { top, Volumes, volumes } from "../../shared/suspension/volumes.ts";
 
 const week = 7 * 24 * 3_600_000;
 

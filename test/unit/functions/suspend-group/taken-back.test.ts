@@ -1,8 +1,8 @@
 /** A claim of which this function did nothing, while somebody else takes the same pods: it protects them all the same. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { top, Volumes } from "../../shared/pass/volumes.ts";
 import { namespace } from "../../shared/reconcile/passes.ts";
+import { top, Volumes } from "../../shared/suspension/volumes.ts";
 
 const zone = { namespace, name: "group-a" };
 const topPod = { namespace, name: "group-a-2" };

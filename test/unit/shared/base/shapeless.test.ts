@@ -9,7 +9,7 @@ import { escapeControls, escapeLines, escapeTexts } from "../../../../functions/
 import { announce } from "../../../../functions/shared/events/event.ts";
 import { formatRefusals } from "../../../../functions/shared/ledger/contents.ts";
 import { writeLedger } from "../../../../functions/shared/ledger/lease.ts";
-import { messageFor } from "../../../../functions/shared/pass/suspension/writing.ts";
+import { messageFor } from "../../../../functions/shared/suspension/writing.ts";
 import { createReporting } from "../../../../triggers/telemetry/logs-and-metrics.ts";
 import { createTestApp, validation } from "../../../stage/app.ts";
 import { sluice } from "../../triggers/plugin/terminal.ts";

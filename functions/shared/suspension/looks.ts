@@ -3,10 +3,10 @@
  * when the last removal ended. Both survive the volumes and the processes. Pure.
  */
 
-import type { Around } from "../../groups/refuse-claim.ts";
-import type { Claim } from "../../ledger/claim.ts";
-import type { LedgerTimes } from "../../ledger/reservation.ts";
-import { aheadMs, isBegun, lastDisruption, type Member } from "../../volumes/members.ts";
+import type { Around } from "../groups/refuse-claim.ts";
+import type { Claim } from "../ledger/claim.ts";
+import type { LedgerTimes } from "../ledger/reservation.ts";
+import { aheadMs, isBegun, lastDisruption, type Member } from "../volumes/members.ts";
 
 export type SuspensionTimes = Pick<LedgerTimes, "looks" | "lastRemovalMs">;
 

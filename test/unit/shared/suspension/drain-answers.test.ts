@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Context } from "../../../../functions/shared/contract/context.ts";
 import { type PodAnswer, PodHttpError } from "../../../../functions/shared/http/pod-http.ts";
-import { withDrainAnswers } from "../../../../functions/shared/pass/suspension/drain-questions.ts";
+import { withDrainAnswers } from "../../../../functions/shared/suspension/drain-answers.ts";
 import { describeAgreeing, type Member, whyNeeded } from "../../../../functions/shared/volumes/members.ts";
 import { minutesAgo, Suspended } from "../../../stage/suspended.ts";
 import { top, Volumes } from "./volumes.ts";

@@ -3,10 +3,10 @@
  * pod that could have got new data since, nor than the volume claim (spec suspend-before-delete 3.4, I11). Pure.
  */
 
-import { drainedAt } from "../../annotations/suspension.ts";
-import { formatTime } from "../../clock/durations.ts";
-import { aheadMs, type Member } from "../../volumes/members.ts";
-import type { VolumeClaim } from "../../volumes/pvc.ts";
+import { drainedAt } from "../annotations/suspension.ts";
+import { formatTime } from "../clock/durations.ts";
+import { aheadMs, type Member } from "../volumes/members.ts";
+import type { VolumeClaim } from "../volumes/pvc.ts";
 
 export interface NoProof {
   readonly guard: "not-drained" | "pod-newer" | "claim-newer";

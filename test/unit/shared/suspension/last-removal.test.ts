@@ -1,7 +1,7 @@
 /** When something of a group last went, by what its volume claims say. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { lastRemovalOf } from "../../../../functions/shared/group/suspension/looks.ts";
+import { lastRemovalOf } from "../../../../functions/shared/suspension/looks.ts";
 import { Owned } from "../../../stage/owned.ts";
 import { minutesAgo, nowMs } from "../../../stage/suspended.ts";
 

@@ -1,11 +1,11 @@
 /** The data of a volume stays after its claim has gone: its PersistentVolume gets the reclaim policy Retain. */
 
-import type { Context } from "../../contract/context.ts";
-import type { Need } from "../../contract/definition.ts";
-import { eventReasons } from "../../events/reasons.ts";
-import { hasCode } from "../../kubernetes/cluster.ts";
-import type { VolumeClaim } from "../../volumes/pvc.ts";
-import type { GroupKey } from "../../workloads/statefulsets.ts";
+import type { Context } from "../contract/context.ts";
+import type { Need } from "../contract/definition.ts";
+import { eventReasons } from "../events/reasons.ts";
+import { hasCode } from "../kubernetes/cluster.ts";
+import type { VolumeClaim } from "../volumes/pvc.ts";
+import type { GroupKey } from "../workloads/statefulsets.ts";
 import { tellOfClaim } from "./writing.ts";
 
 /** The right to have a volume stay. A policy limits it to the volumes of the namespaces that are served, and to Retain. */

@@ -1,17 +1,17 @@
 /** What is written to a volume claim, under its uid and revision, and what is told of it in Events. */
 
-import { finalizerPaths, pathsOf } from "../../annotations/paths.ts";
-import * as keys from "../../annotations/suspension.ts";
-import { cut } from "../../base/truncate.ts";
-import type { Context } from "../../contract/context.ts";
-import type { Need } from "../../contract/definition.ts";
-import { eventReasons } from "../../events/reasons.ts";
-import { announceNews, isNews } from "../../events/recorder.ts";
-import { type Anew, isDrainVoid } from "../../group/suspension/anew.ts";
-import { isPodNews } from "../../group/suspension/proof.ts";
-import { ClusterError, type Metadata } from "../../kubernetes/cluster.ts";
-import { parseVolumeClaim, type VolumeClaim } from "../../volumes/pvc.ts";
-import type { GroupKey } from "../../workloads/statefulsets.ts";
+import { finalizerPaths, pathsOf } from "../annotations/paths.ts";
+import * as keys from "../annotations/suspension.ts";
+import { cut } from "../base/truncate.ts";
+import type { Context } from "../contract/context.ts";
+import type { Need } from "../contract/definition.ts";
+import { eventReasons } from "../events/reasons.ts";
+import { announceNews, isNews } from "../events/recorder.ts";
+import { ClusterError, type Metadata } from "../kubernetes/cluster.ts";
+import { parseVolumeClaim, type VolumeClaim } from "../volumes/pvc.ts";
+import type { GroupKey } from "../workloads/statefulsets.ts";
+import { isPodNews } from "./drain-proof.ts";
+import { type Anew, isDrainVoid } from "./restart-time.ts";
 
 /** The rights of both functions that suspend volumes and remove them. */
 export const suspensionNeeds: readonly Need[] = [

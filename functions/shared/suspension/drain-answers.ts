@@ -1,15 +1,15 @@
 /** Others of a group are asked whether the data of a member is needed by nobody, where its StatefulSet wants that. */
 
-import { drainAuthority } from "../../annotations/suspension.ts";
-import type { Context } from "../../contract/context.ts";
-import { unknownHealth } from "../../health/answer.ts";
-import { askPod, askWithinMs, type PodQuestion } from "../../health/ask-pod.ts";
-import { products } from "../../health/products.ts";
-import type { PodAddress } from "../../http/pod-http.ts";
-import { type DrainQuestion, drainPath } from "../../volumes/drain-question.ts";
-import { type DrainAnswer, isRequested, type Member, type VolumeUser } from "../../volumes/members.ts";
-import { meant } from "../../volumes/pvc.ts";
-import type { GroupKey } from "../../workloads/statefulsets.ts";
+import { drainAuthority } from "../annotations/suspension.ts";
+import type { Context } from "../contract/context.ts";
+import { unknownHealth } from "../health/answer.ts";
+import { askPod, askWithinMs, type PodQuestion } from "../health/ask-pod.ts";
+import { products } from "../health/products.ts";
+import type { PodAddress } from "../http/pod-http.ts";
+import { type DrainQuestion, drainPath } from "../volumes/drain-question.ts";
+import { type DrainAnswer, isRequested, type Member, type VolumeUser } from "../volumes/members.ts";
+import { meant } from "../volumes/pvc.ts";
+import type { GroupKey } from "../workloads/statefulsets.ts";
 
 /** So many members are asked about in one pass; the others have their turn in the next, some seconds later. */
 const mostAtOnce = 16;

@@ -3,10 +3,10 @@
  * claim, a backup or a person may carry the same words without one, and nothing is deleted by those. Pure.
  */
 
-import { removalClaim, suspendState } from "../../annotations/suspension.ts";
-import type { Claim } from "../../ledger/claim.ts";
-import type { Member } from "../../volumes/members.ts";
-import { meant, type VolumeClaim } from "../../volumes/pvc.ts";
+import { removalClaim, suspendState } from "../annotations/suspension.ts";
+import type { Claim } from "../ledger/claim.ts";
+import type { Member } from "../volumes/members.ts";
+import { meant, type VolumeClaim } from "../volumes/pvc.ts";
 
 /** True where a claim of the ledger has the id that the volume claim names, and names the uid of the volume claim. */
 export function isMarkHeld({ name, uid, removalClaim }: VolumeClaim, claims: readonly Claim[]): boolean {

@@ -1,6 +1,6 @@
 /** How long a suspended volume is kept still, and which warnings are due (spec suspend-before-delete 3.4, I1 and I3). Pure. */
-import { suspendDuration } from "../../annotations/suspension.ts";
-import { aheadMs, durationOf, type Member } from "../../volumes/members.ts";
+import { suspendDuration } from "../annotations/suspension.ts";
+import { aheadMs, durationOf, type Member } from "../volumes/members.ts";
 import { longestGapMs } from "./looks.ts";
 
 export type KeptFor =

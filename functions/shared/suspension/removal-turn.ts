@@ -1,6 +1,6 @@
 /** How many members go at one time, and when the next ones may (spec suspend-before-delete 3.3). Pure. */
-import { removalMode, waitBetweenRemovals } from "../../annotations/suspension.ts";
-import type { Member } from "../../volumes/members.ts";
+import { removalMode, waitBetweenRemovals } from "../annotations/suspension.ts";
+import type { Member } from "../volumes/members.ts";
 import { type Clocks, earlierMs, whyClocksUnsure } from "./clocks.ts";
 
 /** Those that may go now, all of one zone; or why none may. */

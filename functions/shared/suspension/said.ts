@@ -3,10 +3,10 @@
  * moments, so two looks may find two reasons in turn. If each look wrote its own, the writes would go on without an end.
  */
 
-import type { Context } from "../../contract/context.ts";
-import type { GroupMemory } from "../../contract/memory.ts";
-import { keptWordMs } from "../../group/suspension/teller.ts";
-import type { GroupKey } from "../../workloads/statefulsets.ts";
+import type { Context } from "../contract/context.ts";
+import type { GroupMemory } from "../contract/memory.ts";
+import type { GroupKey } from "../workloads/statefulsets.ts";
+import { keptWordMs } from "./teller.ts";
 
 /** When a word was written, by the uid of the volume claim and by the monotonic clock. Losing it costs one write. */
 const memories = new WeakMap<GroupMemory, Map<string, number>>();

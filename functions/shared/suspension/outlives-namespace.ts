@@ -1,7 +1,7 @@
 /** Whose data stays although its namespace is being deleted. Pure. */
 
-import type { VolumeClaim } from "../../volumes/pvc.ts";
-import { ordinalOfClaim, type SuspendableSet } from "../../volumes/suspendable-set.ts";
+import type { VolumeClaim } from "../volumes/pvc.ts";
+import { ordinalOfClaim, type SuspendableSet } from "../volumes/suspendable-set.ts";
 
 /**
  * True where a user has put the volume claim on hold or has its volume retained, by words on the claim or on its StatefulSet.

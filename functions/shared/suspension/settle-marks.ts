@@ -1,10 +1,10 @@
 /** The marks of removals are read beside the ledger that has to hold them. */
 
-import type { Context } from "../../contract/context.ts";
-import { isMarkFalse, withoutFalseMarks } from "../../group/suspension/marks.ts";
-import type { Ledger } from "../../ledger/reservation.ts";
-import { Conflict } from "../../transaction/ledger-copy.ts";
-import type { Member } from "../../volumes/members.ts";
+import type { Context } from "../contract/context.ts";
+import type { Ledger } from "../ledger/reservation.ts";
+import { Conflict } from "../transaction/ledger-copy.ts";
+import type { Member } from "../volumes/members.ts";
+import { isMarkFalse, withoutFalseMarks } from "./marks.ts";
 
 /**
  * The members, without the marks of removals that no claim of the ledger holds. A claim is written before its mark. So where a

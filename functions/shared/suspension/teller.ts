@@ -3,10 +3,10 @@
  * If both wrote it, each write would wake the other function, without an end. Pure.
  */
 
-import { isRecovering, isRequested, type Member } from "../../volumes/members.ts";
-import { hasNewPartners } from "../../volumes/owners.ts";
-import { meant } from "../../volumes/pvc.ts";
-import { isPodNews } from "./proof.ts";
+import { isRecovering, isRequested, type Member } from "../volumes/members.ts";
+import { hasNewPartners } from "../volumes/owners.ts";
+import { meant } from "../volumes/pvc.ts";
+import { isPodNews } from "./drain-proof.ts";
 
 /** Who writes `sluice.dev/suspend-message`: the function that takes pods, or the one that removes their volumes. */
 export type Teller = "suspender" | "collector";

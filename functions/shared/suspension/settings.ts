@@ -1,5 +1,5 @@
 /** The setting that both functions read which suspend volumes and remove them. */
-import { setting } from "../../base/settings.ts";
+import { setting } from "../base/settings.ts";
 
 export const volumeHoldSetting = setting<"keep" | "remove">({
   name: "VOLUME_HOLD",

@@ -1,21 +1,21 @@
 /** What is read of a group whose volumes are suspended: by LISTs that are made after its ledger was read (rule R21). */
 
-import { claims, ledgerGroup, managedBy, read } from "../../annotations/table.ts";
-import { membersNeed, type Views } from "../../cache/cache.ts";
-import type { Context } from "../../contract/context.ts";
-import type { KeyLookUp, KnownKeys } from "../../contract/keys.ts";
-import type { Clocks } from "../../group/suspension/clocks.ts";
-import { type Cluster, hasCode, type ObjectKey, type VolumeClaimObject } from "../../kubernetes/cluster.ts";
-import { type Claim, parseClaims } from "../../ledger/claim.ts";
-import { ledgerName } from "../../ledger/lease-name.ts";
-import { knownLedger, waitForLedger } from "../../transaction/ledger-copy.ts";
-import { findMembers, type Member, parseVolumeUser, type Stray, type VolumeUser } from "../../volumes/members.ts";
-import { findOwned, groupOfClaim, notOf } from "../../volumes/owners.ts";
-import { isSuspensionAsked, parseVolumeClaim, type VolumeClaim } from "../../volumes/pvc.ts";
-import { type OwnerPace, parseOwnerPace } from "../../volumes/removal-policy.ts";
-import { ordinalOfClaim, parseSuspendableSet, type SuspendableSet, setNamesIn } from "../../volumes/suspendable-set.ts";
-import { foundationClusterOf, isOwnerGroup } from "../../workloads/group-key.ts";
-import { type GroupKey, groupPathOf } from "../../workloads/statefulsets.ts";
+import { claims, ledgerGroup, managedBy, read } from "../annotations/table.ts";
+import { membersNeed, type Views } from "../cache/cache.ts";
+import type { Context } from "../contract/context.ts";
+import type { KeyLookUp, KnownKeys } from "../contract/keys.ts";
+import { type Cluster, hasCode, type ObjectKey, type VolumeClaimObject } from "../kubernetes/cluster.ts";
+import { type Claim, parseClaims } from "../ledger/claim.ts";
+import { ledgerName } from "../ledger/lease-name.ts";
+import { knownLedger, waitForLedger } from "../transaction/ledger-copy.ts";
+import { findMembers, type Member, parseVolumeUser, type Stray, type VolumeUser } from "../volumes/members.ts";
+import { findOwned, groupOfClaim, notOf } from "../volumes/owners.ts";
+import { isSuspensionAsked, parseVolumeClaim, type VolumeClaim } from "../volumes/pvc.ts";
+import { type OwnerPace, parseOwnerPace } from "../volumes/removal-policy.ts";
+import { ordinalOfClaim, parseSuspendableSet, type SuspendableSet, setNamesIn } from "../volumes/suspendable-set.ts";
+import { foundationClusterOf, isOwnerGroup } from "../workloads/group-key.ts";
+import { type GroupKey, groupPathOf } from "../workloads/statefulsets.ts";
+import type { Clocks } from "./clocks.ts";
 
 type Lists = Pick<Cluster, "list">;
 

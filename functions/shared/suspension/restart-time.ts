@@ -3,8 +3,8 @@
  * Both functions ask this before anything else, so that no malformed or missing word keeps the old time running. Pure.
  */
 
-import { isUsed, isWantedMember, type Member } from "../../volumes/members.ts";
-import { meant, type VolumeClaim } from "../../volumes/pvc.ts";
+import { isUsed, isWantedMember, type Member } from "../volumes/members.ts";
+import { meant, type VolumeClaim } from "../volumes/pvc.ts";
 
 /** What begins anew, and why. */
 export interface Anew {

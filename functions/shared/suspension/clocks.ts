@@ -2,7 +2,7 @@
  * Two clocks tell how long a pod has been gone: the API server's, and this process's own. An age is the smaller of what they say.
  * Where they contradict each other, no time is over by either. Pure.
  */
-import { formatTime } from "../../clock/durations.ts";
+import { formatTime } from "../clock/durations.ts";
 import { describeSpan } from "./time-left.ts";
 
 /** One moment by both clocks, each in milliseconds since the epoch. */
