@@ -2,7 +2,7 @@
 import { eventReasons } from "../shared/events/reasons.ts";
 import { type Act, deletionOf } from "../shared/reconcile/act.ts";
 import type { Telling } from "../shared/reconcile/record.ts";
-import { subjectOf, type Target } from "./choose.ts";
+import { subjectOf, type Target } from "./decide-pods.ts";
 
 export const telling: Telling = {
   taking: "rolling",

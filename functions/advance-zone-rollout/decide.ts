@@ -8,7 +8,7 @@ import type { Claim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/claim-kinds.ts";
 import { dropAfterMs, finishAfterMs, type Refusal } from "../shared/ledger/reservation.ts";
 import { type Pod, podNameOf } from "../shared/workloads/pods.ts";
-import { choose, type GroupNow, heldByLimit, subjectOf, type Target } from "./choose.ts";
+import { choose, type GroupNow, heldByLimit, subjectOf, type Target } from "./decide-pods.ts";
 import { mend, neverReadyAfterMs, repairInMs, repairsOf } from "./repair.ts";
 
 export interface RolloutSnapshot extends GroupNow {

@@ -6,8 +6,8 @@ import { type Gate, perform } from "../shared/reconcile/perform.ts";
 import { ledgerNeeds } from "../shared/transaction/ledger-copy.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { actOn, telling } from "./act.ts";
-import type { Target } from "./choose.ts";
 import { decide, type RolloutSnapshot } from "./decide.ts";
+import type { Target } from "./decide-pods.ts";
 import { ask, name, observe } from "./observe.ts";
 
 const gate: Gate<RolloutSnapshot, Target> = { name, telling, observe, decide, ask, actOn };

@@ -5,7 +5,7 @@ import { countDown, type Zone } from "../shared/groups/zones.ts";
 import { isPodAsked } from "../shared/health/permit.ts";
 import { type Claim, namesOrdinal } from "../shared/ledger/claim.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
-import { type GroupNow, limitOf, type Target } from "./choose.ts";
+import { type GroupNow, limitOf, type Target } from "./decide-pods.ts";
 
 /** How long after its creation an outdated pod that runs and was never Ready may still become so before it is repaired. */
 export const neverReadyAfterMs = 120_000;

@@ -9,12 +9,12 @@ import { eventReasons } from "../shared/events/reasons.ts";
 import { withAnswers } from "../shared/health/ask-pods.ts";
 import { waitForLedger } from "../shared/transaction/ledger-copy.ts";
 import type { Observed } from "../shared/transaction/observe-group.ts";
-import { goersOf } from "./ask.ts";
-import { type Alone, decideAlone, type Eviction, whileNamed } from "./choose.ts";
 import { decide, type EvictionSnapshot } from "./decide.ts";
+import { type Alone, decideAlone, type Eviction, whileNamed } from "./decide-alone.ts";
+import { goersOf } from "./decide-asked.ts";
 import { GroupCommit } from "./group-commit/commit.ts";
+import { createWait } from "./hold-time.ts";
 import { type Asking, confirm, name, observe, observeAfresh, observeAlone, readAsking } from "./observe.ts";
-import { createWait } from "./wait.ts";
 
 type Reviews = GroupCommit<Eviction, EvictionSnapshot>;
 

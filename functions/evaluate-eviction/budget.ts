@@ -11,7 +11,7 @@ import type { Claim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/claim-kinds.ts";
 import { isAvailable, type Pod, podNameOf } from "../shared/workloads/pods.ts";
 import { isWanted } from "../shared/workloads/statefulsets.ts";
-import { refuseBesideDeparted } from "./ask.ts";
+import { refuseBesideDeparted } from "./decide-asked.ts";
 
 /** What a budget is kept over, besides the zones. */
 export interface GroupThen {

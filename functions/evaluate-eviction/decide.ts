@@ -14,7 +14,6 @@ import { dropAfterMs, finishAfterMs, type Refusal, type Reservation } from "../s
 import { isOwnerGroup } from "../shared/workloads/group-key.ts";
 import { type Pod, podNameOf } from "../shared/workloads/pods.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
-import { refuseBeside, refuseBesideDeparted, refuseByQuestion, type Taken } from "./ask.ts";
 import { type GroupThen, refuseByBudget, waitForClaim, type ZoneThen } from "./budget.ts";
 import {
   type Eviction,
@@ -26,7 +25,8 @@ import {
   refuseForever,
   ungovernable,
   unseen,
-} from "./choose.ts";
+} from "./decide-alone.ts";
+import { refuseBeside, refuseBesideDeparted, refuseByQuestion, type Taken } from "./decide-asked.ts";
 import type { Ruling } from "./group-commit/commit.ts";
 import { claimOnOwned, findOwnedPod, refuseBesideZones, reservationOf, reserveOwned } from "./owned.ts";
 

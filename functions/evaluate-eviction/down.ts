@@ -7,7 +7,7 @@ import type { Context } from "../shared/contract/context.ts";
 import { ClusterError } from "../shared/kubernetes/cluster.ts";
 import { refuseNewLedger } from "../shared/transaction/ledger-copy.ts";
 import type { Observed } from "../shared/transaction/observe-group.ts";
-import { type Eviction, findPod } from "./choose.ts";
+import { type Eviction, findPod } from "./decide-alone.ts";
 
 /**
  * The resourceVersions of pods that are not ready by a GET, by uid: of those alone that an answer can pin to it. Empty where the

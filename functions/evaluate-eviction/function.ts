@@ -5,9 +5,9 @@ import * as scaling from "../shared/annotations/scaling.ts";
 import { claims, ledgerEntries, rolloutGroup } from "../shared/annotations/table.ts";
 import { ledgerNeeds } from "../shared/transaction/ledger-copy.ts";
 import { createJudge } from "./act.ts";
+import { settings } from "./hold-time.ts";
 import { keepOf, name, pinningPath, plainPaths } from "./observe.ts";
 import { peerReasons } from "./peer-reasons.ts";
-import { settings } from "./wait.ts";
 
 /** Allows an eviction only within the ZoneAwarePodDisruptionBudget of its pod, and reserves it in the group's ledger. */
 export const evaluateEviction: AdmissionDefinition & { readonly settings: typeof settings } = {

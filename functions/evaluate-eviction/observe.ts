@@ -13,14 +13,14 @@ import { openQuestions } from "../shared/health/ask-pods.ts";
 import type { ObjectKey } from "../shared/kubernetes/cluster.ts";
 import { countRanges } from "../shared/ledger/claim.ts";
 import { maxReservations } from "../shared/ledger/reservation.ts";
-import { findOwnerGroup } from "../shared/pass/suspension/owner-group.ts";
 import type { Observed } from "../shared/transaction/observe-group.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
-import { type Alone, type Eviction, isExempt, ledgerOfTold, unseen } from "./choose.ts";
 import type { EvictionSnapshot } from "./decide.ts";
+import { type Alone, type Eviction, isExempt, ledgerOfTold, unseen } from "./decide-alone.ts";
 import { findDown } from "./down.ts";
 import type { Petition } from "./group-commit/commit.ts";
+import { findOwnerGroup } from "./owner-group.ts";
 
 export const name = "evaluate-eviction";
 

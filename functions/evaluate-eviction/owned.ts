@@ -9,9 +9,9 @@ import { isUnsettled, type Zone } from "../shared/groups/zones.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
 import type { Reservation } from "../shared/ledger/reservation.ts";
 import { type Pod, podNameOf, statefulSetOfPod } from "../shared/workloads/pods.ts";
-import type { Taken } from "./ask.ts";
 import { waitForClaim, type ZoneThen } from "./budget.ts";
-import type { Eviction } from "./choose.ts";
+import type { Eviction } from "./decide-alone.ts";
+import type { Taken } from "./decide-asked.ts";
 import type { Ruling } from "./group-commit/commit.ts";
 
 /** The pod that is to be evicted, and its zone; undefined where another one has its name by now. */

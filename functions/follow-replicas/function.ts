@@ -14,7 +14,7 @@ import { resizingNeeds } from "../shared/scaling/resize.ts";
 import { claimedNeed, scheduleOfClaims } from "../shared/transaction/claimed-groups.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { name } from "./observe.ts";
-import { run } from "./pass.ts";
+import { run } from "./reconcile.ts";
 
 /** Gives StatefulSets the size of the one that they follow, or of the object that they mirror. */
 export const followReplicas: FunctionDefinition<GroupKey> = {

@@ -6,9 +6,9 @@ import { retainingNeed } from "../shared/suspension/retain-volume.ts";
 import { suspensionNeeds } from "../shared/suspension/writing.ts";
 import { ledgerNeeds } from "../shared/transaction/ledger-copy.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
+import { sweepStrays } from "./end-strays.ts";
 import { name, settings } from "./observe.ts";
-import { run } from "./pass.ts";
-import { sweepStrays } from "./sweep.ts";
+import { run } from "./reconcile.ts";
 
 /** Removes the volumes of suspended groups once their time is over, zone by zone, and warns before that. */
 export const gcSuspendedGroups: FunctionDefinition<GroupKey> & { readonly settings: typeof settings } = {

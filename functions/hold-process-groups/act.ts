@@ -13,6 +13,7 @@ import type { OtherObject } from "../shared/kubernetes/cluster.ts";
 import { resultOfFailure, sayRefusal, type WriteResult } from "../shared/reconcile/write-result.ts";
 import { type ClaimPatch, patchVolumeClaim } from "../shared/suspension/writing.ts";
 import type { Step, Told, Verdict } from "./decide.ts";
+import type { ProtectionChange } from "./decide-protection.ts";
 import {
   type FoundationCluster,
   type GroupClaim,
@@ -21,7 +22,6 @@ import {
   terminatingCondition,
 } from "./foundation-cluster.ts";
 import { name, type Observed, resource } from "./observe.ts";
-import type { ProtectionChange } from "./protection.ts";
 
 /** One look at a cluster, and what was decided on it. */
 export interface Looked {

@@ -2,8 +2,7 @@
 import type { HeldGroup, HeldGroups } from "../shared/annotations/foundationdb.ts";
 import * as keys from "../shared/annotations/suspension.ts";
 import { meant } from "../shared/volumes/pvc.ts";
-import type { FoundationCluster, GroupClaim, GroupPod } from "./foundation-cluster.ts";
-import { type Around, type Case, type Judged, judge } from "./judge.ts";
+import { type Around, type Case, type Judged, judge } from "./decide-group.ts";
 import {
   isKept,
   isProtecting,
@@ -13,9 +12,10 @@ import {
   protectionChanges,
   wordsOnKept,
   wordsOnOption,
-} from "./protection.ts";
+} from "./decide-protection.ts";
+import type { FoundationCluster, GroupClaim, GroupPod } from "./foundation-cluster.ts";
+import { type AnnotationChange, annotationChanges } from "./messages.ts";
 import { whyUnfound } from "./unfound.ts";
-import { type AnnotationChange, annotationChanges } from "./words.ts";
 
 export interface RemovalsSnapshot extends ProtectionSnapshot {
   /** The API server's clock, in milliseconds since the epoch. */

@@ -3,9 +3,9 @@ import { finalizerPaths, pathsOf } from "../shared/annotations/paths.ts";
 import * as suspension from "../shared/annotations/suspension.ts";
 import type { FunctionDefinition } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
+import { claimWords } from "./messages.ts";
 import { clusterOfClaim, listKeys, name, resource, settings } from "./observe.ts";
-import { run } from "./pass.ts";
-import { claimWords } from "./words.ts";
+import { run } from "./reconcile.ts";
 
 /** What it writes to a FoundationDBCluster. */
 const clusterPaths = [

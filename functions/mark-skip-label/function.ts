@@ -3,7 +3,7 @@ import * as skipLabels from "../shared/annotations/skip-labels.ts";
 import type { FunctionDefinition } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import { listKeys, name, settings } from "./observe.ts";
-import { run } from "./pass.ts";
+import { run } from "./reconcile.ts";
 
 /** What it needs of each kind of owner. */
 const owners = {

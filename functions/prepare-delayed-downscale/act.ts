@@ -19,7 +19,7 @@ import type { Observed } from "../shared/transaction/observe-group.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { Lowering } from "./decide.ts";
 import { listOwn, name, readWanted, sizeOf } from "./observe.ts";
-import { send } from "./tell.ts";
+import { send } from "./tell-pods.ts";
 
 export const telling: Telling = {
   taking: "lowering",

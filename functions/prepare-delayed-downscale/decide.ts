@@ -10,7 +10,7 @@ import type { OtherClaim } from "../shared/reconcile/act.ts";
 import { leavingOrdinals, scaleDownPhases } from "../shared/scaling/size-changes.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
-import { type DelayedSet, leavingRun, type Run, whoIsTold } from "./choose.ts";
+import { type DelayedSet, leavingRun, type Run, whoIsTold } from "./decide-leaving.ts";
 
 /** One StatefulSet of the group, or why nothing is done to its size and to none of its pods. */
 export type Delayed = DelayedSet | { readonly statefulSet: StatefulSet; readonly held: Held };

@@ -7,7 +7,7 @@ import { resizingNeeds } from "../shared/scaling/resize.ts";
 import { claimedNeed, scheduleOfClaims } from "../shared/transaction/claimed-groups.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { name } from "./observe.ts";
-import { run } from "./pass.ts";
+import { run } from "./reconcile.ts";
 
 /** Tells pods long before they leave, and makes their StatefulSet smaller when they have known for the delay. */
 export const prepareDelayedDownscale: FunctionDefinition<GroupKey> = {

@@ -7,8 +7,8 @@ import { findLed, readScales } from "../shared/scaling/follower-sizes.ts";
 import type { SizeHeld } from "../shared/scaling/wanted-replicas.ts";
 import { type Pod, parsePod } from "../shared/workloads/pods.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
-import type { Answer, DelayedSet } from "./choose.ts";
 import type { Held } from "./decide.ts";
+import type { Answer, DelayedSet } from "./decide-leaving.ts";
 
 export const name = "prepare-delayed-downscale";
 

@@ -18,9 +18,9 @@ import { refuseUnread } from "../shared/scaling/unread-sizes.ts";
 import { lookAtLedger, renewClaim, timesAfter, writeClaims } from "../shared/transaction/claims.ts";
 import { Conflict, forgetLedger, waitForLedger } from "../shared/transaction/ledger-copy.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
+import { allowUntil, type Begun, goOn, type Work } from "./confirm.ts";
 import { type Asked, decide, refuseOutdated, sentenceOf } from "./decide.ts";
 import { name as by, observe, readKey, readStatefulSet, saidStatefulSet } from "./observe.ts";
-import { allowUntil, type Begun, goOn, type Work } from "./tell.ts";
 
 /** Judges the reviews of one process. */
 export function createJudge(context: Context): Judge {

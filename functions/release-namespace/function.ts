@@ -5,7 +5,7 @@ import type { FunctionDefinition } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import { retainingNeed } from "../shared/suspension/retain-volume.ts";
 import { listKeys, name, settings } from "./observe.ts";
-import { run } from "./pass.ts";
+import { run } from "./reconcile.ts";
 
 /** What it needs of each type of objects that have a finalizer of ours. */
 const held = {

@@ -10,7 +10,7 @@ import { isProgress, keepsWord, keptWordMs, tellerOf } from "../shared/suspensio
 import { isBegun, isRequested, type Member } from "../shared/volumes/members.ts";
 import { hasNewPartners } from "../shared/volumes/owners.ts";
 import { isOwnerGroup } from "../shared/workloads/group-key.ts";
-import { type Judged, judge, podRecheckMs, type Step } from "./judge.ts";
+import { type Judged, judge, podRecheckMs, type Step } from "./decide-member.ts";
 import { type LettingGo, letGo, lower, type Resizing, type SuspendSnapshot, whyOutOfLine } from "./lowering.ts";
 
 /** What a volume claim is to say that it waits for. */

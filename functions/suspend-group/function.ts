@@ -15,7 +15,7 @@ import { suspensionNeeds } from "../shared/suspension/writing.ts";
 import { claimedNeed, scheduleOfClaims } from "../shared/transaction/claimed-groups.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { name, settings } from "./observe.ts";
-import { run } from "./pass.ts";
+import { run } from "./reconcile.ts";
 
 /** Takes the pods of volumes that are to be suspended, and brings them back with the same volumes until those are removed. */
 export const suspendGroup: FunctionDefinition<GroupKey> & { readonly settings: typeof settings } = {

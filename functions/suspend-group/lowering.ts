@@ -14,7 +14,7 @@ import { chooseTurn } from "../shared/suspension/removal-turn.ts";
 import type { Member } from "../shared/volumes/members.ts";
 import type { SuspendableSet } from "../shared/volumes/suspendable-set.ts";
 import { podNameOf } from "../shared/workloads/pods.ts";
-import type { Judged } from "./judge.ts";
+import type { Judged } from "./decide-member.ts";
 
 export interface SuspendSnapshot extends Around, Clocks {
   readonly group: string;

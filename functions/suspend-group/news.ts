@@ -5,7 +5,7 @@ import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { durationOf, type Member } from "../shared/volumes/members.ts";
 import { meant, type VolumeClaim } from "../shared/volumes/pvc.ts";
-import type { Step } from "./judge.ts";
+import type { Step } from "./decide-member.ts";
 
 export function untilWhen(member: Member, nowMs: number): string {
   const keptMs = meant(durationOf(member));

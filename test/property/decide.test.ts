@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { subjectOf, type Target } from "../../functions/advance-zone-rollout/choose.ts";
 import { decide } from "../../functions/advance-zone-rollout/decide.ts";
+import { subjectOf, type Target } from "../../functions/advance-zone-rollout/decide-pods.ts";
 import { guardOf, type Verdict } from "../../functions/shared/contract/verdict.ts";
 import { type GroupFacts, group, render, type SlotFacts, uidOf } from "./facts.ts";
 import {

@@ -1,7 +1,7 @@
 /** Objects as the API server sends them, and zones as decisions read them: a test says only what it is about. */
 
-import type { Target } from "../../../../functions/advance-zone-rollout/choose.ts";
 import { decide } from "../../../../functions/advance-zone-rollout/decide.ts";
+import type { Target } from "../../../../functions/advance-zone-rollout/decide-pods.ts";
 import type { Verdict } from "../../../../functions/shared/contract/verdict.ts";
 import {
   parseStoredBudget,

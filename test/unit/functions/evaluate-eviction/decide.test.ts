@@ -1,7 +1,7 @@
 /** Which pods may be evicted, and which guard holds the others back: budgets of zones. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Alone, decideAlone } from "../../../../functions/evaluate-eviction/choose.ts";
+import { type Alone, decideAlone } from "../../../../functions/evaluate-eviction/decide-alone.ts";
 import { renewForMs, turnMs } from "../../../../functions/shared/ledger/renewals.ts";
 import type { Refusal } from "../../../../functions/shared/ledger/reservation.ts";
 import { claimOf, nowMs, pod, reservation, statefulSet, zone, zoneBudget } from "../advance-zone-rollout/given.ts";

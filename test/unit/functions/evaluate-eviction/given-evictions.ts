@@ -1,6 +1,7 @@
 /** What reviews of evictions are judged by: a test says only what it is about. */
-import type { Eviction } from "../../../../functions/evaluate-eviction/choose.ts";
+
 import { type Asked, decide, type EvictionSnapshot } from "../../../../functions/evaluate-eviction/decide.ts";
+import type { Eviction } from "../../../../functions/evaluate-eviction/decide-alone.ts";
 import type { Ruling } from "../../../../functions/evaluate-eviction/group-commit/commit.ts";
 import type { Denied } from "../../../../functions/shared/admission/definition.ts";
 import type { StoredBudget } from "../../../../functions/shared/groups/governing.ts";

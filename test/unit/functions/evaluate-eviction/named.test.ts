@@ -1,7 +1,7 @@
 /** What a refused eviction is told: what is counted, what is named, and from when on it may be asked for again. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { decideAlone } from "../../../../functions/evaluate-eviction/choose.ts";
+import { decideAlone } from "../../../../functions/evaluate-eviction/decide-alone.ts";
 import type { Refusal } from "../../../../functions/shared/ledger/reservation.ts";
 import { nowMs, pod, reservation, statefulSet, zone, zoneBudget } from "../advance-zone-rollout/given.ts";
 import { guards, refusal } from "./given-evictions.ts";

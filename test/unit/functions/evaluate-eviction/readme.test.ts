@@ -26,9 +26,9 @@ const guardsIn = (cell = ""): string[] => [...cell.matchAll(/`([a-z0-9-]+)`/g)].
 test("the README explains every guard that the code can answer, and no other", async () => {
   const sources = await Promise.all(
     [
-      "evaluate-eviction/ask.ts",
+      "evaluate-eviction/decide-asked.ts",
       "evaluate-eviction/budget.ts",
-      "evaluate-eviction/choose.ts",
+      "evaluate-eviction/decide-alone.ts",
       "evaluate-eviction/decide.ts",
       "evaluate-eviction/observe.ts",
       "evaluate-eviction/owned.ts",
@@ -74,9 +74,9 @@ test("the README's table of rollout-operator's reasons is the one that counts", 
 test("the README marks the guards that an eviction may wait for, and no others", async () => {
   const sources = await Promise.all(
     [
-      "evaluate-eviction/ask.ts",
+      "evaluate-eviction/decide-asked.ts",
       "evaluate-eviction/budget.ts",
-      "evaluate-eviction/choose.ts",
+      "evaluate-eviction/decide-alone.ts",
       "evaluate-eviction/decide.ts",
       "evaluate-eviction/group-commit/commit.ts",
       "shared/admission/failures.ts",

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { releasingPatch } from "../../../../functions/gc-suspended-groups/act.ts";
 import { decide } from "../../../../functions/gc-suspended-groups/decide.ts";
-import { decideStray } from "../../../../functions/gc-suspended-groups/strays.ts";
+import { decideStray } from "../../../../functions/gc-suspended-groups/decide-stray.ts";
 import { clearingPatch } from "../../../../functions/shared/suspension/writing.ts";
 import { parseVolumeClaim } from "../../../../functions/shared/volumes/pvc.ts";
 import { Owned } from "../../../stage/owned.ts";

@@ -1,8 +1,8 @@
 /** When a StatefulSet with a delay may be made smaller, by how much, and what holds it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { readAnswer, whoIsTold } from "../../../../functions/prepare-delayed-downscale/choose.ts";
 import { type DelaySnapshot, decide } from "../../../../functions/prepare-delayed-downscale/decide.ts";
+import { readAnswer, whoIsTold } from "../../../../functions/prepare-delayed-downscale/decide-leaving.ts";
 import { makeClaim } from "../../../../functions/shared/ledger/claim.ts";
 import { delayedOf, type Given, hourMs, nowMs, snapshotOf, statefulSetOf } from "./given.ts";
 

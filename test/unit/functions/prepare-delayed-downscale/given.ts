@@ -1,6 +1,7 @@
 /** A StatefulSet with a delay and its pods, as a decision has them. */
-import type { Answer, DelayedSet } from "../../../../functions/prepare-delayed-downscale/choose.ts";
+
 import type { DelaySnapshot } from "../../../../functions/prepare-delayed-downscale/decide.ts";
+import type { Answer, DelayedSet } from "../../../../functions/prepare-delayed-downscale/decide-leaving.ts";
 import { surveyZone } from "../../../../functions/shared/groups/zones.ts";
 import { type Pod, parsePod } from "../../../../functions/shared/workloads/pods.ts";
 import { parseStatefulSet, type StatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";

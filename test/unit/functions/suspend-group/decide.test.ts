@@ -1,7 +1,7 @@
 /** What is done about members that are to be suspended, or are wanted back: one snapshot, one verdict (spec 3.2, 3.3). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { judge } from "../../../../functions/suspend-group/judge.ts";
+import { judge } from "../../../../functions/suspend-group/decide-member.ts";
 import { minutesAgo, now, Suspended } from "../../../stage/suspended.ts";
 import { decideOn, said, suspending } from "./given.ts";
 

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { SuspendSnapshot } from "../../../../functions/suspend-group/decide.ts";
-import { judge } from "../../../../functions/suspend-group/judge.ts";
+import { judge } from "../../../../functions/suspend-group/decide-member.ts";
 import { minutesAgo, now, Suspended } from "../../../stage/suspended.ts";
 import { decideOn, said, suspending } from "./given.ts";
 

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { actOn } from "../../../../functions/advance-zone-rollout/act.ts";
-import type { Target } from "../../../../functions/advance-zone-rollout/choose.ts";
+import type { Target } from "../../../../functions/advance-zone-rollout/decide-pods.ts";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { Reservation } from "../../../../functions/shared/ledger/reservation.ts";
 import { carryOutAll, type Errand } from "../../../../functions/shared/reconcile/act.ts";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { actOn, telling } from "../../../../functions/advance-zone-rollout/act.ts";
-import type { Target } from "../../../../functions/advance-zone-rollout/choose.ts";
+import type { Target } from "../../../../functions/advance-zone-rollout/decide-pods.ts";
 import type { GroupView } from "../../../../functions/shared/cache/cache.ts";
 import { take, wait } from "../../../../functions/shared/contract/verdict.ts";
 import { type Gate, perform } from "../../../../functions/shared/reconcile/perform.ts";

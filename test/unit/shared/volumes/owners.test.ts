@@ -5,7 +5,7 @@ import { describeDown, isUnsettled } from "../../../../functions/shared/groups/z
 import { parseVolumeUser } from "../../../../functions/shared/volumes/members.ts";
 import { findAll } from "../../../../functions/shared/volumes/owners.ts";
 import { parseVolumeClaim } from "../../../../functions/shared/volumes/pvc.ts";
-import { endOfLettingGo } from "../../../../functions/suspend-group/ending.ts";
+import { endOfLettingGo } from "../../../../functions/suspend-group/end-claims.ts";
 import { Owned } from "../../../stage/owned.ts";
 import { nowMs } from "../../../stage/suspended.ts";
 

@@ -1,8 +1,8 @@
 /** Those who wait for one group: who is decided on, what is withdrawn of whom, and that nobody is looked after for nothing. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Eviction } from "../../../../../functions/evaluate-eviction/choose.ts";
 import type { EvictionSnapshot } from "../../../../../functions/evaluate-eviction/decide.ts";
+import type { Eviction } from "../../../../../functions/evaluate-eviction/decide-alone.ts";
 import type { ReviewGate, Ruling } from "../../../../../functions/evaluate-eviction/group-commit/commit.ts";
 import type { Cluster } from "../../../../../functions/shared/kubernetes/cluster.ts";
 import { type Call, Passes, refused } from "../../../shared/reconcile/passes.ts";

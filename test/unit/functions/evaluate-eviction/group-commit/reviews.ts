@@ -1,6 +1,7 @@
 /** Processes that judge evictions over a small world in virtual time, beside the one that rolls out in {@link Passes}. */
-import type { Eviction } from "../../../../../functions/evaluate-eviction/choose.ts";
+
 import { decide, type EvictionSnapshot } from "../../../../../functions/evaluate-eviction/decide.ts";
+import type { Eviction } from "../../../../../functions/evaluate-eviction/decide-alone.ts";
 import { evaluateEviction } from "../../../../../functions/evaluate-eviction/function.ts";
 import {
   GroupCommit,

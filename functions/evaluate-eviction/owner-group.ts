@@ -1,13 +1,13 @@
 /** Which group of an owner a pod is of that no StatefulSet controls. */
 
-import { ledgerGroup, managedBy, read } from "../../annotations/table.ts";
-import { SharedReads } from "../../cache/shared-reads.ts";
-import type { Context } from "../../contract/context.ts";
-import type { Cluster } from "../../kubernetes/cluster.ts";
-import { ledgerName } from "../../ledger/lease-name.ts";
-import { isOwnerGroup } from "../../workloads/group-key.ts";
-import type { Pod } from "../../workloads/pods.ts";
-import { type GroupKey, groupPathOf } from "../../workloads/statefulsets.ts";
+import { ledgerGroup, managedBy, read } from "../shared/annotations/table.ts";
+import { SharedReads } from "../shared/cache/shared-reads.ts";
+import type { Context } from "../shared/contract/context.ts";
+import type { Cluster } from "../shared/kubernetes/cluster.ts";
+import { ledgerName } from "../shared/ledger/lease-name.ts";
+import { isOwnerGroup } from "../shared/workloads/group-key.ts";
+import type { Pod } from "../shared/workloads/pods.ts";
+import { type GroupKey, groupPathOf } from "../shared/workloads/statefulsets.ts";
 
 /** What is read for one pod serves the next ones for a second: a drain asks for many pods that are of no such group. */
 interface OwnerReads {

@@ -17,9 +17,9 @@ import type { Stray } from "../shared/volumes/members.ts";
 import { meant } from "../shared/volumes/pvc.ts";
 import { groupOfLoneStatefulSet } from "../shared/workloads/group-key.ts";
 import { releasingPatch } from "./act.ts";
+import { decideStray, type StrayFate } from "./decide-stray.ts";
 import { name, removesVolumes } from "./observe.ts";
 import { retainOrStay } from "./retaining.ts";
-import { decideStray, type StrayFate } from "./strays.ts";
 
 /** So long after a look was begun something is done by it, in milliseconds (rule R9). */
 const actWithinMs = 5_000;

@@ -15,7 +15,7 @@ import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { actOn, endClaims, telling } from "./act.ts";
 import { type Delayed, type DelaySnapshot, decide, type Lowering } from "./decide.ts";
 import { isDelayed, name } from "./observe.ts";
-import { type Round, tellPods } from "./tell.ts";
+import { type Round, tellPods } from "./tell-pods.ts";
 
 const contendedMs = 1_000;
 const isOwn = (claim: Claim): boolean => claim.isKnown && claim.by === name;

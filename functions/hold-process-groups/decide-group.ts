@@ -1,8 +1,8 @@
 /** What becomes of one process group that is to be removed, or that we hold back (spec suspend-before-delete 3.5, F1). Pure. */
 import type { HeldGroup } from "../shared/annotations/foundationdb.ts";
 import { meant } from "../shared/volumes/pvc.ts";
+import { isKept, wordsOnKept } from "./decide-protection.ts";
 import type { GroupClaim, GroupPod, ProcessGroup } from "./foundation-cluster.ts";
-import { isKept, wordsOnKept } from "./protection.ts";
 
 /** One process group, with all that is known of it. */
 export interface Case {

@@ -10,8 +10,8 @@ import type { Observed } from "../shared/transaction/observe-group.ts";
 import { askedGroupOf } from "../shared/workloads/group-key.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
-import { leavingRun, readAnswer, whoIsTold } from "./choose.ts";
 import type { Delayed } from "./decide.ts";
+import { leavingRun, readAnswer, whoIsTold } from "./decide-leaving.ts";
 import { answersOf, type Heard, isDelayed, listOwn, name, observeSet, type Unasked } from "./observe.ts";
 
 /** As many as `PodHttp` lets one group have: those beyond are not kept in its queue. */

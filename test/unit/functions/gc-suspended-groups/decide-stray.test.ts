@@ -1,7 +1,7 @@
 /** Suspended volume claims whose StatefulSet is gone: they are kept until somebody says otherwise. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { decideStray } from "../../../../functions/gc-suspended-groups/strays.ts";
+import { decideStray } from "../../../../functions/gc-suspended-groups/decide-stray.ts";
 import { parseVolumeUser } from "../../../../functions/shared/volumes/members.ts";
 import { parseVolumeClaim } from "../../../../functions/shared/volumes/pvc.ts";
 import { now, Suspended } from "../../../stage/suspended.ts";

@@ -3,9 +3,9 @@
 import * as keys from "../shared/annotations/suspension.ts";
 import { formatTime } from "../shared/clock/durations.ts";
 import { meant } from "../shared/volumes/pvc.ts";
+import { type Case, isDrained, type Judged, keptSinceMs } from "./decide-group.ts";
+import { isKept, isKeptBecause, messageOf } from "./decide-protection.ts";
 import type { FoundationCluster, GroupClaim } from "./foundation-cluster.ts";
-import { type Case, isDrained, type Judged, keptSinceMs } from "./judge.ts";
-import { isKept, isKeptBecause, messageOf } from "./protection.ts";
 
 /** What volume claims say by our hand. */
 export const claimWords = [

@@ -11,7 +11,7 @@ import { Conflict, forgetLedger, knownLedger, waitForLedger } from "../shared/tr
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { actOn, telling } from "./act.ts";
 import { decide, type SuspendSnapshot, type Target } from "./decide.ts";
-import { endClaims } from "./ending.ts";
+import { endClaims } from "./end-claims.ts";
 import { ask, name, observe } from "./observe.ts";
 
 const isOwn = (claim: Claim): boolean => claim.isKnown && claim.by === name;
