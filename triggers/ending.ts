@@ -2,12 +2,12 @@
 
 import type { AdmissionDefinition } from "../functions/shared/admission/definition.ts";
 import type { Clock } from "../functions/shared/clock/clock.ts";
-import type { SecureDoor } from "./doors/secure-door.ts";
-import type { Listening } from "./doors/server.ts";
+import type { Listening } from "./server/server.ts";
+import type { SecureDoor } from "./server/tls-port.ts";
 import type { Settings } from "./settings/settings.ts";
 import type { Standalone } from "./standalone.ts";
 import type { Reporting } from "./telemetry/logs-and-metrics.ts";
-import type { Cron } from "./wake/cron.ts";
+import type { Cron } from "./workqueue/cron.ts";
 
 export interface Running {
   readonly standalone: Pick<Standalone, "wakeUps" | "stop">;

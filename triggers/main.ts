@@ -13,15 +13,15 @@ import { type ConnectedPods, connectPods } from "../functions/shared/http/connec
 import { connect, type KubernetesCluster } from "../functions/shared/kubernetes/client.ts";
 import type { Cluster } from "../functions/shared/kubernetes/cluster.ts";
 import manifest from "../package.json" with { type: "json" };
-import { type CertificateSource, certificateInFiles, certificateInSecret } from "./doors/certificate-source.ts";
-import { readClientAuthorities, withClientAuthorities } from "./doors/client-authorities.ts";
-import type { Cut } from "./doors/connections/bounds.ts";
-import { createHealth, type Health } from "./doors/health.ts";
-import { ReviewKeyDoor } from "./doors/review-keys.ts";
-import { openSecureDoor, type SecureDoor } from "./doors/secure-door.ts";
-import { createAdmissionApp, createApp, type Listening, type ListenOptions, listen } from "./doors/server.ts";
 import { endWork, type Running } from "./ending.ts";
 import { readRecording, replay } from "./replay/replay.ts";
+import { type CertificateSource, certificateInFiles, certificateInSecret } from "./server/certificate-source.ts";
+import { readClientAuthorities, withClientAuthorities } from "./server/client-authorities.ts";
+import type { Cut } from "./server/connection-bounds.ts";
+import { createHealth, type Health } from "./server/health.ts";
+import { ReviewKeyDoor } from "./server/review-keys.ts";
+import { createAdmissionApp, createApp, type Listening, type ListenOptions, listen } from "./server/server.ts";
+import { openSecureDoor, type SecureDoor } from "./server/tls-port.ts";
 import { readFlags } from "./settings/flags.ts";
 import { readSettings, type Settings } from "./settings/settings.ts";
 import { help } from "./settings/settings-help.ts";
@@ -29,10 +29,10 @@ import { type Standalone, startStandalone } from "./standalone.ts";
 import { admissionFunctions, cronFunctions, groupFunctions, table } from "./table.ts";
 import { createReporting, type Reporting } from "./telemetry/logs-and-metrics.ts";
 import { startTracing, type Tracing } from "./telemetry/tracing.ts";
-import { followWebhookConfigurations } from "./telemetry/webhook-configurations.ts";
-import { startCron } from "./wake/cron.ts";
-import { paceTicks } from "./wake/ping.ts";
-import { answerOf, type WakeUps, wakingTypes } from "./wake/wakeups.ts";
+import { startCron } from "./workqueue/cron.ts";
+import { answerOf, type WakeUps, wakingTypes } from "./workqueue/enqueue.ts";
+import { paceTicks } from "./workqueue/sweep.ts";
+import { followWebhookConfigurations } from "./workqueue/webhook-configurations.ts";
 
 interface Process {
   readonly settings: Settings;

@@ -16,17 +16,17 @@ import type { PodHttp } from "../functions/shared/http/pod-http.ts";
 import type { Cluster, Resource } from "../functions/shared/kubernetes/cluster.ts";
 import { protocol } from "../functions/shared/ledger/protocol.ts";
 import { type GroupKey, groupPathOf } from "../functions/shared/workloads/statefulsets.ts";
-import type { OpenAdmission } from "./doors/admission.ts";
+import type { OpenAdmission } from "./server/admission.ts";
 import type { Settings } from "./settings/settings.ts";
 import { createGroupLook } from "./telemetry/ledger-metrics-groups.ts";
 import type { Reporting } from "./telemetry/logs-and-metrics.ts";
 import { createRepeats } from "./telemetry/repeats.ts";
-import { createVolumeLook } from "./telemetry/suspension/suspended-volumes.ts";
-import { followChanges } from "./wake/changes.ts";
-import { KnownGroups } from "./wake/known-groups.ts";
-import { paceLookUps } from "./wake/paced-look-ups.ts";
-import { leastBackoffMs } from "./wake/passes.ts";
-import { createWakeUps, unviewed, type WakeUps } from "./wake/wakeups.ts";
+import { createVolumeLook } from "./telemetry/volumes.ts";
+import { createWakeUps, unviewed, type WakeUps } from "./workqueue/enqueue.ts";
+import { KnownGroups } from "./workqueue/known-groups.ts";
+import { paceLookUps } from "./workqueue/limited-look-ups.ts";
+import { followChanges } from "./workqueue/object-watches.ts";
+import { leastBackoffMs } from "./workqueue/worker.ts";
 
 export interface StandaloneOptions {
   readonly cluster: Cluster;

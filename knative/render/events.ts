@@ -3,7 +3,7 @@
 import type { CronDefinition, FunctionDefinition, Need } from "../../functions/shared/contract/definition.ts";
 import type { Waking } from "../../functions/shared/contract/keys.ts";
 import { apiVersionOf, type ResourceType, resources } from "../../functions/shared/kubernetes/cluster.ts";
-import { dueSuffix, pingType } from "../../triggers/wake/ping.ts";
+import { dueSuffix, pingType } from "../../triggers/workqueue/sweep.ts";
 import { labelsOf, type Manifest } from "./object.ts";
 import { rightsOf } from "./rights.ts";
 

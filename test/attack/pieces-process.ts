@@ -5,7 +5,7 @@
 import type { LookupFunction } from "node:net";
 import { connectPods } from "../../functions/shared/http/connections.ts";
 import { PodHttpError } from "../../functions/shared/http/pod-http.ts";
-import { listen } from "../../triggers/doors/server.ts";
+import { listen } from "../../triggers/server/server.ts";
 import { createTestApp } from "../stage/app.ts";
 import { clock } from "../stage/played-pods.ts";
 

@@ -6,7 +6,7 @@ import { once } from "node:events";
 import { connect } from "node:tls";
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 import { Hono } from "hono";
-import { listen } from "../../triggers/doors/server.ts";
+import { listen } from "../../triggers/server/server.ts";
 import { createAuthority, type KeyKind } from "../stage/certificates.ts";
 import { spreadOf } from "./statistics.ts";
 

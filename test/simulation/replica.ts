@@ -10,7 +10,7 @@ import type { PodHttp } from "../../functions/shared/http/pod-http.ts";
 import { type Cluster, ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
 import { type Protocol, protocol } from "../../functions/shared/ledger/protocol.ts";
 import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts";
-import { KeyedQueue } from "../../triggers/wake/queue.ts";
+import { KeyedQueue } from "../../triggers/workqueue/queue.ts";
 import type { ClaimRules } from "./claims/taker.ts";
 import type { Draw } from "./draw.ts";
 import type { Connection } from "./roles.ts";

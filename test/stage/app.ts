@@ -1,7 +1,7 @@
 /** The HTTP doors over a queue that only remembers what it was given. */
 import type { KnownResource } from "../../functions/shared/kubernetes/cluster.ts";
 import { validateZoneBudget } from "../../functions/validate-zone-budget/function.ts";
-import { type AppOptions, createApp } from "../../triggers/doors/server.ts";
+import { type AppOptions, createApp } from "../../triggers/server/server.ts";
 import { createReporting } from "../../triggers/telemetry/logs-and-metrics.ts";
 
 /** The function that judges without a cluster, open. */

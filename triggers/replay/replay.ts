@@ -11,16 +11,16 @@ import type { CronDefinition, FunctionDefinition } from "../../functions/shared/
 import type { KubernetesCluster } from "../../functions/shared/kubernetes/client.ts";
 import { type Cluster, hasCode, type ObjectKey, type Resource } from "../../functions/shared/kubernetes/cluster.ts";
 import { statefulSetOfPod } from "../../functions/shared/workloads/pods.ts";
-import type { OpenAdmission } from "../doors/admission.ts";
-import { createApp } from "../doors/server.ts";
+import type { OpenAdmission } from "../server/admission.ts";
+import { createApp } from "../server/server.ts";
 import type { Settings } from "../settings/settings.ts";
 import { startStandalone } from "../standalone.ts";
-import { type Cron, startCron } from "../wake/cron.ts";
-import { causeOf } from "../wake/passes.ts";
-import { answerOf, wakingTypes } from "../wake/wakeups.ts";
-import { type Block, blockOf, Heard } from "./heard.ts";
+import { type Cron, startCron } from "../workqueue/cron.ts";
+import { answerOf, wakingTypes } from "../workqueue/enqueue.ts";
+import { causeOf } from "../workqueue/worker.ts";
 import { readOnly } from "./read-only.ts";
 import { type Recorded, readRecorded } from "./recorded.ts";
+import { type Block, blockOf, Heard } from "./replay-report.ts";
 
 export interface ReplayOptions {
   readonly cluster: KubernetesCluster;

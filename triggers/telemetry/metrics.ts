@@ -2,7 +2,7 @@
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import { BoundedMap } from "../../functions/shared/base/bounded-map.ts";
 import { createLedgerMetrics } from "./ledger-metrics.ts";
-import { createSuspendedMetrics } from "./suspension/suspended-metrics.ts";
+import { createSuspendedMetrics } from "./volume-metrics.ts";
 
 /** As rollout-operator has them, in seconds. */
 const requestBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100];

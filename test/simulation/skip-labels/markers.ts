@@ -14,7 +14,7 @@ import {
 } from "../../../functions/shared/kubernetes/cluster.ts";
 import { wrapCluster } from "../../../functions/shared/kubernetes/wrap-cluster.ts";
 import { protocol } from "../../../functions/shared/ledger/protocol.ts";
-import { KeyedQueue } from "../../../triggers/wake/queue.ts";
+import { KeyedQueue } from "../../../triggers/workqueue/queue.ts";
 import type { Connection } from "../roles.ts";
 import type { SeedRun } from "../seed.ts";
 import { type Process, runIn } from "../simulated-cluster.ts";

@@ -9,7 +9,7 @@ import { showValue, unshown } from "../../../../functions/shared/base/escape-con
 import { placeOf, refusal } from "../../../../functions/shared/http/pod-http.ts";
 import { prepareEndpointOf } from "../../../../functions/shared/scaling/prepared.ts";
 import { parseStatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
-import { readKeyPair } from "../../../../triggers/doors/certificate-source.ts";
+import { readKeyPair } from "../../../../triggers/server/certificate-source.ts";
 import { readFlags } from "../../../../triggers/settings/flags.ts";
 import { flags } from "../../../../triggers/settings/flags-table.ts";
 import { readSettings, settingsTable } from "../../../../triggers/settings/settings.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { BoundedMap, BoundedSet } from "../../../../functions/shared/base/bounded-map.ts";
 import { createLedgerCopies, createMemory } from "../../../../functions/shared/contract/memory.ts";
-import { Pacer } from "../../../../triggers/wake/pace.ts";
+import { Pacer } from "../../../../triggers/workqueue/rate-limiter.ts";
 
 test("it never holds more than it was made for, whatever is put into it", () => {
   const map = new BoundedMap<number, number>(100);

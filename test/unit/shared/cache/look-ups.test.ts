@@ -11,11 +11,11 @@ import {
   paceLookUps,
   patienceMs,
   refusedWithinMs,
-} from "../../../../triggers/wake/paced-look-ups.ts";
+} from "../../../../triggers/workqueue/limited-look-ups.ts";
 import { askedOf } from "../../../stage/asked-eviction.ts";
 import { VirtualTimeline } from "../../../world/timeline.ts";
 import { governedGroup, Replica } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
-import { createTestWorld } from "../../triggers/doors/world.ts";
+import { createTestWorld } from "../../triggers/server/world.ts";
 import { withServer } from "../kubernetes/server.ts";
 
 const namespace = "app";

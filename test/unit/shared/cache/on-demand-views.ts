@@ -3,7 +3,7 @@
 import type { GroupView, ViewNeed } from "../../../../functions/shared/cache/cache.ts";
 import { type AwakeOptions, createAwakeViews } from "../../../../functions/shared/cache/on-demand.ts";
 import { type Cluster, ClusterError, type Resource } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { leastBackoffMs } from "../../../../triggers/wake/passes.ts";
+import { leastBackoffMs } from "../../../../triggers/workqueue/worker.ts";
 import { key, namespace, Passes, played } from "../reconcile/passes.ts";
 
 export const idleMs = 5_000;

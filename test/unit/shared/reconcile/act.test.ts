@@ -1,7 +1,7 @@
 /** How an act ends when the API server does not do what it is asked. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { sentenceOf } from "../../../../triggers/wake/passes.ts";
+import { sentenceOf } from "../../../../triggers/workqueue/worker.ts";
 import { Passes, refused } from "./passes.ts";
 
 test("one 401 at a deletion is no refusal: it is tried again after seven seconds, and the rollout ends", async () => {

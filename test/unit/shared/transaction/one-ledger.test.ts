@@ -6,7 +6,7 @@ import { createLedgerCopies, createMemory } from "../../../../functions/shared/c
 import { forgetLedger, knownLedger, loadLedger } from "../../../../functions/shared/transaction/ledger-copy.ts";
 import { askedOf } from "../../../stage/asked-eviction.ts";
 import { governedGroup, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
-import { createTestWorld } from "../../triggers/doors/world.ts";
+import { createTestWorld } from "../../triggers/server/world.ts";
 import { type Call, key, played } from "../reconcile/passes.ts";
 
 const isWrite = ({ verb, resource }: Call) => verb === "patch" && resource === "leases";

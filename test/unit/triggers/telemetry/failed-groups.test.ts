@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createListingViews } from "../../../../functions/shared/cache/listing.ts";
 import { createGroupLook } from "../../../../triggers/telemetry/ledger-metrics-groups.ts";
-import { createTestWorld } from "../doors/world.ts";
+import { createTestWorld } from "../server/world.ts";
 
 type Doors = ReturnType<typeof createTestWorld>;
 

@@ -11,7 +11,7 @@ import {
   lookWithinMs,
 } from "../../../../triggers/telemetry/ledger-metrics-groups.ts";
 import { createReporting } from "../../../../triggers/telemetry/logs-and-metrics.ts";
-import { createTestWorld, type TestDoorsOptions } from "../doors/world.ts";
+import { createTestWorld, type TestDoorsOptions } from "../server/world.ts";
 
 const group = { namespace: "app", rollout_group: "ingester" };
 const zoneA = { ...group, zone: "ingester-a" };

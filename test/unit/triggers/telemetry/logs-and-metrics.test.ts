@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { PassReport } from "../../../../functions/shared/contract/reporter.ts";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
-import type { Served } from "../../../../triggers/wake/passes.ts";
-import { sweep } from "../../../../triggers/wake/ping.ts";
+import { sweep } from "../../../../triggers/workqueue/sweep.ts";
+import type { Served } from "../../../../triggers/workqueue/worker.ts";
 import { createTestApp } from "../../../stage/app.ts";
 import { withPods } from "../../../stage/played-pods.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { asPartOf, joinSpans, type SpanContext } from "../../../../functions/shared/base/spans.ts";
-import { KeyedQueue } from "../../../../triggers/wake/queue.ts";
+import { KeyedQueue } from "../../../../triggers/workqueue/queue.ts";
 import { createVirtualClock } from "../../shared/kubernetes/virtual-clock.ts";
 
 function spanOf(number: number): SpanContext {

@@ -1,0 +1,102 @@
+/** Which connection makes room: the choice alone, without a socket. */
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { addressOf, chooseToGo, type Placed, type Standing } from "../../../../triggers/server/crowd.ts";
+
+interface Named extends Omit<Placed, "crowd"> {
+  readonly name: string;
+  readonly address: string;
+}
+
+const most = 1_000;
+
+/** Connections of an address, the first one the oldest. */
+function many(count: number, address: string, standing: Standing, more: Partial<Placed> = {}): Named[] {
+  const usual = { isAnswered: standing === "idle" || standing === "moving", isProved: false };
+  return Array.from({ length: count }, (_, index) => ({
+    ...{ name: `${address} ${standing} ${index}`, address, standing, sinceMs: index },
+    ...usual,
+    ...more,
+  }));
+}
+
+function newcomerOf(address: string): Named {
+  return { name: "newcomer", address, standing: "fresh", sinceMs: 10_000, isAnswered: false, isProved: false };
+}
+
+/** The name of the connection that goes when one comes from that address. */
+function goes(all: readonly Named[], address: string): string {
+  const crowds = new Map<string, { strangers: number }>();
+  const placed = [...all, newcomerOf(address)].map((one) => {
+    const crowd = crowds.get(one.address) ?? { strangers: 0 };
+    crowds.set(one.address, crowd);
+    if (!one.isProved) crowd.strangers++;
+    return { ...one, crowd };
+  });
+  const newcomer = placed.at(-1);
+  return (newcomer && chooseToGo(placed, newcomer, most)?.name) ?? "newcomer";
+}
+
+describe("which connection makes room", () => {
+  test("the oldest of the address that has the most goes, and not a newcomer of another one", () => {
+    for (const standing of ["stalled", "fresh", "idle", "moving", "working"] as const) {
+      const all = [...many(100, "api", "idle"), ...many(900, "crowd", standing)];
+      assert.equal(goes(all, "probe"), `crowd ${standing} 0`);
+      assert.equal(goes(all, "api"), `crowd ${standing} 0`);
+    }
+  });
+
+  test("a newcomer of the address that has the most takes no place of another one", () => {
+    const all = [...many(500, "api", "fresh"), ...many(300, "crowd", "fresh"), ...many(200, "crowd", "working")];
+    assert.equal(goes(all, "crowd"), "crowd fresh 0");
+    assert.equal(goes([...many(400, "api", "idle"), ...many(600, "crowd", "working")], "crowd"), "newcomer");
+  });
+
+  test("of one address goes what is stalled, then what never had an answer, then idle ones; what waits for its answer stays", () => {
+    const kinds = ["stalled", "fresh", "idle", "moving"] as const;
+    for (const [at, kind] of kinds.entries()) {
+      const all = [...many(900, "one", "working"), ...kinds.slice(at).flatMap((one) => many(10, "one", one))];
+      assert.equal(goes(all, "one"), `one ${kind} 0`);
+    }
+    assert.equal(goes(many(1_000, "one", "working"), "one"), "newcomer");
+  });
+
+  test("of two addresses with equally many, a connection that never had a request answered goes first", () => {
+    const api = [...many(250, "api", "idle"), ...many(250, "api", "working", { isAnswered: true })];
+    assert.equal(goes([...api, ...many(500, "crowd", "fresh", { sinceMs: 9_999 })], "probe"), "crowd fresh 0");
+    const works = many(500, "crowd", "working", { sinceMs: 9_999 });
+    assert.equal(goes([...many(500, "api", "working", { isAnswered: true }), ...works], "probe"), "crowd working 0");
+  });
+
+  test("hundreds of addresses with few connections each cut no request of an address with ten", () => {
+    const crowd = Array.from({ length: 495 }, (_, at) => many(2, `crowd-${at}`, "fresh", { sinceMs: 9_000 })).flat();
+    const api = [...many(5, "api", "working"), ...many(5, "api", "idle")];
+    assert.match(goes([...api, ...crowd], "crowd-7"), /^crowd-/);
+    assert.match(goes([...api, ...crowd], "api"), /^crowd-/);
+    const working = Array.from({ length: 990 }, (_, at) => many(1, `crowd-${at}`, "working")).flat();
+    assert.equal(goes([...many(10, "api", "working"), ...working], "crowd-7"), "newcomer");
+  });
+
+  test("a client that has shown who it is never goes for a stranger", () => {
+    const proved = many(999, "api", "idle", { isProved: true });
+    assert.equal(goes([...proved, ...many(1, "crowd", "working")], "probe"), "newcomer");
+    assert.equal(goes([...proved, ...many(1, "crowd", "moving")], "probe"), "crowd moving 0");
+    assert.equal(goes(many(1_000, "api", "idle", { isProved: true }), "api"), "newcomer");
+  });
+});
+
+test("an IPv4 address counts alike in either form, and an IPv6 address by its first 64 bits", () => {
+  for (const [address, counted] of [
+    ["10.1.2.3", "10.1.2.3"],
+    ["::ffff:10.1.2.3", "10.1.2.3"],
+    ["::ffff:a01:203", "10.1.2.3"],
+    ["2001:db8:0:7:1:2:3:4", "2001:db8:0:7"],
+    ["2001:db8:0:7::9", "2001:db8:0:7"],
+    ["2001:DB8::1", "2001:db8:0:0"],
+    ["fe80::1%eth0", "fe80:0:0:0"],
+    ["::1", "0:0:0:0"],
+    [undefined, ""],
+  ] as const) {
+    assert.equal(addressOf(address), counted, address);
+  }
+});

@@ -1,0 +1,82 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
+import { createHealth } from "../../../../triggers/server/health.ts";
+import { createVirtualClock } from "../../shared/kubernetes/virtual-clock.ts";
+
+function createTestHealth() {
+  const clock = createVirtualClock();
+  const said: string[] = [];
+  return { clock, said, health: createHealth({ clock, onChange: (sentence) => said.push(sentence) }) };
+}
+
+function failure(code: number): ClusterError {
+  return new ClusterError({ code, reason: "x", message: "words", verb: "get", resource: "version" });
+}
+
+test("before its first answer the API server counts as away", () => {
+  const { health } = createTestHealth();
+  assert.match(health.away() ?? "", /not answered yet/);
+  health.observe({ statusCode: 200 });
+  assert.equal(health.away(), undefined);
+});
+
+test("it counts as away once every call has failed for 10 s, and one answer ends that", async () => {
+  const { health, clock } = createTestHealth();
+  health.observe({ statusCode: 200 });
+  health.observe({ statusCode: "error" });
+  await clock.goTo(9_999);
+  health.observe({ statusCode: 500 });
+  assert.equal(health.away(), undefined);
+  await clock.goTo(10_000);
+  assert.match(health.away() ?? "", /for 10 s/);
+  health.observe({ statusCode: 200 });
+  assert.equal(health.away(), undefined);
+});
+
+test("among failures one answer, also a refusal, is enough", async () => {
+  const { health, clock } = createTestHealth();
+  health.observe({ statusCode: "error" });
+  await clock.goTo(9_000);
+  for (const statusCode of [404, 403, 409, 429]) health.observe({ statusCode });
+  health.observe({ statusCode: 503 });
+  await clock.goTo(18_000);
+  assert.equal(health.away(), undefined);
+});
+
+test("an API server that does not know us is no use", async () => {
+  const { health, clock } = createTestHealth();
+  health.observe({ statusCode: 200 });
+  health.observe({ statusCode: 401 });
+  await clock.goTo(10_000);
+  assert.notEqual(health.away(), undefined);
+});
+
+test("while calls fail it is asked every 2 s, each outage is told of once, and so is its end", async () => {
+  const { health, clock, said } = createTestHealth();
+  const asked: number[] = [];
+  const stopping = new AbortController();
+  const probing = health.probe(async () => {
+    asked.push(clock.monotonicMs());
+    if (clock.monotonicMs() < 5_000) throw failure(0);
+  }, stopping.signal);
+  await clock.goTo(20_000);
+  assert.deepEqual(asked, [0, 2_000, 4_000, 6_000]);
+  assert.deepEqual(said, [
+    "the API server does not answer: words; trying again every 2 s",
+    "the API server answers again",
+  ]);
+  health.observe({ statusCode: "error" });
+  await clock.goTo(30_000);
+  assert.equal(asked.length, 5);
+  stopping.abort();
+  await clock.goTo(30_001);
+  await probing;
+});
+
+test("credentials that are not accepted are called so", async () => {
+  const { health, clock, said } = createTestHealth();
+  void health.probe(() => Promise.reject(failure(401)), new AbortController().signal);
+  await clock.goTo(1_000);
+  assert.match(said[0] ?? "", /^the API server does not accept our credentials/);
+});

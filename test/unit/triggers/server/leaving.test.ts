@@ -1,0 +1,71 @@
+/** Whoever has a review under way, and leaves: the function hears of it, and of nobody who has got an answer. */
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { request } from "node:http";
+import { test } from "node:test";
+import { allow } from "../../../../functions/shared/admission/answers.ts";
+import type { AdmissionAnswer, AdmissionRequest } from "../../../../functions/shared/admission/definition.ts";
+import { listen } from "../../../../triggers/server/server.ts";
+import { createTestApp, validation } from "../../../stage/app.ts";
+
+const review = {
+  apiVersion: "admission.k8s.io/v1",
+  kind: "AdmissionReview",
+  request: { uid: "u-1", operation: "CREATE", namespace: "mimir", name: "ingester", object: {} },
+};
+
+/** A function that answers when it is told to, and the port where it is asked. */
+async function door() {
+  const asked: { request: AdmissionRequest; answer: (answer: AdmissionAnswer) => void }[] = [];
+  const judge = {
+    review: (request: AdmissionRequest) => new Promise<AdmissionAnswer>((answer) => asked.push({ request, answer })),
+  };
+  const { app } = createTestApp({ admissions: [{ ...validation, judge }] });
+  const listening = await listen(app, { port: 0, requestTimeoutMs: 10_000 });
+  const post = () => {
+    const options = { method: "POST", port: listening.port, path: "/admission/zpdb-validation" };
+    const sent = request({ ...options, headers: { "content-type": "application/json" } });
+    sent.end(JSON.stringify(review));
+    return sent;
+  };
+  const whenAsked = async (count: number) => {
+    while (asked.length < count) await new Promise((resolve) => setImmediate(resolve));
+    return asked[count - 1] as (typeof asked)[number];
+  };
+  return { post, whenAsked, close: () => listening.close(AbortSignal.abort()) };
+}
+
+test("a client that goes away while its review waits is told of to the function, and nobody else is", async () => {
+  const { post, whenAsked, close } = await door();
+  const stays = post();
+  const first = await whenAsked(1);
+  const leaves = post();
+  leaves.on("error", () => {});
+  const second = await whenAsked(2);
+  const { signal } = second.request;
+  assert.equal(signal?.aborted, false);
+  const gone = once(signal as AbortSignal, "abort");
+  leaves.destroy();
+  await gone;
+  assert.equal(first.request.signal?.aborted, false);
+  first.answer(allow("not-a-downscale"));
+  const [response] = await once(stays, "response");
+  response.resume();
+  await once(response, "end");
+  await close();
+  assert.equal(first.request.signal?.aborted, false, "an answer that is out is no client that has gone");
+});
+
+test("a review that comes over no connection, as in a replay, has nobody who could leave", async () => {
+  let signal: AbortSignal | undefined | "unasked" = "unasked";
+  const judge = {
+    review: async (asked: AdmissionRequest) => {
+      signal = asked.signal;
+      return allow("not-a-downscale");
+    },
+  };
+  const { app } = createTestApp({ admissions: [{ ...validation, judge }] });
+  const headers = { "content-type": "application/json" };
+  await app.request("/admission/zpdb-validation", { method: "POST", headers, body: JSON.stringify(review) });
+  assert.equal(signal, undefined);
+});

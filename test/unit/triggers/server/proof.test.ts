@@ -1,0 +1,76 @@
+/** While a key is asked for, clients that have not shown it have few places, and those that have keep theirs. */
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import { type TestContext, test } from "node:test";
+import { listen } from "../../../../triggers/server/server.ts";
+import { eventually } from "../../../controlplane/api.ts";
+import { createTestApp } from "../../../stage/app.ts";
+
+const get = (path: string) => `GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`;
+const [keyed, plain] = [get("/key/healthz"), get("/healthz")];
+
+async function serve(context: TestContext, asked: { isAsked: boolean }) {
+  const { app } = createTestApp();
+  app.get("/key/healthz", (c) => c.text("alive\n"));
+  const proof = { isShown: ({ url = "" }) => url.startsWith("/key/"), isAsked: () => asked.isAsked };
+  const bounds = { mostConnections: 60, mostStrangers: 10, placesForGets: 0 };
+  const listening = await listen(app, { port: 0, requestTimeoutMs: 60_000, proof, bounds });
+  context.after(() => listening.close(AbortSignal.abort()));
+  return async (localAddress: string, sent: string): Promise<Socket> => {
+    const socket = connect({ port: listening.port, host: "127.0.0.1", localAddress });
+    context.after(() => socket.destroy());
+    socket.on("error", () => {});
+    await once(socket, "connect");
+    if (sent !== "") socket.write(sent);
+    return socket;
+  };
+}
+
+const [honest, crowd] = ["127.0.0.2", "127.0.0.3"];
+const standing = (sockets: readonly Socket[]) => sockets.filter(({ destroyed }) => !destroyed).length;
+
+async function open(times: number, one: () => Promise<Socket>): Promise<Socket[]> {
+  const sockets: Socket[] = [];
+  for (let count = 0; count < times; count++) sockets.push(await one());
+  return sockets;
+}
+
+test("strangers have 10 of 60 places while the key is asked for, and a client that has shown it once keeps its connection", async (context) => {
+  const dial = await serve(context, { isAsked: true });
+  const known = await open(20, async () => {
+    const socket = await dial(honest, keyed);
+    await once(socket, "data");
+    return socket;
+  });
+  const strangers = await open(50, () => dial(crowd, ""));
+  await eventually("10 strangers", 5_000, async () => (standing(strangers) === 10 ? true : undefined));
+  assert.equal(standing(known), 20);
+  for (const socket of known) {
+    const answered = once(socket, "data");
+    socket.write(plain);
+    assert.match(String((await answered)[0]), /^HTTP\/1\.1 200/);
+  }
+});
+
+test("a newcomer of another address finds a place among strangers, and is known once it has shown the key", async (context) => {
+  const dial = await serve(context, { isAsked: true });
+  const strangers = await open(30, () => dial(crowd, ""));
+  const newcomer = await dial(honest, keyed);
+  assert.match(String((await once(newcomer, "data"))[0]), /^HTTP\/1\.1 200/);
+  strangers.push(...(await open(30, () => dial(crowd, ""))));
+  await eventually("10 strangers", 5_000, async () => (standing(strangers) === 10 ? true : undefined));
+  assert.ok(!newcomer.destroyed);
+});
+
+test("while no key is asked for, all places are for any client; once it is, each newcomer ends some of the strangers", async (context) => {
+  const asked = { isAsked: false };
+  const dial = await serve(context, asked);
+  const strangers = await open(50, () => dial(crowd, ""));
+  const newcomer = await dial(honest, plain);
+  await once(newcomer, "data");
+  assert.equal(standing(strangers), 50);
+  asked.isAsked = true;
+  for (let count = 0; count < 5; count++) strangers.push(await dial(crowd, ""));
+  await eventually("9 strangers of one address", 5_000, async () => (standing(strangers) <= 10 ? true : undefined));
+});

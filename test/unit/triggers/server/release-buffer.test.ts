@@ -1,0 +1,26 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { release, releaseSoon } from "../../../../triggers/server/release-buffer.ts";
+
+test("the memory of a large buffer is given back at once", () => {
+  const large = Buffer.from(new ArrayBuffer(64 * 1024));
+  release(large);
+  assert.equal(large.buffer.byteLength, 0);
+});
+
+test("a buffer that shares its memory is left alone: others read what is beside it", () => {
+  const whole = Buffer.from(new ArrayBuffer(128 * 1024));
+  const half = whole.subarray(0, 64 * 1024);
+  const small = Buffer.from(new ArrayBuffer(1_024));
+  for (const piece of [half, small]) release(piece);
+  assert.equal(whole.byteLength, 128 * 1024);
+  assert.equal(small.byteLength, 1_024);
+});
+
+test("what is being parsed is given back only when that is over", async () => {
+  const large = Buffer.from(new ArrayBuffer(64 * 1024));
+  releaseSoon(large);
+  assert.equal(large.byteLength, 64 * 1024);
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(large.byteLength, 0);
+});

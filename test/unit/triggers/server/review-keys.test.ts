@@ -1,0 +1,227 @@
+/** The key of API servers is asked for while every webhook configuration has it. A client without it learns and costs nothing. */
+import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
+import { test } from "node:test";
+import type { Judge } from "../../../../functions/shared/admission/definition.ts";
+import type { WebhookConfigurationObject } from "../../../../functions/shared/kubernetes/cluster.ts";
+import { ReviewKeyDoor } from "../../../../triggers/server/review-keys.ts";
+import { createAdmissionApp } from "../../../../triggers/server/server.ts";
+import { createTestApp, quietDoor, validation } from "../../../stage/app.ts";
+
+const [eviction, downscale] = ["/admission/pod-eviction", "/admission/no-downscale"];
+const newKey = () => randomBytes(32).toString("hex");
+const [key, other, stranger] = [newKey(), newKey(), newKey()];
+const none = { current: undefined, next: undefined, previous: undefined };
+
+/** A configuration of one webhook, by its path in our namespace, its path elsewhere, or its URL; its label, if it has one. */
+function configurationOf(path: string, namespace = "mimir", labelled?: string): WebhookConfigurationObject {
+  const isUrl = path.startsWith("https:");
+  const clientConfig = isUrl ? { url: path } : { service: { namespace, name: "rollout-operator", path } };
+  const webhook = { name: "one.grafana.com", clientConfig, admissionReviewVersions: ["v1"], sideEffects: "None" };
+  const labels = labelled === undefined ? {} : { "grafana.com/namespace": labelled };
+  return { metadata: { name: "one", labels }, webhooks: [webhook] } as never;
+}
+
+/** Under a clock that stands still, but where it is told to go on. */
+function createKeys(paths = [eviction, downscale]) {
+  let nowMs = 1_000;
+  const sleeps: (() => void)[] = [];
+  const sleep = (_ms: number, signal?: AbortSignal) =>
+    new Promise<void>((resolve) => {
+      sleeps.push(resolve);
+      signal?.addEventListener("abort", () => resolve());
+    });
+  const keys = new ReviewKeyDoor({ namespace: "mimir", paths, clock: { monotonicMs: () => nowMs, sleep } });
+  const goOn = (ms: number) => {
+    nowMs += ms;
+    for (const wake of sleeps.splice(0)) wake();
+  };
+  keys.know({ ...none, current: key });
+  const see = (...found: readonly string[]) => keys.see(found.map((path) => configurationOf(path)));
+  return { keys, see, goOn };
+}
+
+test("the key is asked for once every configuration of a path has had it for 10 s, and no more from when one has not", () => {
+  const { keys, see, goOn } = createKeys();
+  see(`/${key}${eviction}`);
+  goOn(9_999);
+  assert.ok(!keys.asks(eviction) && !keys.asksEverywhere());
+  goOn(1);
+  assert.ok(keys.asks(eviction) && keys.asksEverywhere());
+  for (const plain of [eviction, `/${stranger}${eviction}`, `https://proxy.example:8443${eviction}`]) {
+    see(`/${key}${eviction}`, plain);
+    assert.ok(!keys.asks(eviction) && !keys.asksEverywhere(), plain);
+    goOn(60_000);
+    assert.ok(!keys.asks(eviction), plain);
+    see(`/${key}${eviction}`);
+    assert.ok(!keys.asks(eviction), "it begins anew");
+    goOn(10_000);
+    assert.ok(keys.asks(eviction));
+  }
+});
+
+test("a configuration with our label counts wherever its Service is, and one with the label of another namespace never", () => {
+  const { keys, goOn } = createKeys();
+  const ours = configurationOf(`/${key}${eviction}`);
+  keys.see([
+    ours,
+    configurationOf(`https://proxy.example${eviction}`, "", "loki"),
+    configurationOf(eviction, "mimir", "loki"),
+  ]);
+  goOn(10_000);
+  assert.ok(keys.asks(eviction));
+  keys.see([ours, configurationOf(eviction, "gateways", "mimir")]);
+  assert.ok(!keys.asks(eviction));
+});
+
+test("what leads elsewhere does not count: another namespace, a URL that is none, another path", () => {
+  const { keys, goOn } = createKeys();
+  const ours = configurationOf(`/${key}${eviction}`);
+  const others = [
+    configurationOf(eviction, "loki"),
+    configurationOf("https://elsewhere.example/admission"),
+    configurationOf("https://[/"),
+    configurationOf("/"),
+    configurationOf("/something/else"),
+    { metadata: { name: "empty" } } as never,
+  ];
+  keys.see([ours, ...others]);
+  goOn(10_000);
+  assert.ok(keys.asks(eviction) && keys.asksEverywhere());
+});
+
+test("a path that no configuration has is closed together with those that have one, and by itself never", () => {
+  const { keys, see, goOn } = createKeys();
+  see();
+  goOn(60_000);
+  assert.ok(!keys.asks(downscale) && !keys.asks(eviction));
+  see(`/${key}${eviction}`);
+  goOn(10_000);
+  assert.ok(keys.asks(downscale) && keys.asks("/nothing/here"));
+  see(`/${key}${eviction}`, downscale);
+  assert.ok(keys.asks(eviction) && !keys.asks(downscale) && !keys.asksEverywhere());
+  assert.deepEqual(keys.asked(), [
+    [eviction, true],
+    [downscale, false],
+  ]);
+});
+
+test("a renewal breaks nothing: each of the three keys of the Secret counts, in a configuration and in a request", () => {
+  const { keys, see, goOn } = createKeys();
+  see(`/${key}${eviction}`);
+  goOn(10_000);
+  for (const known of [
+    { current: key, next: other, previous: undefined },
+    { current: other, next: undefined, previous: key },
+  ]) {
+    keys.know(known);
+    assert.ok(keys.asks(eviction) && keys.isShown(`/${key}${eviction}`) && keys.isShown(`/${other}${eviction}`));
+    assert.ok(!keys.isShown(`/${stranger}${eviction}`) && !keys.isShown(eviction) && !keys.isShown(undefined));
+  }
+  see(`/${other}${eviction}`);
+  assert.ok(keys.asks(eviction));
+  keys.know({ current: stranger, next: undefined, previous: other });
+  assert.ok(keys.asks(eviction) && !keys.isShown(`/${key}${eviction}`), "two renewals ago");
+});
+
+test("while the keys or the configurations are not known no key is asked for", () => {
+  const { keys, see, goOn } = createKeys();
+  keys.know(none);
+  see(`/${key}${eviction}`);
+  goOn(60_000);
+  assert.ok(!keys.asks(eviction));
+  keys.know({ ...none, current: key });
+  goOn(10_000);
+  assert.ok(keys.asks(eviction));
+  keys.see(undefined);
+  assert.ok(!keys.asks(eviction) && !keys.asks("/nothing/here") && !keys.asksEverywhere());
+});
+
+/** The app of the TLS port, which asks for the key. */
+function createDoor() {
+  const { keys, see, goOn } = createKeys(validation.definition.paths as string[]);
+  const [path = ""] = validation.definition.paths;
+  see(`/${key}${path}`);
+  goOn(10_000);
+  const { reporting, lines } = createTestApp();
+  const judged: string[] = [];
+  const judge: Judge = {
+    ...validation.judge,
+    review(asked) {
+      judged.push(asked.name);
+      return validation.judge.review(asked);
+    },
+  };
+  const app = createAdmissionApp({
+    ...quietDoor,
+    reporting,
+    admissions: [{ ...validation, judge }],
+    reviewKeys: keys,
+  });
+  return { app, see, goOn, path, lines, judged };
+}
+
+const request = { uid: "1", operation: "CREATE", namespace: "mimir", name: "budget", object: {} };
+const review = JSON.stringify({ kind: "AdmissionReview", apiVersion: "admission.k8s.io/v1", request });
+const post = { method: "POST", headers: { "content-type": "application/json" }, body: review };
+
+test("without the key every request gets one constant answer: no function is asked, no body is read, and no line is logged", async () => {
+  const { app, goOn, path, lines, judged } = createDoor();
+  const swapped = `/${key.toUpperCase()}${path}`;
+  const strange = [
+    path,
+    `/${stranger}${path}`,
+    `/${stranger}/${key}${path}`,
+    `${path}?key=${key}`,
+    `${path}/${key}`,
+    ...(swapped === `/${key}${path}` ? [] : [swapped]),
+    `/%2e${path}`,
+    `/${key.slice(1)}${path}`,
+    "/",
+    "/healthz",
+    "/admission/no-downscale",
+  ];
+  const answers = new Set<string>();
+  for (const where of strange) {
+    const body = new Request(`http://x${where}`, { ...post, headers: { ...post.headers, traceparent: "00-1-1-01" } });
+    const answer = app.fetch(body);
+    for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
+    goOn(1_000);
+    const { status, headers } = await answer;
+    answers.add(`${status} ${JSON.stringify([...headers])} ${await (await answer).text()}`);
+    assert.equal(body.bodyUsed, false, where);
+  }
+  const gotten = app.fetch(new Request(`http://x${path}`));
+  for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
+  goOn(1_000);
+  answers.add(`${(await gotten).status} ${JSON.stringify([...(await gotten).headers])} ${await (await gotten).text()}`);
+  assert.deepEqual([...answers].length, 1, [...answers].join("\n"));
+  assert.match([...answers].join(), /^401 .*Show the key of API servers/);
+  assert.deepEqual([judged, lines], [[], []]);
+});
+
+test("with the key a review is judged, and what is no review has its own answer", async () => {
+  const { app, path, judged } = createDoor();
+  assert.equal((await app.request(`/${key}${path}`, post)).status, 200);
+  assert.deepEqual(judged, ["budget"]);
+  assert.equal((await app.request(`/${key}${path}`)).status, 405);
+  assert.equal((await app.request(`/${key}/nothing`, post)).status, 404);
+  assert.equal((await app.request(`/${key}/${key}${path}`, post)).status, 404);
+});
+
+test("a review under the plain path that was just written back is answered as soon as our watch tells of it", async () => {
+  const { app, see, path, judged } = createDoor();
+  const answer = app.request(path, post);
+  for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
+  assert.deepEqual(judged, []);
+  see(path);
+  assert.equal((await answer).status, 200);
+  assert.deepEqual(judged, ["budget"]);
+});
+
+test("where no key is asked for, a path with any key is that path", async () => {
+  const { app, see, path } = createDoor();
+  see(path);
+  for (const where of [path, `/${key}${path}`, `/${stranger}${path}`])
+    assert.equal((await app.request(where, post)).status, 200, where);
+});

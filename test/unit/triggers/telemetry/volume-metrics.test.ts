@@ -1,0 +1,87 @@
+/** What a process that lives tells of suspended volumes, while every function is at zero. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Registry } from "prom-client";
+import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
+import { createSuspendedMetrics } from "../../../../triggers/telemetry/volume-metrics.ts";
+import { createVolumeLook } from "../../../../triggers/telemetry/volumes.ts";
+import { minutesAgo, nowMs, Suspended } from "../../../stage/suspended.ts";
+
+/** What a cluster lists that has these objects, and how often it was asked for what. */
+function scene(on: Suspended) {
+  const asked: string[] = [];
+  const refusing = new Set<string>();
+  let clockMs = 0;
+  const list = (async (resource: string) => {
+    asked.push(resource);
+    if (refusing.has(resource)) throw new Error("forbidden");
+    const claims = [...on.claims.values()].filter(({ metadata }) => metadata.finalizers !== undefined);
+    return { items: resource === "statefulsets" ? [...on.sets.values()] : claims, resourceVersion: "1" };
+  }) as unknown as Cluster["list"];
+  const registry = new Registry();
+  const cluster = { list, monotonicMs: () => clockMs, sleep: () => new Promise<void>(() => {}) };
+  createSuspendedMetrics([registry]).showVolumes(createVolumeLook({ cluster, namespaces: ["db"] }));
+  const goOn = (ms: number) => {
+    clockMs += ms;
+  };
+  return { asked, refusing, goOn, scrape: async () => (await registry.metrics()).split("\n").filter(isSeries) };
+}
+
+const isSeries = (line: string): boolean => line !== "" && !line.startsWith("#");
+const zone = (name: string, more = "") => `{namespace="db",zone="${name}"${more}}`;
+
+test("it tells how many volumes are suspended in each zone, how large they are, and when the next one may be removed", async () => {
+  const on = Suspended.of(["a", "b"], 3);
+  on.suspend("a", 2, 10);
+  on.suspend("a", 1, 20);
+  on.suspend("b", 2, 30, "Suspending");
+  const { scrape } = scene(on);
+  assert.deepEqual((await scrape()).sort(), [
+    `sluice_suspended_bytes${zone("db-a")} ${20 * 2 ** 30}`,
+    `sluice_suspended_bytes${zone("db-b")} ${10 * 2 ** 30}`,
+    `sluice_suspended_volume_claims${zone("db-a", ',state="Suspended"')} 2`,
+    `sluice_suspended_volume_claims${zone("db-b", ',state="Suspending"')} 1`,
+    `sluice_volume_removal_timestamp_seconds${zone("db-a")} ${(nowMs + 40 * 60_000) / 1000}`,
+  ]);
+});
+
+test("no time is told of what somebody holds, or wants back, or of what nobody knows how long it is kept", async () => {
+  const changes: readonly ((on: Suspended) => void)[] = [
+    (on) => on.say("a", 2, { hold: "true" }),
+    (on) => on.policy("a", { hold: "true" }),
+    (on) => on.say("a", 2, { recover: "true" }),
+    (on) => on.policy("a", { "suspend-duration": "soon" }),
+    (on) => on.sets.delete("a"),
+  ];
+  for (const change of changes) {
+    const on = Suspended.of(["a"]);
+    on.suspend("a", 2, 10);
+    change(on);
+    const series = await scene(on).scrape();
+    assert.equal(series.length, 2, series.join("\n"));
+    assert.ok(!series.some((line) => line.startsWith("sluice_volume_removal")));
+  }
+});
+
+test("a flood of scrapes is one look in ten seconds; where nothing is suspended no StatefulSet is listed", async () => {
+  const on = Suspended.of(["a"]);
+  const { scrape, asked, goOn } = scene(on);
+  assert.deepEqual(await scrape(), []);
+  await Promise.all([scrape(), scrape()]);
+  assert.deepEqual(asked, ["persistentvolumeclaims"]);
+  on.suspend("a", 2, 10);
+  goOn(10_000);
+  assert.equal((await scrape()).length, 3);
+  assert.deepEqual(asked, ["persistentvolumeclaims", "persistentvolumeclaims", "statefulsets"]);
+});
+
+test("what the API server does not let be listed stands as it was last seen", async () => {
+  const on = Suspended.of(["a"]);
+  on.suspend("a", 2, 10);
+  on.say("a", 2, { "suspended-at": minutesAgo(5) });
+  const { scrape, refusing, goOn } = scene(on);
+  const before = await scrape();
+  refusing.add("persistentvolumeclaims");
+  goOn(10_000);
+  assert.deepEqual(await scrape(), before);
+});

@@ -1,0 +1,133 @@
+/** A function that watches while it is awake, behind its doors: events wake it, and what they cost. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { advanceZoneRollout } from "../../../../functions/advance-zone-rollout/function.ts";
+import { followReplicas } from "../../../../functions/follow-replicas/function.ts";
+import { keepLedgers } from "../../../../functions/keep-ledgers/function.ts";
+import { createTestWorld } from "../server/world.ts";
+
+async function started(views: "awake" | "list", watchIdleMs = 20_000) {
+  const doors = createTestWorld({
+    definitions: [advanceZoneRollout],
+    settings: { views, watchIdleMs, sweepIntervalMs: 3_600_000 },
+  });
+  const { world } = doors;
+  const standalone = doors.start();
+  let isHeard = true;
+  // As sources tell it: a name, a moment later.
+  for (const resource of ["pods", "statefulsets"] as const) {
+    world.store.onChange(resource, ({ final: { metadata } }) => {
+      const { namespace = "", name } = metadata;
+      if (isHeard) doors.world.timeline.after(30, () => standalone.wakeUps.changed(resource, { namespace, name }));
+    });
+  }
+  await doors.goTo(60);
+  doors.calls.length = 0;
+  const open = async () => {
+    const text = await doors.reporting.metrics.registry.getSingleMetricAsString("sluice_watches");
+    return Number(/^sluice_watches (\d+)$/m.exec(text)?.[1]);
+  };
+  const count = (verb: string) => doors.calls.filter((call) => call.verb === verb).length;
+  const loseEvents = () => {
+    isHeard = false;
+  };
+  return { ...doors, standalone, open, count, loseEvents };
+}
+
+test("a rollout by events lists once, whatever is told of it; what is told again later costs no request", async () => {
+  const awake = await started("awake");
+  assert.equal(await awake.open(), 0);
+  awake.changeTemplates("app:2");
+  await awake.goTo(61);
+  assert.equal(await awake.open(), 3);
+  await awake.goTo(80);
+  assert.equal(awake.isRolled(), true);
+  assert.equal(awake.count("list"), 3);
+  assert.equal(awake.count("delete"), 9);
+  const before = awake.calls.length;
+  awake.standalone.wakeUps.changed("pods", { namespace: "app", name: "ingester-a-0" });
+  await awake.goTo(80.5);
+  assert.equal(awake.calls.length, before);
+  await awake.goTo(140);
+  assert.equal(await awake.open(), 0, "nothing happens, and they are let go");
+  const listing = await started("list");
+  listing.changeTemplates("app:2");
+  await listing.goTo(100);
+  assert.ok(listing.isRolled() && listing.count("list") > 50, `${listing.count("list")} lists`);
+});
+
+test("WATCH_IDLE=0 lists, as VIEWS=list does", async () => {
+  const { changeTemplates, goTo, isRolled, open, count } = await started("awake", 0);
+  changeTemplates("app:2");
+  await goTo(61);
+  assert.equal(await open(), 0);
+  await goTo(100);
+  assert.ok(isRolled() && count("list") > 50);
+});
+
+test("an event that comes before its watch has told of the change loses nothing: the watch wakes the group as well", async () => {
+  const { changeTemplates, goTo, isRolled, loseEvents } = await started("awake");
+  changeTemplates("app:2");
+  await goTo(61);
+  loseEvents();
+  await goTo(120);
+  assert.equal(isRolled(), true);
+});
+
+test("a flood of a group's own StatefulSet costs no more passes that list than it would without watches", async () => {
+  const { standalone, goTo, calls } = await started("awake");
+  for (let event = 0; event < 10_000; event++) {
+    standalone.wakeUps.changed("statefulsets", { namespace: "app", name: "ingester-a" });
+    await goTo(60 + event / 1_000);
+  }
+  const looks = calls.filter(({ verb, resource }) => verb === "list" && resource === "statefulsets").length;
+  assert.ok(looks >= 1 && looks <= 100 + 10 * 10, `${looks} passes that listed in ten seconds`);
+});
+
+test("when the process ends, its watches do, and it does not wait for them to be idle", async () => {
+  const { standalone, changeTemplates, goTo, open, cluster, lines } = await started("awake");
+  changeTemplates("app:2");
+  await goTo(61);
+  assert.equal(await open(), 3);
+  assert.equal(await standalone.stop(cluster.monotonicMs() + 5_000), true);
+  assert.equal(await open(), 0);
+  assert.deepEqual(
+    lines.filter(({ reason }) => reason === "watch-broke"),
+    [],
+  );
+});
+
+test("a StatefulSet that was looked up for an event is known from then on", async () => {
+  const doors = createTestWorld({
+    definitions: [keepLedgers],
+    settings: { views: "list", sweepIntervalMs: 3_600_000 },
+  });
+  const { wakeUps } = doors.start();
+  await doors.goTo(5);
+  doors.world.addGroup({ namespace: "app", group: "late", zones: ["a"], replicas: 1 });
+  await doors.goTo(10);
+  doors.calls.length = 0;
+  for (let seconds = 10; seconds < 40; seconds += 6) {
+    wakeUps.changed("statefulsets", { namespace: "app", name: "late-a" });
+    await doors.goTo(seconds + 6);
+  }
+  const gets = doors.calls.filter(({ verb, resource }) => verb === "get" && resource === "statefulsets");
+  assert.equal(gets.length, 1);
+});
+
+test("right after a start what events name is not looked up where the first sweep sees it, and is where it does not", async () => {
+  // The one reads its groups in its passes; the other needs no more than the list that finds them.
+  for (const definition of [followReplicas, keepLedgers]) {
+    const doors = createTestWorld({ definitions: [definition], settings: { views: "list" } });
+    const { wakeUps } = doors.start();
+    const tell = (name: string) => wakeUps.changed("statefulsets", { namespace: "app", name });
+    for (const name of ["ingester-a", "ingester-b", "ingester-c", "nobody"]) assert.equal(tell(name), "queued");
+    await doors.goTo(1);
+    const gets = doors.calls.filter(({ verb, resource }) => verb === "get" && resource === "statefulsets");
+    assert.deepEqual(
+      gets.map(({ name }) => name),
+      ["nobody"],
+      definition.name,
+    );
+  }
+});

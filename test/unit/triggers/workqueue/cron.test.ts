@@ -1,0 +1,84 @@
+/** Functions that cron wakes are woken by events about objects of certain types, and only by these. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { webhookNamespace } from "../../../../functions/shared/annotations/table.ts";
+import type { CronDefinition } from "../../../../functions/shared/contract/definition.ts";
+import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
+import { cronFunctions, groupFunctions } from "../../../../triggers/table.ts";
+import { startCron } from "../../../../triggers/workqueue/cron.ts";
+import { answerOf, wakingTypes } from "../../../../triggers/workqueue/enqueue.ts";
+import { createTestApp } from "../../../stage/app.ts";
+import { settings } from "../../../stage/certificate-world.ts";
+import { createVirtualClock } from "../../shared/kubernetes/virtual-clock.ts";
+
+const rest = { concern: "", needs: [], reads: [], writes: [] };
+
+/** Two functions after their first run. Webhook configurations wake one of them. Each run is noted with its time. */
+async function started() {
+  const clock = createVirtualClock();
+  const runs: string[] = [];
+  const function_ = (name: string, waking: Pick<CronDefinition, "wokenBy">): CronDefinition => ({
+    ...{ name, ...rest, ...waking },
+    open: () => async () => {
+      runs.push(`${name} ${clock.monotonicMs()}`);
+      return { guard: "done", sentence: "all is well", recheckMs: 3_600_000 };
+    },
+  });
+  const { reporting } = createTestApp();
+  const resource = "validatingwebhookconfigurations";
+  const hearing = function_("hearing", { wokenBy: [{ resource, selector: webhookNamespace }] });
+  const cron = startCron({
+    cluster: clock as unknown as Cluster,
+    definitions: [hearing, function_("deaf", {})],
+    certificate: settings,
+    mode: "act",
+    reporting,
+    atLeastEveryMs: 3_600_000,
+  });
+  await clock.goTo(1_000);
+  assert.deepEqual(runs.splice(0), ["hearing 200", "deaf 200"]);
+  return { clock, cron, runs };
+}
+
+test("an event of a type that wakes a function wakes that function alone, and an event of any other type none", async () => {
+  const { clock, cron, runs } = await started();
+  assert.equal(cron.changed("validatingwebhookconfigurations"), "queued");
+  assert.equal(cron.changed("mutatingwebhookconfigurations"), "ignored");
+  assert.equal(cron.changed("pods"), "ignored");
+  await clock.goTo(100_000);
+  assert.deepEqual(runs, ["hearing 1200"]);
+});
+
+test("a flood of events costs a run every five seconds, after the first three, and the last event has its run", async () => {
+  const { clock, cron, runs } = await started();
+  for (let ms = 1_000; ms < 21_000; ms += 10) {
+    assert.equal(cron.changed("validatingwebhookconfigurations"), "queued");
+    await clock.goTo(ms + 10);
+  }
+  await clock.goTo(100_000);
+  const times = runs.map((run) => Number(run.replace("hearing ", "")));
+  assert.ok(times.length >= 4 && times.length <= 3 + 4, times.join());
+  assert.ok((times.at(-1) ?? 0) >= 20_990, times.join());
+});
+
+test("while the process ends, an event is refused, so that its sender sends it again, and what wakes no function is ignored", async () => {
+  const { clock, cron, runs } = await started();
+  assert.equal(await cron.stop(clock.monotonicMs() + 1_000), true);
+  assert.equal(cron.changed("validatingwebhookconfigurations"), "refused");
+  assert.equal(cron.changed("pods"), "ignored");
+  await clock.goTo(100_000);
+  assert.deepEqual(runs, []);
+});
+
+test("where one event concerns several functions, a refusal by one of them is answered, and otherwise that it was queued", () => {
+  assert.equal(answerOf(["queued", "refused", "ignored"]), "refused");
+  assert.equal(answerOf(["ignored", "queued"]), "queued");
+  assert.equal(answerOf(["ignored", "deferred"]), "deferred");
+  assert.equal(answerOf([]), "ignored");
+});
+
+test("webhook configurations concern the process that serves rotate-certificate, and no other", () => {
+  const types = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"] as const;
+  assert.deepEqual([...wakingTypes(cronFunctions)], types);
+  for (const type of types) assert.ok(!wakingTypes(groupFunctions).has(type));
+});

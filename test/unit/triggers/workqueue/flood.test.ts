@@ -1,0 +1,203 @@
+/** Anybody in a cluster can post events: what floods of them may cost, in virtual time. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { advanceZoneRollout } from "../../../../functions/advance-zone-rollout/function.ts";
+import { keepLedgers } from "../../../../functions/keep-ledgers/function.ts";
+import type { ViewNeed, Views } from "../../../../functions/shared/cache/cache.ts";
+import type { FunctionDefinition } from "../../../../functions/shared/contract/definition.ts";
+import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
+import type { GroupKey } from "../../../../functions/shared/workloads/statefulsets.ts";
+import { groupFunctions } from "../../../../triggers/table.ts";
+import { KnownGroups, mostKnown } from "../../../../triggers/workqueue/known-groups.ts";
+import { paceTicks } from "../../../../triggers/workqueue/sweep.ts";
+import { createVirtualClock } from "../../shared/kubernetes/virtual-clock.ts";
+import { createTestWorld, isOfSchedule, type TestDoorsOptions } from "../server/world.ts";
+
+const lists: TestDoorsOptions = { settings: { views: "list" } };
+
+/** Doors after their first sweep, and nothing counted yet. */
+async function started(options: TestDoorsOptions) {
+  const doors = createTestWorld(options);
+  const standalone = doors.start();
+  await doors.goTo(30);
+  doors.calls.length = 0;
+  const statefulSet = (namespace: string, name: string) =>
+    standalone.wakeUps.changed("statefulsets", { namespace, name });
+  /** For ten seconds, every millisecond one event, of whatever `nameOf` says. */
+  const flood = async (nameOf: (event: number) => string): Promise<Record<string, number>> => {
+    const results: Record<string, number> = {};
+    for (let event = 0; event < 10_000; event++) {
+      const result = statefulSet("app", nameOf(event));
+      results[result] = (results[result] ?? 0) + 1;
+      await doors.goTo(30 + event / 1_000);
+    }
+    return results;
+  };
+  return { ...doors, standalone, flood };
+}
+
+test("a flood of StatefulSets that nobody knows costs a bounded number of reads, and what is left over is left to the sweep", async () => {
+  const { flood, calls, standalone, goTo } = await started(lists);
+  const results = await flood((event) => `forged-${event}`);
+  assert.deepEqual(Object.keys(results).sort(), ["deferred", "queued"]);
+  assert.ok(standalone.wakeUps.keys <= 501, `${standalone.wakeUps.keys} keys are kept`);
+  const reads = calls.filter(({ verb, name }) => verb === "get" && name.startsWith("forged-"));
+  assert.ok(reads.length > 200 && reads.length <= 100 + 10 * 20 + 1, `${reads.length} reads in ten seconds`);
+  assert.equal(calls.filter((call) => !isOfSchedule(call)).length, reads.length);
+  await goTo(90);
+  assert.equal(standalone.wakeUps.keys, 0);
+});
+
+test("a flood of the same StatefulSet, which is none, costs each function a read in five seconds", async () => {
+  const { flood, calls } = await started(lists);
+  assert.deepEqual(await flood(() => "forged"), { queued: 10_000 });
+  assert.ok(calls.length <= 3 * groupFunctions.length, `${calls.length} reads in ten seconds`);
+});
+
+test("a flood of a group's own StatefulSet costs a bounded number of passes", async () => {
+  const { flood, calls } = await started(lists);
+  assert.deepEqual(await flood(() => "ingester-a"), { queued: 10_000 });
+  const passes = calls.filter(({ verb, resource }) => verb === "list" && resource === "statefulsets").length;
+  assert.ok(passes > 100 && passes <= 100 + 10 * 10 + groupFunctions.length, `${passes} passes in ten seconds`);
+  // Whoever has other keys than groups looks it up.
+  const others = calls.filter(({ verb }) => verb !== "list").map(({ verb, name }) => `${verb} ${name}`);
+  assert.ok(others.length <= 3 && others.every((call) => call === "get ingester-a"), others.join());
+});
+
+test("a budget that comes makes the ledger of StatefulSets of no group, and a flood of forged ones costs a bounded number of looks", async () => {
+  const { standalone, calls, goTo, world } = await started({ ...lists, definitions: [keepLedgers] });
+  const changed = (name: string) =>
+    standalone.wakeUps.changed("zoneawarepoddisruptionbudgets", { namespace: "app", name });
+  const labels = { "rollout-group": null };
+  world.store.patch("statefulsets", { namespace: "app", name: "ingester-c" }, { metadata: { labels } });
+  const spec = { maxUnavailable: 1, selector: { matchLabels: { "rollout-group": "ingester" } } };
+  world.store.create("zoneawarepoddisruptionbudgets", "app", { metadata: { name: "loose" }, spec });
+  assert.equal(changed("loose"), "queued");
+  await goTo(31);
+  const groups = world.store.list("leases").items.map(({ metadata }) => metadata.annotations?.["sluice.dev/group"]);
+  assert.deepEqual(groups.sort(), ["budget:loose", "ingester"]);
+  calls.length = 0;
+  const results = new Set<string>();
+  for (let event = 0; event < 10_000; event++) results.add(changed(`forged-${event}`));
+  await goTo(41);
+  assert.deepEqual([...results].sort(), ["deferred", "queued"]);
+  const looks = calls.filter(({ verb, resource }) => verb === "get" && resource === "leases").length;
+  assert.ok(looks > 100 && looks <= 100 + 10 * 20 + 1, `${looks} looks in ten seconds`);
+});
+
+test("where a watch tells of changes, no flood costs a request", async () => {
+  const { flood, calls } = await started({});
+  assert.deepEqual(await flood((event) => `forged-${event}`), { ignored: 10_000 });
+  assert.deepEqual(await flood(() => "ingester-a"), { queued: 10_000 });
+  assert.deepEqual(
+    calls.filter((call) => !isOfSchedule(call)),
+    [],
+  );
+});
+
+test("a rollout goes on through a flood, woken by its own events, and the sweep runs", async () => {
+  const { changeTemplates, isRolled, goTo, standalone, lines, world } = await started(lists);
+  const statefulSet = (namespace: string, name: string) =>
+    standalone.wakeUps.changed("statefulsets", { namespace, name });
+  changeTemplates("app:2");
+  let seconds = 30;
+  for (let event = 0; !isRolled() && seconds < 300; event++) {
+    for (let forged = 0; forged < 20; forged++) statefulSet("app", `forged-${event}-${forged}`);
+    if (event % 10 === 0) {
+      for (const { metadata } of world.store.list("statefulsets").items) {
+        assert.equal(statefulSet("app", metadata.name), "queued");
+      }
+    }
+    seconds += 0.02;
+    await goTo(seconds);
+  }
+  assert.equal(isRolled(), true);
+  assert.ok(seconds < 100, `it took ${seconds - 30} s`);
+  standalone.wakeUps.sweep();
+  await goTo(seconds + 1);
+  assert.equal(lines.filter(({ msg }) => msg === "swept 1 groups").length, 2);
+});
+
+test("when as many groups are queued as may be, events of others are refused, and the sweep is not", async () => {
+  const rollout = advanceZoneRollout;
+  const hanging: FunctionDefinition<GroupKey> = {
+    ...rollout,
+    async run(context, key) {
+      await context.views.read(key, { settledThrough: undefined, permitSinceMs: undefined, consistent: true });
+      return new Promise(() => {});
+    },
+  };
+  const doors = createTestWorld({ definitions: [hanging], settings: { views: "list", queueKeys: 2 } });
+  doors.world.addGroup({ namespace: "app", group: "second", zones: ["x"], replicas: 1 });
+  doors.world.addGroup({ namespace: "app", group: "third", zones: ["x"], replicas: 1 });
+  const { wakeUps } = doors.start();
+  await doors.goTo(1);
+  const results = ["ingester-a", "second-x", "third-x"].map((name) =>
+    wakeUps.changed("statefulsets", { namespace: "app", name }),
+  );
+  assert.deepEqual(results.toSorted(), ["queued", "queued", "refused"]);
+  doors.calls.length = 0;
+  assert.equal(wakeUps.sweep(), true);
+  await doors.goTo(60);
+  assert.ok(doors.calls.some(({ verb, resource }) => verb === "list" && resource === "statefulsets"));
+});
+
+test("a StatefulSet that comes to another group has that one woken, too", async () => {
+  const { world, goTo, standalone } = await started(lists);
+  world.addGroup({ namespace: "app", group: "other", zones: ["x"], replicas: 1 });
+  world.settle();
+  const labels = { "rollout-group": "other" };
+  world.store.patch("statefulsets", { namespace: "app", name: "ingester-c" }, { metadata: { labels } });
+  assert.equal(standalone.wakeUps.changed("statefulsets", { namespace: "app", name: "ingester-c" }), "queued");
+  await goTo(60);
+  const ledger = world.store.find("leases", { namespace: "app", name: "sluice-other" });
+  assert.ok(ledger, "the other group has had its first pass");
+});
+
+test("of StatefulSets that were read so many are remembered, and one that has left its group is not", async () => {
+  const known = new KnownGroups(() => undefined);
+  const named = (name: string, group: string | undefined) => ({ namespace: "app", name, group });
+  let statefulSets = Array.from({ length: mostKnown + 1 }, (_, index) => named(`one-${index}`, "all"));
+  const read = async () => ({ statefulSets, neighbours: [named("other", undefined)] });
+  const views = known.learningFrom({ read } as unknown as Views);
+  const look = () => views.read({ namespace: "app", group: "all" }, {} as ViewNeed);
+  await look();
+  const groupsOf = (...names: string[]) => names.map((name) => known.groupOf("app", name)?.group);
+  assert.deepEqual(groupsOf("one-0", "one-1", `one-${mostKnown}`, "other"), [undefined, "all", "all", undefined]);
+  statefulSets = [];
+  await look();
+  assert.deepEqual(groupsOf("one-1"), [undefined]);
+});
+
+test("what may not be read is not asked for again, and left to the sweep", async () => {
+  const message = 'statefulsets.apps "x" is forbidden: User "sluice" cannot get resource "statefulsets"';
+  const { standalone, calls, goTo, lines } = await started({
+    ...lists,
+    beforeCall({ verb, resource }) {
+      if (verb === "get" && resource === "statefulsets")
+        throw new ClusterError({ code: 403, reason: "Forbidden", message, verb, resource });
+    },
+  });
+  standalone.wakeUps.changed("statefulsets", { namespace: "kube-system", name: "x" });
+  await goTo(200);
+  const hearing = groupFunctions.filter(({ wokenBy }) => wokenBy.some(({ resource }) => resource === "statefulsets"));
+  assert.equal(calls.filter((call) => !isOfSchedule(call)).length, hearing.length);
+  assert.equal(standalone.wakeUps.keys, 0);
+  assert.ok(!lines.some(({ level }) => level === "warn"));
+});
+
+test("ticks that overlap, come late, or come by the thousand are served by a sweep every five seconds, after the first three", async () => {
+  const clock = createVirtualClock();
+  const sweeps: number[] = [];
+  const tick = paceTicks(clock, () => sweeps.push(clock.monotonicMs()));
+  for (let ms = 0; ms < 20_000; ms += 10) {
+    assert.equal(tick(), true);
+    await clock.goTo(ms + 10);
+  }
+  // The last tick, at 19.99 s, has its sweep.
+  assert.deepEqual(sweeps, [0, 10, 20, 5_000, 10_000, 15_000, 20_000]);
+  await clock.goTo(3_600_000);
+  tick();
+  await clock.goTo(3_600_001);
+  assert.equal(sweeps.at(-1), 3_600_000);
+});

@@ -1,0 +1,135 @@
+/**
+ * The bodies that are posted at one door: each has a limit, all that are being read have one together, and none may stand still.
+ * What counts is the memory that a body takes, whatever its client told of its length, until the body has been read.
+ */
+import type { IncomingMessage } from "node:http";
+import { Readable } from "node:stream";
+import type { Context } from "hono";
+import { HTTPException } from "hono/http-exception";
+import { GrowingBuffer, type Holder, SharedMemory } from "../../functions/shared/base/growing-buffer.ts";
+import { Deadlines, type HasDeadline } from "../../functions/shared/clock/deadlines.ts";
+import { waitingTime } from "../../functions/shared/clock/process-clock.ts";
+import { parseBoundedJson } from "./bounded-json.ts";
+import { releaseSoon } from "./release-buffer.ts";
+
+export interface BodiesOptions {
+  /** Of all bodies together, and of one that is alone, in bytes. */
+  readonly mostBytes: number;
+  /** After this time without a byte a body is given up, in milliseconds; absent: {@link stalledAfterMs}. */
+  readonly stalledAfterMs?: number;
+}
+
+export interface Wanted {
+  /** The largest body that is read, in bytes. */
+  readonly limitBytes: number;
+  /** Makes the answer to a body that is none, of the end of a sentence. */
+  malformed(because: string): HTTPException;
+}
+
+/** The client went away before it had sent everything: nobody is left to be answered. */
+export class BodyAborted extends Error {}
+
+/** Who sends at all does so at once. A lost packet is sent again within a second or two. */
+export const stalledAfterMs = 3_000;
+/** A body that is being read. */
+interface Reading extends HasDeadline, Holder {
+  deadlineMs: number;
+}
+
+export class Bodies {
+  readonly #options: BodiesOptions;
+  readonly #memory: SharedMemory;
+  readonly #stalled = new Deadlines(waitingTime);
+
+  constructor(options: BodiesOptions) {
+    this.#options = options;
+    this.#memory = new SharedMemory(options.mostBytes);
+  }
+
+  /** How much the bodies count that are being read, in bytes. */
+  get bytes(): number {
+    return this.#memory.bytes;
+  }
+
+  /**
+   * The JSON of a request's body; undefined where there is none.
+   *
+   * @throws HTTPException 413 for one that is too large, 408 for one that stands still, 503 for one that is the largest while all
+   * of them are too large together, and what `malformed` makes; BodyAborted.
+   */
+  async json(c: Context, { limitBytes, malformed }: Wanted): Promise<unknown> {
+    if (Number(c.req.header("content-length") ?? 0) > limitBytes) throw tooLarge(limitBytes);
+    const body = await this.#read(c, limitBytes);
+    const parsed = parseBoundedJson(body.whole());
+    body.free();
+    if ("because" in parsed) throw malformed(parsed.because);
+    return parsed.value;
+  }
+
+  #read(c: Context, limitBytes: number): Promise<GrowingBuffer> {
+    const { promise, resolve, reject } = Promise.withResolvers<GrowingBuffer>();
+    const source = sourceOf(c);
+    const silentMs = this.#options.stalledAfterMs ?? stalledAfterMs;
+    const body = new GrowingBuffer(limitBytes);
+    // At once, and not when somebody hears of it: a stream closes right after its end.
+    const end = () => {
+      // What comes after is let go of unread; an error of the connection has been dealt with.
+      source.off("data", onData).off("end", onEnd).off("close", onClose);
+      this.#stalled.delete(reading);
+      this.#memory.leave(reading);
+    };
+    const stop = (error: Error) => {
+      end();
+      if (error instanceof HTTPException && error.status !== 413) source.pause();
+      body.free();
+      reject(error);
+    };
+    const onData = (piece: Buffer) => {
+      reading.deadlineMs = waitingTime.monotonicMs() + silentMs;
+      const growth = body.growthFor(piece.length);
+      if (growth === undefined) return stop(tooLarge(limitBytes));
+      if (growth > 0 && !this.#memory.take(reading, growth)) return;
+      body.append(piece);
+      releaseSoon(piece);
+    };
+    const onEnd = () => {
+      end();
+      resolve(body);
+    };
+    const onClose = () => stop(new BodyAborted("the client went away before it had sent its request"));
+    const deadlineMs = waitingTime.monotonicMs() + silentMs;
+    const [late, giveUp] = [() => stop(standsStill(silentMs)), () => stop(tooMuchAtOnce())];
+    const reading: Reading = { bytes: 0, deadlineMs, late, giveUp };
+    this.#stalled.add(reading);
+    source.on("data", onData).on("end", onEnd).on("close", onClose).on("error", onClose);
+    // It may have gone before anybody listened.
+    if (source.destroyed) onClose();
+    return promise;
+  }
+}
+
+/** The connection itself: a stream of the Web made of it costs a tenth of a review. There is none where a test calls the app. */
+function sourceOf(c: Context): Readable {
+  const { incoming } = (c.env ?? {}) as { readonly incoming?: IncomingMessage };
+  if (incoming !== undefined) return incoming;
+  const { body } = c.req.raw;
+  return body === null ? Readable.from([]) : Readable.fromWeb(body as Parameters<typeof Readable.fromWeb>[0]);
+}
+
+function tooLarge(limitBytes: number): HTTPException {
+  return new HTTPException(413, { message: `The body is larger than ${limitBytes} bytes.` });
+}
+
+function standsStill(ms: number): HTTPException {
+  return ending(408, `Nothing more of the body came for ${ms / 1000} s.`);
+}
+
+function tooMuchAtOnce(): HTTPException {
+  return ending(503, "Send it again later: too much is being sent at once.", { "retry-after": "1" });
+}
+
+/** The connection ends with it: what else of the body is on its way is not worth the memory that it would pass through. */
+function ending(status: 408 | 503, sentence: string, more: Readonly<Record<string, string>> = {}): HTTPException {
+  const headers = { "content-type": "text/plain; charset=UTF-8", connection: "close", ...more };
+  return new HTTPException(status, { message: sentence, res: new Response(sentence, { status, headers }) });
+}

@@ -1,0 +1,394 @@
+/**
+ * What the clients of one port may hold: so many connections, so many requests on each, and only for a while an answer that its
+ * client does not read. A client that reaches a port may open connections, and must not fill the memory by them.
+ */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import { Deadlines, type HasDeadline } from "../../functions/shared/clock/deadlines.ts";
+import { waitingTime } from "../../functions/shared/clock/process-clock.ts";
+import type { ConnectionBounds, Cut } from "./connection-bounds.ts";
+import { addressOf, type Crowd, chooseToGo, type Placed, type Standing } from "./crowd.ts";
+import { hasCertificate, noProof, type Proof } from "./proof.ts";
+import { RequestFeed } from "./request-feed.ts";
+
+/** Bytes in a millisecond: 128 kbit/s. An API server waits 30 s at most, so that a review of 1 MiB has to come faster. */
+const slowestBody = 16_384 / 1_000;
+
+const never = Number.POSITIVE_INFINITY;
+
+/** How old the knowledge may be which connections are stalled, in milliseconds: to ask a thousand sockets takes a millisecond. */
+const stalledEveryMs = 250;
+
+/** After a connection was opened its request comes within this time, or it was opened for later, in milliseconds. */
+const unusedMs = 1_000;
+
+type Answer = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
+
+/** What goes on on a connection once requests can come on it. */
+interface Exchange extends HasDeadline {
+  /** The answers that are due, in the order in which they have to be sent. */
+  readonly due: ServerResponse[];
+  readonly feed: RequestFeed;
+  /** The request that came last. */
+  last: IncomingMessage | undefined;
+  /** What is said when all answers before it are sent: nothing more is read. */
+  lastWords: string | undefined;
+  /** Until when the answer that is due next is to be taken, once it is there. */
+  deadlineMs: number;
+}
+
+/** A connection. Its deadline is that of a stranger's first request: of the head first, and then of the body. */
+interface Connection extends HasDeadline, Placed {
+  /** Over TLS another one takes its place after the handshake. */
+  socket: Socket;
+  exchange: Exchange | undefined;
+  /** As it was when a place was last lacking. */
+  standing: Standing;
+  isStalled: boolean;
+  readonly address: string;
+  hasLeft: boolean;
+  isAnswered: boolean;
+  isProved: boolean;
+  /** Monotonic time at which it was opened, its last request came, or its last answer was out. */
+  sinceMs: number;
+  /** What had been read by then. */
+  bytesBefore: number;
+  /** Monotonic time at which a part of the next head was first seen; undefined if none was. */
+  partSeenMs: number | undefined;
+  deadlineMs: number;
+}
+
+export class Connections {
+  readonly #bounds: ConnectionBounds;
+  readonly #onCut: (how: Cut) => void;
+  readonly #lateWords: string;
+  readonly #proof: Proof;
+  #strangers = 0;
+  /** Those without a request, the longest idle first: since when, in milliseconds. */
+  readonly #idle = new Map<Connection, number>();
+  /** By where they come from: after a TLS handshake nothing else tells that two sockets are one connection. */
+  readonly #opened = new Map<string, Connection>();
+  /** By address. */
+  readonly #crowds = new Map<string, Crowd>();
+  readonly #known = new WeakMap<Socket, Connection>();
+  /** Those on which a body is coming; some of these may be whole by now. */
+  readonly #sending = new Set<Connection>();
+  #stalledAsOfMs = 0;
+  readonly #unread = new Deadlines(waitingTime);
+  readonly #coming = new Deadlines(waitingTime);
+  readonly #unanswered = new Set<ServerResponse>();
+  #isTurningAway = false;
+
+  /** `onCut` hears of each connection that is ended here. `lateWords`: the answer to a request that takes too long to come. */
+  constructor(bounds: ConnectionBounds, onCut: (how: Cut) => void, lateWords: string, proof = noProof) {
+    this.#bounds = bounds;
+    this.#onCut = onCut;
+    this.#lateWords = lateWords;
+    this.#proof = proof;
+  }
+
+  /** A connection has come; over TLS it is known by another socket after the handshake. It is idle until a request comes. */
+  opened(socket: Socket): void {
+    const place = placeOf(socket);
+    const connection = this.#connect(socket);
+    this.#opened.set(place, connection);
+    socket.once("close", () => {
+      this.#leave(connection);
+      if (this.#opened.get(place) === connection) this.#opened.delete(place);
+    });
+    this.#makeRoom(connection);
+    if (socket.destroyed) return;
+    this.#coming.add(connection);
+    this.#rest(connection);
+  }
+
+  #connect(socket: Socket): Connection {
+    const nowMs = waitingTime.monotonicMs();
+    const address = addressOf(socket.remoteAddress);
+    const crowd = this.#crowds.get(address) ?? { strangers: 0 };
+    this.#crowds.set(address, crowd);
+    crowd.strangers++;
+    this.#strangers++;
+    const known = { socket, address, crowd, exchange: undefined, partSeenMs: undefined, hasLeft: false };
+    const placed = {
+      standing: "fresh",
+      isStalled: false,
+      isAnswered: false,
+      isProved: false,
+      sinceMs: nowMs,
+      bytesBefore: 0,
+    } as const;
+    const deadlineMs = nowMs + this.#bounds.firstHeadMs;
+    // What came while this process was busy is read before the connection is judged.
+    const late = () => void setImmediate(() => this.#endLate(connection));
+    const connection: Connection = { ...known, ...placed, deadlineMs, late };
+    this.#known.set(socket, connection);
+    return connection;
+  }
+
+  /** Requests can come on a connection from now on; it is to be told of after the HTTP server has begun to read it. */
+  ready(socket: Socket): void {
+    if (socket.destroyed) return;
+    const { mostInFlight } = this.#bounds;
+    const connection = this.#opened.get(placeOf(socket)) ?? this.#connect(socket);
+    const due: ServerResponse[] = [];
+    // The body of a request that was begun is read all the same: what waits for it is its answer.
+    const feed = new RequestFeed(socket, () => due.length < mostInFlight || exchange.last?.complete === false);
+    const late = () => this.#cut(connection, "unread");
+    const exchange: Exchange = { due, feed, last: undefined, lastWords: undefined, deadlineMs: never, late };
+    connection.socket = socket;
+    connection.exchange = exchange;
+    if (hasCertificate(socket)) this.#prove(connection);
+    this.#known.set(socket, connection);
+    socket.once("close", () => this.#leave(connection));
+    this.#rest(connection);
+  }
+
+  /** Has a request answered. */
+  handle(request: IncomingMessage, response: ServerResponse, answer: Answer): void {
+    const { socket } = request;
+    const connection = this.#known.get(socket);
+    const exchange = connection?.exchange;
+    if (connection === undefined || exchange === undefined) {
+      throw new Error("a request came on a connection that was never ready");
+    }
+    const { due, feed } = exchange;
+    this.#idle.delete(connection);
+    if (!connection.isProved && this.#proof.isShown(request)) this.#prove(connection);
+    due.push(response);
+    exchange.last = request;
+    this.#begin(connection, request);
+    if (socket.destroyed) return;
+    this.#unanswered.add(response);
+    if (this.#isTurningAway) response.shouldKeepAlive = false;
+    response.once("close", () => {
+      this.#unanswered.delete(response);
+      const at = due.indexOf(response);
+      due.splice(at, 1);
+      if (at === 0) this.#readWhole(exchange);
+      if (request.complete && response.writableFinished) this.#trust(connection);
+      const [next] = due;
+      if (next === undefined) {
+        this.#turnTo(connection);
+        this.#rest(connection);
+      }
+      if (next?.writableEnded && at === 0) this.#limitReading(exchange, next);
+      feed.feed();
+      this.#sayLastWords(socket, exchange);
+    });
+    void answer(request, response).then(() => {
+      if (due[0] === response && response.writableEnded) this.#limitReading(exchange, response);
+    });
+  }
+
+  /** The head of a request has come. A stranger's first body has to come at some rate. */
+  #begin(connection: Connection, request: IncomingMessage): void {
+    this.#turnTo(connection);
+    if (isBare(request)) {
+      this.#coming.delete(connection);
+      return;
+    }
+    if (!connection.isAnswered && !connection.isProved) {
+      connection.deadlineMs = connection.sinceMs + this.#bounds.slowBodyMs;
+      this.#coming.add(connection);
+    }
+    if (this.#bounds.placesForGets > 0) this.#keepPlacesForGets(connection);
+  }
+
+  #keepPlacesForGets(sender: Connection): void {
+    const most = this.#bounds.mostConnections - this.#bounds.placesForGets;
+    this.#sending.add(sender);
+    if (this.#sending.size <= most) return;
+    for (const one of this.#sending) if (one.exchange?.last?.complete !== false) this.#sending.delete(one);
+    if (this.#sending.size > most) this.#endFor(sender, this.#sending, most);
+  }
+
+  /** Its client has shown who it is, and is no stranger from now on. */
+  #prove(connection: Connection): void {
+    connection.isProved = true;
+    connection.crowd.strangers--;
+    this.#strangers--;
+    this.#coming.delete(connection);
+  }
+
+  /** It does something else from now on. */
+  #turnTo(connection: Connection): void {
+    connection.sinceMs = waitingTime.monotonicMs();
+    connection.bytesBefore = connection.socket.bytesRead;
+    connection.partSeenMs = undefined;
+    connection.isStalled = false;
+  }
+
+  /** A whole request of it was answered: from now on its requests have the usual times. */
+  #trust(connection: Connection): void {
+    connection.isAnswered = true;
+    this.#coming.delete(connection);
+  }
+
+  /** Looks at a stranger whose time is over. What is in order has its answer waiting, or a body that comes fast enough. */
+  #endLate(connection: Connection): void {
+    const { socket, exchange, isAnswered, isProved, sinceMs, bytesBefore } = connection;
+    if (socket.destroyed || isAnswered || isProved) return;
+    const last = exchange?.last;
+    const mayTakeMs = this.#bounds.slowBodyMs + (socket.bytesRead - bytesBefore) / slowestBody;
+    // Without a handshake, or a word of HTTP, nothing can be answered.
+    if (exchange === undefined || socket.bytesRead === 0) this.#cut(connection, "late");
+    else if (last === undefined) this.#endWithWords(connection, "late");
+    else if (last.complete) this.#coming.delete(connection);
+    else if (sinceMs + mayTakeMs <= waitingTime.monotonicMs()) this.#endWithWords(connection, "slow");
+    else {
+      connection.deadlineMs = sinceMs + mayTakeMs;
+      this.#coming.add(connection);
+    }
+  }
+
+  #endWithWords({ socket }: Connection, how: Cut): void {
+    this.#onCut(how);
+    this.refuse(socket, this.#lateWords);
+  }
+
+  /**
+   * From now on each answer ends its connection, also an answer that is due already: its client connects anew, and a Service
+   * leads that to another replica. Idle connections stay open, because a client may be writing a request to one of them.
+   */
+  turnAway(): void {
+    this.#isTurningAway = true;
+    for (const response of this.#unanswered) response.shouldKeepAlive = false;
+  }
+
+  /**
+   * Ends each connection that was opened a second ago, and on which nothing ever came. Clients such as API servers open one for
+   * later and do not use it. To Node such a connection waits for its request, and is not idle.
+   */
+  endUnused(): void {
+    const before = performance.now() - unusedMs;
+    for (const [{ socket, exchange }, sinceMs] of this.#idle) {
+      if (sinceMs > before) return;
+      // Over TLS nothing has come where nothing was decrypted. One without an exchange is in its handshake.
+      if (socket.bytesRead === 0 && exchange !== undefined) socket.destroy();
+    }
+  }
+
+  /** Ends a connection on which something came that is no request: with these words, behind the answers that are due before. */
+  refuse(socket: Socket, words: string): void {
+    const exchange = this.#known.get(socket)?.exchange;
+    if (exchange === undefined) {
+      socket.end(words, () => socket.destroy());
+      return;
+    }
+    exchange.lastWords = words;
+    this.#sayLastWords(socket, exchange);
+  }
+
+  /** The request that broke off may have begun to be answered: it waits for what never comes. */
+  #sayLastWords(socket: Socket, { due: [first], last, lastWords }: Exchange): void {
+    if (lastWords === undefined) return;
+    const isBrokenOff = first !== undefined && first.req === last && !last.complete;
+    if (first !== undefined && !isBrokenOff) return;
+    if (first?.headersSent || !socket.writable) socket.destroy();
+    else socket.end(lastWords, () => socket.destroy());
+  }
+
+  /** Those that have been idle for a while make room. Where that is not enough, one of the most crowded address does. */
+  #makeRoom(newcomer: Connection): void {
+    const { mostConnections, mostStrangers, crowdedIdleMs } = this.#bounds;
+    // Many may be here when proof is first asked for: each newcomer ends some of them, so that none waits for all.
+    for (let ended = 0; ended < 8 && this.#strangers > mostStrangers && this.#proof.isAsked(); ended++)
+      this.#endFor(newcomer, this.#opened.values(), mostStrangers);
+    if (newcomer.socket.destroyed) return;
+    if (this.#opened.size <= 0.9 * mostConnections) return;
+    const before = performance.now() - crowdedIdleMs;
+    for (const [connection, sinceMs] of this.#idle) {
+      if (sinceMs > before) break;
+      this.#cut(connection, "idle");
+    }
+    if (this.#opened.size > mostConnections) this.#endFor(newcomer, this.#opened.values(), mostConnections);
+  }
+
+  /** Ends one of these for the newcomer; or the newcomer, if its address is the most crowded one and all the others work. */
+  #endFor(newcomer: Connection, among: Iterable<Connection>, most: number): void {
+    const nowMs = waitingTime.monotonicMs();
+    const all = [...among];
+    if (this.#stalledAsOfMs + stalledEveryMs <= nowMs) {
+      this.#stalledAsOfMs = nowMs;
+      for (const one of this.#opened.values()) one.isStalled = this.#isStalled(one, nowMs);
+    }
+    for (const one of all) one.standing = standingOf(one);
+    const chosen = chooseToGo(all, newcomer, most);
+    const isUnused = chosen?.standing === "fresh" && chosen.socket.bytesRead === 0;
+    if (chosen === undefined) this.#cut(newcomer, "too-many");
+    else this.#cut(chosen, isUnused || chosen.standing === "idle" ? "idle" : "crowded");
+  }
+
+  /** Whether its client sends, or reads, more slowly than an honest one does. */
+  #isStalled(connection: Connection, nowMs: number): boolean {
+    const { socket, exchange, sinceMs, bytesBefore } = connection;
+    const { firstHeadMs: patienceMs, unreadMs } = this.#bounds;
+    if (exchange?.last === undefined) return false;
+    const bytes = socket.bytesRead - bytesBefore;
+    if (!exchange.last.complete) return sinceMs + patienceMs + bytes / slowestBody <= nowMs;
+    if (exchange.due.length > 0) return exchange.deadlineMs - unreadMs + patienceMs <= nowMs;
+    if (bytes > 0) connection.partSeenMs ??= nowMs;
+    return connection.partSeenMs !== undefined && connection.partSeenMs + patienceMs <= nowMs;
+  }
+
+  #rest(connection: Connection): void {
+    const { socket } = connection;
+    if (socket.destroyed) return;
+    // Taken out and put in anew: the order of the map is that of time.
+    this.#idle.delete(connection);
+    this.#idle.set(connection, performance.now());
+  }
+
+  #readWhole(exchange: Exchange): void {
+    exchange.deadlineMs = never;
+    this.#unread.delete(exchange);
+  }
+
+  /** Only the answer that is due next is the client's to take: those behind it wait for us. */
+  #limitReading(exchange: Exchange, response: ServerResponse): void {
+    if (response.closed) return;
+    exchange.deadlineMs = waitingTime.monotonicMs() + this.#bounds.unreadMs;
+    this.#unread.add(exchange);
+  }
+
+  #cut(connection: Connection, how: Cut): void {
+    this.#leave(connection);
+    this.#opened.delete(placeOf(connection.socket));
+    this.#onCut(how);
+    connection.socket.destroy();
+  }
+
+  #leave(connection: Connection): void {
+    this.#idle.delete(connection);
+    this.#sending.delete(connection);
+    this.#coming.delete(connection);
+    if (connection.hasLeft) return;
+    connection.hasLeft = true;
+    const { crowd, address, isProved } = connection;
+    if (!isProved) {
+      crowd.strangers--;
+      this.#strangers--;
+    }
+    if (crowd.strangers === 0 && this.#crowds.get(address) === crowd) this.#crowds.delete(address);
+  }
+}
+
+function standingOf({ exchange, isAnswered, isStalled }: Connection): Standing {
+  if (exchange?.last === undefined) return "fresh";
+  if (isStalled) return "stalled";
+  if (!exchange.last.complete) return isAnswered ? "moving" : "fresh";
+  const [first] = exchange.due;
+  if (first === undefined) return "idle";
+  return first.writableEnded ? "moving" : "working";
+}
+
+/** A request without a body: all of it came with its head. */
+function isBare({ method, headers }: IncomingMessage): boolean {
+  const isWithout = headers["content-length"] === undefined && headers["transfer-encoding"] === undefined;
+  return isWithout && (method === "GET" || method === "HEAD");
+}
+
+function placeOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress} ${remotePort}`;
+}

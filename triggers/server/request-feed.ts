@@ -1,0 +1,80 @@
+/**
+ * Hands the requests of a connection to Node one by one. Node itself reads all that stand in one piece of the stream, thousands
+ * of them, before it answers the first; each of them is some kilobytes of objects then.
+ */
+import type { Socket } from "node:net";
+import { release } from "./release-buffer.ts";
+
+const endOfHead = Buffer.from("\r\n\r\n");
+
+export class RequestFeed {
+  readonly #socket: Socket;
+  readonly #mayRead: () => boolean;
+  readonly #parse: (piece: Buffer) => void;
+  /** What has come and was not read yet: at most what one read of a socket brings. */
+  #held: Buffer | undefined;
+  #isFeeding = false;
+  /** We have paused the socket, and nobody else has. */
+  #isHolding = false;
+
+  /** Stands between a connection of an HTTP server and its parser: another request is read only while `mayRead`. */
+  constructor(socket: Socket, mayRead: () => boolean) {
+    this.#socket = socket;
+    this.#mayRead = mayRead;
+    const [parse, ...others] = socket.listeners("data");
+    if (parse === undefined || others.length > 0) throw new Error("the connection is not read by one HTTP parser");
+    this.#parse = (piece) => {
+      try {
+        parse.call(socket, piece);
+        // Of bodies Node has made copies.
+        release(piece);
+      } catch (error) {
+        // Whatever a stranger has sent, it ends the connection, and not the process.
+        socket.destroy(error as Error);
+      }
+    };
+    socket.off("data", parse as (piece: Buffer) => void);
+    socket.on("data", (piece: Buffer) => {
+      if (this.#held !== undefined) this.#held = Buffer.concat([this.#held, piece]);
+      else this.#held = piece;
+      this.feed();
+    });
+    // Node stops reading while answers or bodies are not taken, and goes on by itself.
+    socket.on("resume", () => {
+      // It is told of a turn later, when we may have paused it again.
+      if (!socket.isPaused()) this.#isHolding = false;
+      this.feed();
+    });
+  }
+
+  /** Goes on as far as may be down; to be called when a request was answered. */
+  feed(): void {
+    if (this.#isFeeding) return;
+    const socket = this.#socket;
+    // What is held is read when the stream goes on, before anything that comes after it.
+    if (this.#isHolding && this.#mayRead()) {
+      this.#isHolding = false;
+      socket.resume();
+    }
+    this.#isFeeding = true;
+    // Where Node has paused it must not be given any more.
+    while (this.#held !== undefined && this.#mayRead() && !socket.isPaused() && !socket.destroyed) {
+      this.#parse(this.#take(this.#held));
+    }
+    this.#isFeeding = false;
+    if (this.#held === undefined || socket.isPaused() || socket.destroyed) return;
+    this.#isHolding = true;
+    socket.pause();
+  }
+
+  /** No more than one head; all that there is where no second one ends in it, which is nearly always so. */
+  #take(held: Buffer): Buffer {
+    this.#held = undefined;
+    const at = held.indexOf(endOfHead);
+    if (at < 0) return held;
+    const end = at + endOfHead.length;
+    if (held.indexOf(endOfHead, end) < 0) return held;
+    this.#held = held.subarray(end);
+    return held.subarray(0, end);
+  }
+}

@@ -1,0 +1,329 @@
+/** The HTTP server: events and reviews come in, health and metrics go out. */
+
+import { randomBytes } from "node:crypto";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer as createSecureServer, type Server as SecureServer } from "node:https";
+import type { AddressInfo, Socket } from "node:net";
+import type { TLSSocket } from "node:tls";
+import { getRequestListener } from "@hono/node-server";
+import { type Context, Hono, type MiddlewareHandler } from "hono";
+import { HTTPException } from "hono/http-exception";
+import { getPath } from "hono/utils/url";
+import { messageOf } from "../../functions/shared/base/error-message.ts";
+import { escapeControls } from "../../functions/shared/base/escape-control.ts";
+import { splitPath } from "../../functions/shared/certificates/review-key.ts";
+import type { EventResult, Reporting } from "../telemetry/logs-and-metrics.ts";
+import { createMetricsPage } from "../telemetry/metrics-page.ts";
+import { type AdmissionDoorOptions, serveAdmissions } from "./admission.ts";
+import { Bodies, BodyAborted } from "./bodies.ts";
+import type { KeyPair } from "./certificate-source.ts";
+import { createEventDoor, type EventDoorOptions } from "./cloud-event.ts";
+import { type ConnectionBounds, type Cut, usualBounds } from "./connection-bounds.ts";
+import { Connections } from "./connections.ts";
+import type { Proof } from "./proof.ts";
+import type { ReviewKeyDoor } from "./review-keys.ts";
+
+export interface AppOptions
+  extends Omit<EventDoorOptions, "count" | "bodies">,
+    Pick<AdmissionDoorOptions, "admissions"> {
+  readonly reporting: Reporting;
+  /** Reviews are answered without TLS, too, whoever posts them. */
+  readonly reviewsOnPort: boolean;
+  /** Clients of the TLS port have to show a certificate of these authorities; nobody has to where it is false. */
+  readonly asksForCertificates: boolean;
+  /** Clients of the TLS port have to show the key of API servers when this says so. Absent: no client has to. */
+  readonly reviewKeys?: ReviewKeyDoor | undefined;
+  /** Milliseconds of a clock that never jumps. */
+  monotonicMs(): number;
+}
+
+const eventPaths = ["/", "/events"];
+/** `/ready` is where rollout-operator's users look. */
+const readyPaths = ["/readyz", "/ready"];
+const ownPaths = [...eventPaths, ...readyPaths, "/healthz", "/metrics"];
+/** Of events that are being sent at once, and of reviews at each door: most are some KiB, and the largest there may be 5 MiB. */
+const mostBytes = 16 * 2 ** 20;
+/** As rollout-operator has it: longer than a source or a probe waits between two requests on one connection. */
+const idleMs = 180_000;
+/** Kubelets, a Prometheus or two and a user on the plain port. Over TLS no client has to GET anything. */
+const placesForGets = 20;
+/** How often a port that closes looks for connections that are not used, in milliseconds. */
+const endUnusedEveryMs = 100;
+
+/** All doors and what is to be seen of them. Errors are one sentence of plain text; there is never a bare 500. */
+export function createApp(options: AppOptions): Hono {
+  const { reporting, notReady } = options;
+  const app = createBareApp(options, "There is nothing here: POST CloudEvents to / or to /events.");
+  app.get("/healthz", (c) => say(c, "alive\n", 200));
+  for (const path of readyPaths) {
+    app.get(path, (c) => {
+      const reason = notReady();
+      return reason === undefined ? say(c, "ready\n", 200) : say(c, `${reason}\n`, 503);
+    });
+  }
+  const page = createMetricsPage(reporting.metrics.registry, () => options.monotonicMs());
+  app.get("/metrics", async (c) => {
+    const { text, contentType } = await page();
+    return c.body(text, 200, { "content-type": contentType, "content-length": String(text.byteLength) });
+  });
+  const bodies = new Bodies({ mostBytes });
+  const receiveEvent = createEventDoor({ ...options, bodies, count: (result: EventResult) => reporting.event(result) });
+  for (const path of eventPaths) app.post(path, receiveEvent);
+  if (options.reviewsOnPort) serveReviews(app, options);
+  else refuseReviews(app, options);
+  return app;
+}
+
+/** What the API server alone has to reach: the reviews, and nothing else. */
+export function createAdmissionApp(options: AppOptions): Hono {
+  const app = createBareApp(options, "There is nothing here: AdmissionReviews are posted to /admission/….");
+  if (options.reviewKeys !== undefined) app.use(options.reviewKeys.refuseStrangers());
+  if (options.asksForCertificates) for (const path of reviewPaths(options)) app.use(path, requireCertificate);
+  serveReviews(app, options);
+  return app;
+}
+
+function serveReviews(app: Hono, options: AppOptions): void {
+  serveAdmissions(app, { ...options, bodies: new Bodies({ mostBytes }) });
+}
+
+/** Whoever reaches the plain port is nobody in particular, and an allowed review reserves a pod. */
+function refuseReviews(app: Hono, options: AppOptions): void {
+  const sentence = "Reviews are answered on TLS_PORT alone. REVIEWS_ON_PORT=true lets everybody post them here, too.";
+  for (const path of reviewPaths(options)) app.all(path, (c) => c.text(sentence, 421));
+}
+
+function reviewPaths({ admissions }: AppOptions): string[] {
+  return admissions.flatMap(({ definition }) => definition.paths);
+}
+
+/** The handshake has found out whose certificate it is. */
+const requireCertificate: MiddlewareHandler = async (c, next) => {
+  const { incoming } = (c.env ?? {}) as { readonly incoming?: IncomingMessage };
+  const { authorized, authorizationError } = (incoming?.socket ?? {}) as Partial<TLSSocket>;
+  if (authorized) return next();
+  const why = authorizationError === undefined ? "there is none" : String(authorizationError);
+  return c.text(`Show a certificate of an authority in TLS_CLIENT_CA_FILE (${why}).`, 401);
+};
+
+function createBareApp(options: AppOptions, nothingHere: string): Hono {
+  // A webhook configuration may have a key before the path, also where no key is asked for.
+  const app = new Hono({ getPath: (request) => splitPath(getPath(request)).path });
+  app.use(measure(options));
+  app.notFound((c) => c.text(nothingHere, 404));
+  app.onError((error, c) => {
+    if (error instanceof HTTPException) return error.res ?? c.text(escapeControls(error.message), error.status);
+    if (error instanceof BodyAborted) {
+      options.reporting.log("debug", error.message, { path: c.req.path });
+      return c.text(`This cannot be answered: ${escapeControls(error.message)}.`, 400);
+    }
+    options.reporting.log("error", `a request could not be handled: ${error.message}`, {
+      path: c.req.path,
+      err: error,
+    });
+    // A source gives up after a plain 500 and tries again after a 503.
+    return c.text("Send it again later: it could not be handled now.", 503, { "retry-after": "1" });
+  });
+  return app;
+}
+
+function measure({ reporting, admissions, monotonicMs }: AppOptions): MiddlewareHandler {
+  const paths = [...ownPaths, ...admissions.flatMap(({ definition }) => definition.paths)];
+  const routes = new Map(paths.map((path) => [path, routeOf(path)]));
+  return async function measureRequest(c, next) {
+    const { method } = c.req;
+    const route = routes.get(c.req.path) ?? "notfound";
+    const startedMs = monotonicMs();
+    reporting.requestBegan(method, route);
+    await next();
+    const seconds = (monotonicMs() - startedMs) / 1000;
+    const requestBytes = Number(c.req.header("content-length") ?? 0) || 0;
+    const responseBytes = c.get("responseBytes") ?? (await lengthOf(c.res));
+    reporting.requestEnded({ method, route, status: c.res.status, seconds, requestBytes, responseBytes });
+  };
+}
+
+/** Probes come before any event: what nobody has to count costs a start less. */
+function say(c: Context, text: string, status: 200 | 503): Response {
+  return c.text(text, status, { "content-length": String(Buffer.byteLength(text)) });
+}
+
+/** A copy is read only where nobody has counted: that costs as much as a whole review. */
+async function lengthOf(response: Response): Promise<number> {
+  if (response.status === 204) return 0;
+  const told = response.headers.get("content-length");
+  if (told !== null) return Number(told);
+  return response.body === null ? 0 : (await response.clone().arrayBuffer()).byteLength;
+}
+
+/** As rollout-operator labels its routes. */
+function routeOf(path: string): string {
+  return (
+    path
+      .replaceAll(/[^a-z0-9]+/gi, "_")
+      .replaceAll(/^_|_$/g, "")
+      .toLowerCase() || "root"
+  );
+}
+
+export interface Listening {
+  readonly port: number;
+  /** Presents another certificate from now on; connections that there are go on. Only where there is one already. */
+  present(pair: KeyPair): void;
+  /** Requests are answered as before, and connections taken; each answer says `connection: close`, and ends its connection. */
+  turnAway(): void;
+  /** Takes no more connections, and resolves when the last answer is out. What is not by then is cut off with the signal. */
+  close(cutOff: AbortSignal): Promise<void>;
+}
+
+export interface ListenOptions {
+  /** 0: any free port. */
+  readonly port: number;
+  /** How long a client may take to send a whole request once one was answered, and to take its answer, in milliseconds. */
+  readonly requestTimeoutMs: number;
+  /** Over TLS, with this certificate; plain when absent. */
+  readonly pair?: KeyPair;
+  /** Hears of each connection that is ended before its client does so. */
+  readonly onCut?: (how: Cut) => void;
+  /** Others than the usual. */
+  readonly bounds?: Partial<ConnectionBounds>;
+  /** What besides a certificate shows that a client is no stranger. */
+  readonly proof?: Proof | undefined;
+}
+
+/** Listens on all interfaces. Rejects when the port cannot be had. */
+export async function listen(app: Hono, options: ListenOptions): Promise<Listening> {
+  const { port, requestTimeoutMs, pair, onCut = () => {}, proof } = options;
+  const places = { placesForGets: pair === undefined ? placesForGets : 0 };
+  const bounds = { ...usualBounds, ...places, unreadMs: requestTimeoutMs, ...options.bounds };
+  const lateWords = answerTo({ code: "ERR_HTTP_REQUEST_TIMEOUT" });
+  const connections = new Connections(bounds, onCut, lateWords, proof);
+  // Node lets go of what is not read of a body, for as long as a request may take; hono would cut it off, and what follows.
+  const answer = getRequestListener(app.fetch, { errorHandler: answerTrouble, autoCleanupIncoming: false });
+  const handle = (request: IncomingMessage, response: ServerResponse) => connections.handle(request, response, answer);
+  const serverOptions = {
+    requestTimeout: requestTimeoutMs,
+    // It is missed with a sentence, too.
+    requireHostHeader: false,
+    headersTimeout: requestTimeoutMs,
+    keepAliveTimeout: idleMs,
+    connectionsCheckingInterval: Math.min(requestTimeoutMs, 1_000),
+  };
+  // Whoever shows no certificate, or a wrong one, is told so by an answer, and not by a handshake that breaks.
+  const asked = { requestCert: pair?.clientAuthorities !== undefined, rejectUnauthorized: false };
+  const secured = pair && { ...serverOptions, ...contextOf(pair), ...asked, handshakeTimeout: requestTimeoutMs };
+  const server = secured === undefined ? createServer(serverOptions, handle) : createSecureServer(secured, handle);
+  tellOfConnections(server, connections, pair === undefined ? "connection" : "secureConnection");
+  await openPort(server, port);
+  const sockets = rememberSockets(server);
+  let authorities = pair?.clientAuthorities;
+  let closing = false;
+  // A connection that was busy when the server closed is kept alive by Node after its answer, and would keep us too.
+  server.on("request", (_request, response) => {
+    response.once("close", () => closing && server.closeIdleConnections());
+  });
+  return {
+    port: (server.address() as AddressInfo).port,
+    present(other) {
+      if (!("setSecureContext" in server)) return;
+      server.setSecureContext(contextOf(other));
+      if (other.clientAuthorities === authorities) return;
+      authorities = other.clientAuthorities;
+      // What those of before were let in by, a ticket or a connection, is of no use any more.
+      server.setTicketKeys(randomBytes(48));
+      server.closeIdleConnections();
+    },
+    turnAway: () => connections.turnAway(),
+    async close(cutOff) {
+      closing = true;
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      const cut = () => {
+        server.closeAllConnections();
+        // Those in the middle of a TLS handshake are none that HTTP knows of.
+        for (const socket of sockets) socket.destroy();
+      };
+      cutOff.addEventListener("abort", cut, { once: true });
+      if (cutOff.aborted) cut();
+      else server.closeIdleConnections();
+      connections.endUnused();
+      const ending = setInterval(() => connections.endUnused(), endUnusedEveryMs);
+      await closed;
+      clearInterval(ending);
+    },
+  };
+}
+
+/** Tells the bounds of every connection, and answers what Node does not take for a request. `ready`: when one may be used. */
+function tellOfConnections(
+  server: Server | SecureServer,
+  connections: Connections,
+  ready: "connection" | "secureConnection",
+): void {
+  server.on("connection", (socket: Socket) => connections.opened(socket));
+  server.on(ready, (socket: Socket) => connections.ready(socket));
+  server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
+    connections.refuse(socket, answerTo(error));
+  });
+  server.on("checkExpectation", (_request: IncomingMessage, response: ServerResponse) => {
+    const sentence = "Send the request without expecting anything of it.";
+    response.writeHead(417, { "content-type": plainText, "content-length": sentence.length }).end(sentence);
+  });
+}
+
+/** Rejects when the port cannot be had. */
+async function openPort(server: Server | SecureServer, port: number): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(port, () => {
+      server.off("error", reject);
+      resolve();
+    });
+  });
+}
+
+/**
+ * Keys that are agreed on anew for each connection (ECDHE), and encryption that also authenticates (AEAD): what is recorded today
+ * cannot be read with a key that is stolen tomorrow. Every API server that speaks TLS 1.2 knows these.
+ */
+const protocols = {
+  minVersion: "TLSv1.2",
+  maxVersion: "TLSv1.3",
+  ciphers: [
+    ...["TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"],
+    ...["ECDHE-ECDSA-AES128-GCM-SHA256", "ECDHE-ECDSA-AES256-GCM-SHA384", "ECDHE-ECDSA-CHACHA20-POLY1305"],
+    ...["ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-RSA-AES256-GCM-SHA384", "ECDHE-RSA-CHACHA20-POLY1305"],
+  ].join(":"),
+} as const;
+
+const plainText = "text/plain; charset=UTF-8";
+
+/** What Node cannot read as a request, as a whole answer: whoever sends it learns why, and the connection ends. */
+function answerTo({ code, message = "" }: Partial<NodeJS.ErrnoException>): string {
+  const [status, sentence] = {
+    ERR_HTTP_REQUEST_TIMEOUT: ["408 Request Timeout", "The request took too long to come."],
+    HPE_HEADER_OVERFLOW: ["431 Request Header Fields Too Large", "The headers are too large."],
+    HPE_CHUNK_EXTENSIONS_OVERFLOW: ["413 Payload Too Large", "The extensions of a chunk are too large."],
+  }[code ?? ""] ?? ["400 Bad Request", `This is not a request of HTTP: ${message}.`];
+  const length = Buffer.byteLength(sentence as string);
+  const head = [`HTTP/1.1 ${status}`, `content-type: ${plainText}`, `content-length: ${length}`, "connection: close"];
+  return `${head.join("\r\n")}\r\n\r\n${sentence}`;
+}
+
+/** What hono cannot even make a request of, such as a host that is none. */
+function answerTrouble(error: unknown): Response {
+  const because = messageOf(error);
+  return new Response(`This is not a request that can be answered: ${because}.`, { status: 400 });
+}
+
+function contextOf({ cert, key, clientAuthorities: ca }: KeyPair) {
+  return { cert, key, ...protocols, ...(ca === undefined ? {} : { ca }) } as const;
+}
+
+function rememberSockets(server: Server | SecureServer): ReadonlySet<Socket> {
+  const sockets = new Set<Socket>();
+  server.on("connection", (socket: Socket) => {
+    sockets.add(socket);
+    socket.once("close", () => sockets.delete(socket));
+  });
+  return sockets;
+}

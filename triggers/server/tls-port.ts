@@ -1,0 +1,105 @@
+/** The TLS port: it opens once there is a certificate to present, and presents whatever comes after it. */
+import type { Hono } from "hono";
+import type { Clock } from "../../functions/shared/clock/clock.ts";
+import type { Reporting } from "../telemetry/logs-and-metrics.ts";
+import {
+  awaitCertificate,
+  type CertificateSource,
+  isSamePair,
+  type KeyPair,
+  type Patience,
+  watchCertificate,
+} from "./certificate-source.ts";
+import type { Cut } from "./connection-bounds.ts";
+import type { Proof } from "./proof.ts";
+import type { ReviewKeyDoor } from "./review-keys.ts";
+import { type Listening, listen } from "./server.ts";
+
+export interface SecureDoorOptions {
+  readonly app: Hono;
+  readonly port: number;
+  readonly requestTimeoutMs: number;
+  readonly source: CertificateSource;
+  readonly clock: Clock;
+  readonly reporting: Pick<Reporting, "log" | "metrics">;
+  /** Learns the keys of API servers; absent where no client is asked for one. */
+  readonly reviewKeys?: ReviewKeyDoor | undefined;
+}
+
+export interface SecureDoor extends Pick<Listening, "close" | "turnAway"> {
+  /** Why nobody is answered yet; undefined once it is open. */
+  notReady(): string | undefined;
+  /** Resolves when it is open, or when it was closed before; rejects with a sentence where it can never open. */
+  readonly opened: Promise<void>;
+}
+
+/** Opens the door as soon as there is a certificate, and keeps it up to date until the signal is given. */
+export function openSecureDoor(options: SecureDoorOptions, stopped: AbortSignal): SecureDoor {
+  let listening: Listening | undefined;
+  const open = async (): Promise<void> => {
+    const { app, port, requestTimeoutMs, source } = options;
+    const first = await awaitCertificate(source, waitingOf(options), stopped);
+    if (first === undefined) return;
+    learnKeys(options, first);
+    try {
+      const onCut = (reason: Cut) => options.reporting.metrics.connectionsEnded.inc({ door: "tls", reason });
+      listening = await listen(app, { port, requestTimeoutMs, pair: first, onCut, proof: proofOf(options) });
+    } catch (error) {
+      throw new Error(`port ${port} cannot be listened on: ${(error as Error).message}`);
+    }
+    void keep(options, first, listening, stopped);
+  };
+  const opened = open();
+  return {
+    opened,
+    notReady: () => (listening === undefined ? "there is no certificate to present yet" : undefined),
+    turnAway: () => listening?.turnAway(),
+    async close(cutOff) {
+      await opened.catch(() => undefined);
+      await listening?.close(cutOff);
+    },
+  };
+}
+
+/** Presents whatever pair comes, from the next handshake on. Resolves when the signal is given. */
+async function keep(
+  options: SecureDoorOptions,
+  first: KeyPair,
+  listening: Listening,
+  stopped: AbortSignal,
+): Promise<void> {
+  const { source, reporting } = options;
+  const say = (what: string, { subject, notAfter }: KeyPair) => {
+    reporting.metrics.certificateNotAfter.set({ source: source.kind }, Date.parse(notAfter) / 1000);
+    reporting.log("info", `${what} the certificate of ${subject}`, { tlsPort: listening.port, subject, notAfter });
+  };
+  say(`reviews are answered on TLS port ${listening.port} with`, first);
+  let presented = first;
+  const watch = {
+    ...waitingOf(options),
+    first,
+    onPair(pair: KeyPair) {
+      learnKeys(options, pair);
+      if (isSamePair(pair, presented)) return;
+      presented = pair;
+      listening.present(pair);
+      say(`the ${source.kind === "files" ? "files have" : "Secret has"} changed: new connections are shown`, pair);
+    },
+  };
+  await watchCertificate(source, watch, stopped);
+}
+
+function learnKeys({ reviewKeys }: SecureDoorOptions, { reviewKeys: read }: KeyPair): void {
+  if (read !== undefined) reviewKeys?.know(read);
+}
+
+function proofOf({ reviewKeys }: SecureDoorOptions): Proof | undefined {
+  return reviewKeys && { isShown: ({ url }) => reviewKeys.isShown(url), isAsked: () => reviewKeys.asksEverywhere() };
+}
+
+function waitingOf({ clock, reporting }: SecureDoorOptions): Patience {
+  return {
+    sleep: (ms, signal) => clock.sleep(ms, signal),
+    onTrouble: (sentence) => reporting.log("warn", sentence, { reason: "certificate" }),
+  };
+}

@@ -1,0 +1,93 @@
+/**
+ * Which volumes are suspended, for the metrics of processes that live. They are listed when somebody asks, by the label that all
+ * of them have; StatefulSets are listed only where there is one.
+ */
+
+import { suspended } from "../../functions/shared/annotations/suspension.ts";
+import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
+import { durationNow } from "../../functions/shared/suspension/time-left.ts";
+import { isRecovering, type Member } from "../../functions/shared/volumes/members.ts";
+import { findAll } from "../../functions/shared/volumes/owners.ts";
+import { meant, parseVolumeClaim, type VolumeClaim } from "../../functions/shared/volumes/pvc.ts";
+import { parseSuspendableSet } from "../../functions/shared/volumes/suspendable-set.ts";
+
+export interface SuspendedVolume {
+  readonly namespace: string;
+  /** The name of its StatefulSet; empty for one whose StatefulSet is gone. */
+  readonly zone: string;
+  readonly state: string;
+  /** 0 where nobody knows. */
+  readonly bytes: number;
+  /** When it may be removed, in milliseconds since the epoch; undefined where nobody knows, or something holds it. */
+  readonly removableMs: number | undefined;
+}
+
+export interface VolumeLookOptions {
+  readonly cluster: Pick<Cluster, "list" | "monotonicMs" | "sleep">;
+  /** Undefined: all of them. */
+  readonly namespaces: readonly string[] | undefined;
+}
+
+/** One look serves all who ask for so long, and nobody waits longer for one, in milliseconds. */
+const lookAgainAfterMs = 10_000;
+const lookWithinMs = 2_000;
+
+/** Answers what tells which volumes are suspended, at most ten seconds old where the API server answers. It never rejects. */
+export function createVolumeLook({
+  cluster,
+  namespaces,
+}: VolumeLookOptions): () => Promise<readonly SuspendedVolume[]> {
+  const known = new Map<string, readonly SuspendedVolume[]>();
+  let askedMs = Number.NEGATIVE_INFINITY;
+  let looking: Promise<unknown> | undefined;
+  const look = () =>
+    // One that may not be read hides no other: what it said last time stands.
+    Promise.allSettled(
+      (namespaces ?? [""]).map(async (scope) => {
+        known.set(scope, await listVolumes(cluster, scope === "" ? {} : { namespace: scope }));
+      }),
+    );
+  return async () => {
+    if (looking === undefined && cluster.monotonicMs() - askedMs >= lookAgainAfterMs) {
+      askedMs = cluster.monotonicMs();
+      looking = look().finally(() => {
+        looking = undefined;
+      });
+    }
+    if (looking !== undefined) {
+      const over = new AbortController();
+      await Promise.race([looking, cluster.sleep(lookWithinMs, over.signal)]);
+      over.abort("looked");
+    }
+    return [...known.values()].flat();
+  };
+}
+
+/** Throws ClusterError. */
+async function listVolumes(
+  cluster: Pick<Cluster, "list">,
+  scope: { readonly namespace?: string },
+): Promise<readonly SuspendedVolume[]> {
+  const labelSelector = `${suspended.key}=true`;
+  const { items } = await cluster.list("persistentvolumeclaims", { ...scope, labelSelector });
+  if (items.length === 0) return [];
+  const sets = (await cluster.list("statefulsets", scope)).items.map(parseSuspendableSet);
+  const claims = items.map(parseVolumeClaim);
+  const namespaces = [...new Set(claims.map(({ namespace }) => namespace))];
+  return namespaces.flatMap((namespace) => {
+    const here = <T extends { namespace: string }>(all: readonly T[]) =>
+      all.filter((one) => one.namespace === namespace);
+    const members = findAll(here(sets), here(claims), []);
+    const owned = new Map(members.flatMap((member) => member.claims.map((claim) => [claim, member] as const)));
+    return here(claims).map((claim) => volumeOf(claim, owned.get(claim)));
+  });
+}
+
+function volumeOf(claim: VolumeClaim, member: Member | undefined): SuspendedVolume {
+  const { namespace, bytes = 0, state, suspendedMs } = claim;
+  const kept = member && durationNow(member);
+  const isHeld = member === undefined || claim.isOnHold || member.set.policy.isOnHold || isRecovering(member);
+  const removableMs =
+    kept?.kind === "value" && suspendedMs !== undefined && !isHeld ? suspendedMs + kept.value : undefined;
+  return { namespace, zone: member?.set.name ?? "", state: meant(state) ?? "unknown", bytes, removableMs };
+}

@@ -1,0 +1,86 @@
+/** Runs the functions that cron wakes: for a tick, for events and watches that concern them, and when they want to look again. */
+
+import { inSpan } from "../../functions/shared/base/spans.ts";
+import type { CertificateSettings } from "../../functions/shared/certificates/settings.ts";
+import type { CronDefinition, CronOutcome } from "../../functions/shared/contract/definition.ts";
+import type { Cluster, Resource } from "../../functions/shared/kubernetes/cluster.ts";
+import type { Reporting } from "../telemetry/logs-and-metrics.ts";
+import { KeyedQueue } from "./queue.ts";
+import { paceTicks } from "./sweep.ts";
+import { leastBackoffMs, sentenceOf } from "./worker.ts";
+
+export interface Cron {
+  /** Wakes every function. False when it was refused: the process is ending. */
+  wake(): boolean;
+  /**
+   * An event names an object of this type that has changed: wakes the functions that such a change concerns. Any client may post
+   * events, so that many of them share one run. `refused`: the process is ending.
+   */
+  changed(resource: Resource): "queued" | "refused" | "ignored";
+  /** Ends what runs; false when that took until `deadlineMs` of the monotonic clock. */
+  stop(deadlineMs: number): Promise<boolean>;
+}
+
+export interface CronOptions {
+  readonly cluster: Cluster;
+  readonly definitions: readonly CronDefinition[];
+  readonly certificate: CertificateSettings;
+  readonly mode: "act" | "shadow";
+  readonly reporting: Reporting;
+  /** However quiet it is, every function runs at least this often, in milliseconds. */
+  readonly atLeastEveryMs: number;
+}
+
+/** Many changes come together; and who writes back whatever we write is answered with patience, in milliseconds. */
+const gatherMs = 200;
+
+interface Served {
+  readonly definition: CronDefinition;
+  readonly run: () => Promise<CronOutcome>;
+}
+
+/** Starts the functions: the first run of each begins at once. */
+export function startCron(options: CronOptions): Cron {
+  const { cluster, mode, reporting, certificate, atLeastEveryMs } = options;
+  const context = { cluster, reporter: reporting, mode };
+  const served = options.definitions.map((definition) => ({ definition, run: definition.open(context, certificate) }));
+  const said = new Map<string, string>();
+  const queue = new KeyedQueue<Served>({
+    clock: cluster,
+    gatherMs,
+    concurrency: 1,
+    capacity: served.length,
+    leastBackoffMs,
+    nameOf: ({ definition }) => definition.name,
+    async run({ definition: { name }, run }, { wakers = [] }) {
+      const { guard, sentence, recheckMs } = await inSpan(`run ${name}`, () => ({ root: true, links: wakers }), run);
+      reporting.metrics.verdicts.inc({ function: name, guard });
+      if (said.get(name) !== sentence) reporting.log("info", sentence, { function: name, guard });
+      said.set(name, sentence);
+      return { recheckMs: Math.min(recheckMs, atLeastEveryMs), acting: undefined };
+    },
+    onFailure({ definition: { name } }, error, retryMs) {
+      reporting.log("warn", sentenceOf(error, retryMs), { function: name, reason: "run-failed", err: error });
+    },
+  });
+  const wakeOne = (one: Served) => queue.offer(one, { sweep: true });
+  const wake = () => served.map(wakeOne).every(Boolean);
+  wake();
+  const byEvents = served.map((one) => ({
+    wokenBy: one.definition.wokenBy ?? [],
+    wakeSoon: paceTicks(cluster, () => wakeOne(one)),
+  }));
+  let isEnding = false;
+  return {
+    wake,
+    changed(resource) {
+      const woken = byEvents.filter(({ wokenBy }) => wokenBy.some((waking) => waking.resource === resource));
+      if (woken.length === 0) return "ignored";
+      return !isEnding && woken.map(({ wakeSoon }) => wakeSoon()).every(Boolean) ? "queued" : "refused";
+    },
+    stop(deadlineMs) {
+      isEnding = true;
+      return queue.drain(deadlineMs);
+    },
+  };
+}

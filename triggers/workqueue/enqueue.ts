@@ -1,0 +1,274 @@
+/** What the doors share: an object or a tick comes in, and the passes that it needs are queued. */
+
+import { asPartOf, inSpan } from "../../functions/shared/base/spans.ts";
+import type { AwakeViews } from "../../functions/shared/cache/on-demand.ts";
+import type { Clock } from "../../functions/shared/clock/clock.ts";
+import type { FunctionDefinition } from "../../functions/shared/contract/definition.ts";
+import {
+  isGroup,
+  type Key,
+  type KeyLookUp,
+  pathOf,
+  type Waking,
+  type WokenBy,
+} from "../../functions/shared/contract/keys.ts";
+import {
+  hasCode,
+  type KnownResource,
+  type ObjectKey,
+  type Resource,
+} from "../../functions/shared/kubernetes/cluster.ts";
+import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts";
+import type { EventResult, Reporting } from "../telemetry/logs-and-metrics.ts";
+import { inPassSpan } from "../telemetry/tracing-spans.ts";
+import type { KnownGroups } from "./known-groups.ts";
+import { KeyedQueue, type QueueOptions, type RunOutcome, type Wake } from "./queue.ts";
+import type { Pace } from "./rate-limiter.ts";
+import { sweep, sweepDue } from "./sweep.ts";
+import { causeOf, leastBackoffMs, runPass, type Served, sentenceOf } from "./worker.ts";
+
+export interface WakeUps {
+  /** An event names an object that has changed: what becomes of that. Whoever sent it may be anybody. */
+  changed(resource: Resource, object: ObjectKey): Exclude<EventResult, "malformed">;
+  /** The same, but a watch of ours tells of it, for functions that wait for what has this label; undefined: for all objects. */
+  watched(resource: Resource, object: ObjectKey, selector: string | undefined): void;
+  /** An object of type `by` has changed, and with it this group. False when it was refused. */
+  group(key: GroupKey, by: Resource): boolean;
+  /** Starts a sweep, unless one is queued or runs. False when it was refused: the process is ending. */
+  sweep(): boolean;
+  /**
+   * Looks for the keys that are due by a function's own schedule, of the function of this name or of all. False when it was
+   * refused: the process is ending.
+   */
+  due(name?: string): boolean;
+  /** Ends what is queued and runs; false when that took until `deadlineMs` of the monotonic clock. */
+  drain(deadlineMs: number): Promise<boolean>;
+  /** Keys that are queued, running or to be retried. */
+  readonly keys: number;
+}
+
+export interface WakeUpOptions {
+  readonly clock: Clock;
+  readonly known: KnownGroups;
+  /** True where watches tell of every change, and passes decide from memory. */
+  readonly isWatching: boolean;
+  /** Views that watch for a while, though events wake passes: where they do, passes cost no lists. Undefined: they never do. */
+  readonly awake?: Pick<AwakeViews, "isAwake" | "told"> | undefined;
+  readonly served: readonly Served[];
+  readonly reporting: Reporting;
+  /** True where a sweep begins with the process. */
+  readonly isSwept: boolean;
+  /** Undefined: all of them. */
+  readonly namespaces: readonly string[] | undefined;
+  readonly gatherMs: number;
+  readonly concurrency: number;
+  readonly capacity: number;
+}
+
+/** What one function has to look up to know which of its keys a changed object concerns. */
+interface Asked {
+  readonly served: Served;
+  readonly woken: WokenBy;
+  readonly object: ObjectKey;
+  readonly lookUp: KeyLookUp;
+}
+
+interface Pass {
+  readonly served: Served;
+  readonly key: Key;
+}
+
+const done: RunOutcome = { recheckMs: undefined, acting: undefined };
+
+/**
+ * Anybody can post an event, and each may cost a read. At most 100 look-ups of objects that no pass has seen happen at once,
+ * then 20 a second, and each function has an object looked up at most once in five seconds. At most 500 wait; the sweep finds the
+ * rest.
+ */
+const lookUpsTogether: Pace = { burst: 100, everyMs: 50 };
+const lookUpsOfOne: Pace = { burst: 1, everyMs: 5_000 };
+const mostLookUps = 500;
+/**
+ * The sweep at a start looks at every group, and what its passes see need not be looked up. For so long from the start look-ups
+ * wait for that, in milliseconds.
+ */
+const firstSweepMs = 400;
+/** The pace where a pass lists its whole view, however many events name its group. A rollout needs seven passes a second. */
+const passesThatList: Pace = { burst: 100, everyMs: 100 };
+
+/** The types that the views watch. Where they do, they tell of a changed object by its groups. */
+const viewed: ReadonlySet<Resource> = new Set(["pods", "statefulsets", "zoneawarepoddisruptionbudgets"]);
+
+/** What wakes the functions and no view tells of: views tell of groups, whatever has changed of them. */
+export function unviewed(definitions: readonly FunctionDefinition[]): readonly WokenBy[] {
+  return definitions.flatMap(({ keyedBy, wokenBy }) =>
+    wokenBy.filter(({ resource }) => keyedBy !== "groups" || !viewed.has(resource)),
+  );
+}
+
+/** The types of objects whose changes wake one of the functions. */
+export function wakingTypes(
+  definitions: readonly { readonly wokenBy?: readonly Waking[] }[],
+): ReadonlySet<KnownResource> {
+  return new Set(definitions.flatMap(({ wokenBy = [] }) => wokenBy.map(({ resource }) => resource)));
+}
+
+/** Of an event that several functions hear, the first of these that is true of one of them is answered. */
+const results = ["refused", "queued", "deferred", "ignored"] as const;
+type Result = (typeof results)[number];
+
+/** What is answered where an event became this for each of several functions. */
+export function answerOf(became: readonly Result[]): Result {
+  return results.find((result) => became.includes(result)) ?? "ignored";
+}
+
+/** Three queues: look-ups of changed objects, sweeps, and passes, which both lead to. A pass is of one function and one key. */
+export function createWakeUps(options: WakeUpOptions): WakeUps {
+  const { known, isWatching, awake } = options;
+  let isDraining = false;
+  const passes = queueOfPasses(options);
+  const wake = (served: Served, key: Key, how: Wake): boolean => passes.offer({ served, key }, how);
+  const lookUps = queueOfLookUps(options, wake);
+  const sweeps = queueOfSweeps(options, (served, key) => wake(served, key, { sweep: true }));
+  const changedFor = (served: Served, woken: WokenBy, object: ObjectKey, isTold = false): Result => {
+    const isViewed = isWatching && viewed.has(woken.resource);
+    if (isTold && isViewed && served.definition.keyedBy === "groups") return "ignored";
+    const found = woken.keysOf(object, known);
+    if (!("name" in found)) {
+      const refused = found.filter((key) => !wake(served, key, { sweep: false }));
+      if (refused.length > 0) return "refused";
+      return found.length > 0 ? "queued" : "ignored";
+    }
+    if (isDraining) return "refused";
+    // Where a watch would tell of the object, nothing is read.
+    if (isViewed && !isTold) return "ignored";
+    return lookUps.offer({ served, woken, object, lookUp: found }) ? "queued" : "deferred";
+  };
+  const wakeAll = (resource: Resource, object: ObjectKey, told?: { readonly selector: string | undefined }): Result => {
+    const became = options.served.flatMap((served) => {
+      const woken = served.definition.wokenBy.filter(
+        (one) => one.resource === resource && (told === undefined || one.selector?.key === told.selector),
+      );
+      return woken.map((one) => changedFor(served, one, object, told !== undefined));
+    });
+    return answerOf(became);
+  };
+  return {
+    changed(resource, object) {
+      awake?.told(resource, object);
+      return wakeAll(resource, object);
+    },
+    watched: (resource, object, selector) => void wakeAll(resource, object, { selector }),
+    group(key, by) {
+      const isWoken = ({ definition: { keyedBy, wokenBy } }: Served) =>
+        keyedBy === "groups" && wokenBy.some(({ resource }) => resource === by);
+      const refused = options.served.filter((served) => isWoken(served) && !wake(served, key, { sweep: false }));
+      return refused.length === 0;
+    },
+    sweep: () => sweeps.has("sweep") || sweeps.offer("sweep"),
+    due(name) {
+      const isDue = ({ definition }: Served) =>
+        definition.schedule !== undefined && (name === undefined || definition.name === name);
+      return options.served.filter(isDue).every((one) => sweeps.has(one) || sweeps.offer(one));
+    },
+    async drain(deadlineMs) {
+      isDraining = true;
+      // In this order, because what runs still wakes its keys.
+      const found = await Promise.all([lookUps.drain(deadlineMs), sweeps.drain(deadlineMs)]);
+      const passed = await passes.drain(deadlineMs);
+      return passed && found.every(Boolean);
+    },
+    get keys() {
+      return lookUps.size + sweeps.size + passes.size;
+    },
+  };
+}
+
+function queueOfPasses(options: WakeUpOptions): KeyedQueue<Pass> {
+  const { isWatching, awake, reporting } = options;
+  return new KeyedQueue<Pass>({
+    ...sharedBy(options),
+    ...(isWatching ? {} : { pace: passesThatList }),
+    isPaced: ({ key }) => !isGroup(key) || awake?.isAwake(key.namespace) !== true,
+    nameOf: ({ served: { definition }, key }) => `${definition.name} ${pathOf(key)}`,
+    run: ({ served, key }, wake) =>
+      inPassSpan(served.definition.name, key, wake, () => runPass(served, reporting, key, wake)),
+    onFailure: ({ served: { definition }, key }, error, retryMs) =>
+      reporting.problem(key, definition.name, sentenceOf(error, retryMs), error),
+  });
+}
+
+function queueOfLookUps(
+  options: WakeUpOptions,
+  wake: (served: Served, key: Key, how: Wake) => boolean,
+): KeyedQueue<Asked> {
+  const { known, reporting, clock } = options;
+  const seenMs = options.isSwept ? clock.monotonicMs() + firstSweepMs : Number.NEGATIVE_INFINITY;
+  return new KeyedQueue<Asked>({
+    ...sharedBy(options),
+    gatherMs: 0,
+    capacity: mostLookUps,
+    pace: lookUpsOfOne,
+    pacedTogether: lookUpsTogether,
+    nameOf: ({ served: { definition }, lookUp }) => `${definition.name} ${lookUp.name}`,
+    async run({ served, woken, object }, { wakers = [] }) {
+      const waitMs = seenMs - clock.monotonicMs();
+      if (waitMs > 0) await clock.sleep(waitMs);
+      // A pass may have seen it meanwhile.
+      const found = woken.keysOf(object, known);
+      const keys = "name" in found ? await asPartOf(wakers, () => find(served, found, object)) : found;
+      const refused = keys.filter((key) => !wake(served, key, { sweep: false, wakers }));
+      if (refused.length > 0) throw new Error(`the queue is full: ${refused.map(pathOf)} could not be woken`);
+      return done;
+    },
+    onFailure({ object: { namespace, name } }, error, retryMs) {
+      const fields = { namespace, object: name, reason: "look-up-failed", err: error };
+      reporting.log("warn", sentenceOf(error, retryMs), fields);
+    },
+  });
+  async function find({ context }: Served, lookUp: KeyLookUp, object: ObjectKey): Promise<readonly Key[]> {
+    try {
+      return await lookUp.find(context);
+    } catch (error) {
+      // A namespace that may not be read would be tried again without end. The sweep says what is missing.
+      if (!hasCode(error, 403)) throw error;
+      const fields = { namespace: object.namespace, object: object.name, err: error };
+      reporting.log("debug", `left to the next sweep: ${causeOf(error)}`, fields);
+      return [];
+    }
+  }
+}
+
+/** A queue of its own, so that no flood of events takes its place: for sweeps, and for the schedule of one function. */
+function queueOfSweeps(
+  options: WakeUpOptions,
+  wake: (served: Served, key: Key) => boolean,
+): KeyedQueue<"sweep" | Served> {
+  const { served, reporting, namespaces } = options;
+  const nameOf = (what: "sweep" | Served) => (what === "sweep" ? what : `due ${what.definition.name}`);
+  return new KeyedQueue<"sweep" | Served>({
+    ...sharedBy(options),
+    gatherMs: 0,
+    capacity: served.length + 1,
+    nameOf,
+    async run(what, { wakers = [] }) {
+      await inSpan(
+        nameOf(what),
+        () => ({ root: true, links: wakers }),
+        () =>
+          what === "sweep"
+            ? sweep({ served, reporting, namespaces, wake })
+            : sweepDue({ served: [what], reporting, namespaces, wake }),
+      );
+      return done;
+    },
+    onFailure: (_, error, retryMs) =>
+      reporting.log("warn", sentenceOf(error, retryMs), { reason: "sweep-failed", err: error }),
+  });
+}
+
+type Shared = Pick<QueueOptions<unknown>, "clock" | "gatherMs" | "concurrency" | "capacity" | "leastBackoffMs">;
+
+function sharedBy({ clock, gatherMs, concurrency, capacity }: WakeUpOptions): Shared {
+  return { clock, gatherMs, concurrency, capacity, leastBackoffMs };
+}

@@ -1,0 +1,93 @@
+/** The pace of look-ups for reviews. Whoever reaches the door can name pods that do not exist, and each would cost a GET. */
+
+import { type LookUps, TooManyLookUps } from "../../functions/shared/cache/look-ups.ts";
+import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
+import { type Pace, Pacer } from "./rate-limiter.ts";
+
+/** 200 at once, then 100 a second: honest drains name fewer pods that no StatefulSet has. */
+export const lookUpPace: Pace = { burst: 200, everyMs: 10 };
+/** How many wait for their turn, at most. */
+export const mostWaiting = 8_000;
+/** A review waits at least this long before it is refused, unless too many wait. */
+export const patienceMs = 2_000;
+/**
+ * Then as many are refused at a time as it takes for {@link mostWaiting} to be gone within this time, before an API server's ten
+ * seconds are over. Who asks again as soon as he is answered cannot ask more often than that: reviews that need no look-up go on.
+ */
+export const refusedWithinMs = 6_500;
+
+const tickMs = 10;
+const refusedAtOnce = Math.ceil((mostWaiting * tickMs) / refusedWithinMs);
+
+export interface LookUpOptions {
+  readonly cluster: Pick<Cluster, "get" | "list" | "monotonicMs" | "sleep">;
+  readonly pace?: Pace;
+}
+
+interface PendingLookUp {
+  readonly sinceMs: number;
+  begin(): void;
+  refuse(): void;
+}
+
+/** The same reads, at that pace and over connections of their own. Each may reject with TooManyLookUps. */
+export function paceLookUps({ cluster, pace = lookUpPace }: LookUpOptions): LookUps {
+  const turns = new Turns(cluster, new Pacer(pace));
+  return {
+    get: (resource, key, options) => turns.next().then(() => cluster.get(resource, key, { ...options, aside: true })),
+    list: (resource, query, options) =>
+      turns.next().then(() => cluster.list(resource, query, { ...options, aside: true })),
+  };
+}
+
+/** Gives turns in the order in which they are asked for. */
+class Turns {
+  readonly #clock: Pick<Cluster, "monotonicMs" | "sleep">;
+  readonly #pacer: Pacer;
+  readonly #waiting = new Set<PendingLookUp>();
+  #isServing = false;
+
+  constructor(clock: Pick<Cluster, "monotonicMs" | "sleep">, pacer: Pacer) {
+    this.#clock = clock;
+    this.#pacer = pacer;
+  }
+
+  async next(): Promise<void> {
+    const nowMs = this.#clock.monotonicMs();
+    if (this.#waiting.size === 0 && this.#pacer.waitMs("", nowMs) === 0) return this.#pacer.take("", nowMs);
+    if (this.#waiting.size >= mostWaiting) throw new TooManyLookUps();
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    this.#waiting.add({ sinceMs: nowMs, begin: resolve, refuse: () => reject(new TooManyLookUps()) });
+    if (!this.#isServing) void this.#serve();
+    return promise;
+  }
+
+  async #serve(): Promise<void> {
+    this.#isServing = true;
+    while (this.#waiting.size > 0) {
+      this.#begin(this.#clock.monotonicMs());
+      this.#refuse(this.#clock.monotonicMs());
+      await this.#clock.sleep(tickMs);
+    }
+    this.#isServing = false;
+  }
+
+  /** Those whose turn it is. */
+  #begin(nowMs: number): void {
+    for (const first of this.#waiting) {
+      if (this.#pacer.waitMs("", nowMs) > 0) return;
+      this.#pacer.take("", nowMs);
+      this.#waiting.delete(first);
+      first.begin();
+    }
+  }
+
+  /** Refuses those who have waited for too long, but not all at the same moment: their answers would delay all others. */
+  #refuse(nowMs: number): void {
+    for (const first of [...this.#waiting.values().take(refusedAtOnce)]) {
+      if (nowMs - first.sinceMs < patienceMs) return;
+      this.#waiting.delete(first);
+      first.refuse();
+    }
+  }
+}

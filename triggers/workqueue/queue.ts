@@ -1,0 +1,307 @@
+/**
+ * A keyed queue. Wake-ups of a key are gathered, then one run serves them all. Two runs of a key never overlap; a key that is
+ * woken while it runs, runs once more. A run that throws is tried again, after longer and longer pauses. Keys beyond the bounds
+ * are refused, so that the door can say so. Wake-ups that come faster than the pace wait, and one run serves them.
+ * It is made by hand: the common queues of promises know no keys, and simulations need one that lives by their clock.
+ */
+
+import { activeSpans, joinSpans, type SpanContext } from "../../functions/shared/base/spans.ts";
+import type { Clock } from "../../functions/shared/clock/clock.ts";
+import { type Pace, Pacer } from "./rate-limiter.ts";
+
+export interface Wake {
+  /** True for a sweep. Wake-ups that are gathered are a sweep when one of them is. */
+  readonly sweep: boolean;
+  /** The spans of those that woke it, for traces; absent: the one that is active. */
+  readonly wakers?: readonly SpanContext[];
+}
+
+/** How a run ended; the fields are those of the functions' `Outcome`. */
+export interface RunOutcome {
+  readonly recheckMs: number | undefined;
+  readonly isRecheckEnough?: boolean;
+  readonly acting: Promise<number | undefined> | undefined;
+}
+
+export interface QueueOptions<Item> {
+  readonly clock: Clock;
+  /** Items of the same name are one key. */
+  nameOf(item: Item): string;
+  run(item: Item, wake: Wake): Promise<RunOutcome>;
+  /** Called when a run, or acts after it, threw. `retryMs` is undefined where it is not tried again. */
+  onFailure(item: Item, error: unknown, retryMs: number | undefined): void;
+  /** How long wake-ups of a key are gathered from the first, in milliseconds. */
+  readonly gatherMs: number;
+  /** Keys that run at once, at most. */
+  readonly concurrency: number;
+  /** Keys that are queued, running or to be retried, at most. As many again may wait for a recheck. */
+  readonly capacity: number;
+  /** How often a key may run; absent: as often as it is woken. */
+  readonly pace?: Pace;
+  /** Whether a key has to keep that pace now; absent: always. */
+  isPaced?(item: Item): boolean;
+  /** How often all keys together may run; absent: as often as `concurrency` lets them. */
+  readonly pacedTogether?: Pace;
+  /**
+   * The shortest wait before a retry that makes sense after this error, in milliseconds; absent: 0. Never more than
+   * {@link longestBackoffMs} of it is kept: whatever an error asks for, wake-ups and sweeps of its key are not held back longer.
+   */
+  leastBackoffMs?(error: unknown): number;
+  /** From 0 to 1, for the jitter. */
+  random?(): number;
+}
+
+export const shortestBackoffMs = 100;
+export const longestBackoffMs = 30_000;
+/** The longest timer that Node keeps; a longer one would fire at once. */
+const longestTimerMs = 2 ** 31 - 1;
+
+interface Entry<Item> {
+  readonly name: string;
+  readonly item: Item;
+  /** The timer while wake-ups are gathered, or before its pace or a retry; undefined while the entry is queued or runs. */
+  timer: AbortController | undefined;
+  running: boolean;
+  /** When it was first woken since the present run began. */
+  wokenMs: number | undefined;
+  /** Of the next run. */
+  sweep: boolean;
+  /** Of the next run. */
+  wakers: readonly SpanContext[];
+  failures: number;
+}
+
+interface Recheck {
+  readonly dueMs: number;
+  /** Whoever wakes the key before needs no run of his own. */
+  readonly isEnough: boolean;
+  readonly timer: AbortController;
+}
+
+export class KeyedQueue<Item> {
+  readonly #options: QueueOptions<Item>;
+  readonly #entries = new Map<string, Entry<Item>>();
+  /** Due, in the order in which they became so. */
+  readonly #queued = new Set<Entry<Item>>();
+  readonly #rechecks = new Map<string, Recheck>();
+  readonly #acting = new Set<Promise<void>>();
+  readonly #idle = Promise.withResolvers<void>();
+  readonly #pacer: Pacer | undefined;
+  readonly #pacerOfAll: Pacer | undefined;
+  /** The timer while all keys wait for the pace that they share. */
+  #resting: AbortController | undefined;
+  #running = 0;
+  #draining = false;
+
+  constructor(options: QueueOptions<Item>) {
+    this.#options = options;
+    const { pace, pacedTogether } = options;
+    this.#pacer = pace && new Pacer(pace);
+    this.#pacerOfAll = pacedTogether && new Pacer(pacedTogether);
+  }
+
+  /** How many keys are queued, running or to be retried. */
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  /** True while the key is queued, runs or is to be retried; a recheck to come does not count. */
+  has(item: Item): boolean {
+    return this.#entries.has(this.#options.nameOf(item));
+  }
+
+  /** Wakes a key. False where it is refused: the queue is full, or drains. */
+  offer(item: Item, wake: Wake = { sweep: false }): boolean {
+    if (this.#draining) return false;
+    const name = this.#options.nameOf(item);
+    if (!wake.sweep && this.#rechecks.get(name)?.isEnough === true) return true;
+    const { wakers = activeSpans() } = wake;
+    const known = this.#entries.get(name);
+    if (known !== undefined) {
+      known.sweep ||= wake.sweep;
+      known.wakers = joinSpans(known.wakers, wakers);
+      if (known.running) known.wokenMs ??= this.#options.clock.monotonicMs();
+      return true;
+    }
+    if (this.#entries.size >= this.#options.capacity) return false;
+    const entry: Entry<Item> = {
+      name,
+      item,
+      timer: undefined,
+      running: false,
+      wokenMs: undefined,
+      sweep: wake.sweep,
+      wakers,
+      failures: 0,
+    };
+    this.#entries.set(name, entry);
+    this.#enqueueIn(entry, this.#options.gatherMs);
+    return true;
+  }
+
+  /**
+   * Refuses wake-ups, drops the timers and runs what is queued at once. What waits for a retry is tried once more.
+   *
+   * Resolves to true when all runs and acts have ended, to false at `deadlineMs` of the clock if some have not.
+   */
+  async drain(deadlineMs: number): Promise<boolean> {
+    const { clock } = this.#options;
+    this.#draining = true;
+    for (const { timer } of this.#rechecks.values()) timer.abort("cancelled");
+    this.#rechecks.clear();
+    this.#resting?.abort("cancelled");
+    this.#startQueued();
+    for (const entry of this.#entries.values()) {
+      if (entry.timer === undefined) continue;
+      entry.timer.abort("cancelled");
+      this.#enqueue(entry);
+    }
+    this.#resolveIfIdle();
+    const finished = new AbortController();
+    const late = clock.sleep(Math.max(0, deadlineMs - clock.monotonicMs()), finished.signal).then(() => false);
+    const ended = await Promise.race([this.#idle.promise.then(() => true), late]);
+    finished.abort("finished");
+    return ended;
+  }
+
+  /** In `ms`, or when its pace lets it run. */
+  #enqueueIn(entry: Entry<Item>, ms: number): void {
+    const waitMs = Math.max(ms, this.#paceMs(entry));
+    if (waitMs <= 0 || this.#draining) this.#enqueue(entry);
+    else entry.timer = this.#after(waitMs, () => this.#enqueue(entry));
+  }
+
+  #paceMs({ name, item }: Entry<Item>): number {
+    const { clock, isPaced } = this.#options;
+    return isPaced?.(item) === false ? 0 : (this.#pacer?.waitMs(name, clock.monotonicMs()) ?? 0);
+  }
+
+  #enqueue(entry: Entry<Item>): void {
+    entry.timer = undefined;
+    this.#queued.add(entry);
+    this.#startQueued();
+  }
+
+  #startQueued(): void {
+    for (const entry of this.#queued) {
+      if (this.#running >= this.#options.concurrency || this.#rests()) return;
+      this.#queued.delete(entry);
+      this.#running++;
+      const nowMs = this.#options.clock.monotonicMs();
+      if (this.#options.isPaced?.(entry.item) !== false) this.#pacer?.take(entry.name, nowMs);
+      this.#pacerOfAll?.take("", nowMs);
+      void this.#runOnce(entry);
+    }
+  }
+
+  /** True while no key may run: then a timer starts those that are queued. A queue that drains does not wait. */
+  #rests(): boolean {
+    if (this.#draining || this.#pacerOfAll === undefined) return false;
+    const waitMs = this.#pacerOfAll.waitMs("", this.#options.clock.monotonicMs());
+    if (waitMs === 0) return false;
+    this.#resting ??= this.#after(waitMs, () => {
+      this.#resting = undefined;
+      this.#startQueued();
+    });
+    return true;
+  }
+
+  async #runOnce(entry: Entry<Item>): Promise<void> {
+    const wake = { sweep: entry.sweep, wakers: entry.wakers };
+    entry.running = true;
+    entry.sweep = false;
+    entry.wakers = [];
+    entry.wokenMs = undefined;
+    // What this run sees is newer than what an earlier one wanted to look at again.
+    this.#rechecks.get(entry.name)?.timer.abort("cancelled");
+    this.#rechecks.delete(entry.name);
+    try {
+      const { recheckMs, isRecheckEnough, acting } = await this.#options.run(entry.item, wake);
+      entry.failures = 0;
+      this.#recheckIn(entry, recheckMs, isRecheckEnough);
+      if (acting !== undefined) this.#await(entry, acting);
+      this.#finish(entry);
+    } catch (error) {
+      entry.sweep ||= wake.sweep;
+      entry.wakers = joinSpans(wake.wakers, entry.wakers);
+      this.#retry(entry, error);
+    }
+    this.#running--;
+    this.#startQueued();
+    this.#resolveIfIdle();
+  }
+
+  #finish(entry: Entry<Item>): void {
+    entry.running = false;
+    const { wokenMs } = entry;
+    if (wokenMs === undefined) this.#entries.delete(entry.name);
+    else this.#enqueueIn(entry, wokenMs + this.#options.gatherMs - this.#options.clock.monotonicMs());
+  }
+
+  #retry(entry: Entry<Item>, error: unknown): void {
+    const { onFailure } = this.#options;
+    if (this.#draining) {
+      onFailure(entry.item, error, undefined);
+      this.#finish(entry);
+      return;
+    }
+    entry.running = false;
+    const retryMs = this.#backoffMs(entry.failures++, error);
+    entry.timer = this.#after(retryMs, () => this.#enqueue(entry));
+    onFailure(entry.item, error, retryMs);
+  }
+
+  #backoffMs(failures: number, error: unknown): number {
+    const { random = Math.random, leastBackoffMs } = this.#options;
+    const fullMs = Math.min(longestBackoffMs, shortestBackoffMs * 2 ** Math.min(failures, 20));
+    // Between half of it and all of it, so that retries of many keys after one outage do not come at the same moment.
+    const jitteredMs = Math.max(shortestBackoffMs, fullMs * (0.5 + random() / 2));
+    return Math.max(jitteredMs, Math.min(longestBackoffMs, leastBackoffMs?.(error) ?? 0));
+  }
+
+  /** Acts go on beside later runs of the same key; only a shutdown waits for them. */
+  #await(entry: Entry<Item>, acting: Promise<number | undefined>): void {
+    const ended = acting
+      .then(
+        (recheckMs) => this.#recheckIn(entry, recheckMs),
+        (error: unknown) => {
+          const retryMs = this.#draining ? undefined : longestBackoffMs;
+          this.#recheckIn(entry, retryMs);
+          this.#options.onFailure(entry.item, error, retryMs);
+        },
+      )
+      .then(() => {
+        this.#acting.delete(ended);
+        this.#resolveIfIdle();
+      });
+    this.#acting.add(ended);
+  }
+
+  /** Best effort: a recheck that comes earlier is kept, and beyond the bound none is made. The sweep is the guarantee. */
+  #recheckIn({ name, item }: Entry<Item>, ms: number | undefined, isEnough = false): void {
+    if (this.#draining || ms === undefined || Number.isNaN(ms)) return;
+    const dueMs = this.#options.clock.monotonicMs() + Math.max(0, ms);
+    const known = this.#rechecks.get(name);
+    if (known === undefined && this.#rechecks.size >= this.#options.capacity) return;
+    if (known !== undefined && known.dueMs <= dueMs) return;
+    known?.timer.abort("cancelled");
+    const timer = this.#after(Math.max(0, ms), () => {
+      this.#rechecks.delete(name);
+      // Nobody wakes it then: the span that was active when the timer was set has ended.
+      this.offer(item, { sweep: false, wakers: [] });
+    });
+    this.#rechecks.set(name, { dueMs, isEnough, timer });
+  }
+
+  #after(ms: number, then: () => void): AbortController {
+    const timer = new AbortController();
+    void this.#options.clock.sleep(Math.min(ms, longestTimerMs), timer.signal).then(() => {
+      if (!timer.signal.aborted) then();
+    });
+    return timer;
+  }
+
+  #resolveIfIdle(): void {
+    if (this.#draining && this.#entries.size === 0 && this.#acting.size === 0) this.#idle.resolve();
+  }
+}
