@@ -64,44 +64,6 @@ test("a suite imports its own folder, what suites borrow from each other, and th
   none(offences, "what two suites need stands in test/stage");
 });
 
-/** The folder of functions/shared that a path leads into. */
-const roomOf = (path: string): string | undefined => /^functions\/shared\/([^/]+)\//.exec(path)?.[1];
-
-/** The imports of the rooms from each other: each room with the rooms that its files import. */
-function arrowsOfRooms(): Map<string, Set<string>> {
-  const arrows = new Map<string, Set<string>>();
-  for (const source of functions) {
-    const from = roomOf(source.path);
-    if (from === undefined) continue;
-    const to = waysOf(source).flatMap((path) => roomOf(path) ?? []);
-    arrows.set(from, new Set([...(arrows.get(from) ?? []), ...to.filter((room) => room !== from)]));
-  }
-  return arrows;
-}
-
-/** The circles of a graph: the nodes that are left when each node without an arrow to another has been taken out. */
-function inCircles(arrows: ReadonlyMap<string, ReadonlySet<string>>): string[] {
-  const left = new Map(arrows);
-  for (;;) {
-    const free = [...left].find(([, to]) => ![...to].some((room) => left.has(room)));
-    if (free === undefined) return [...left.keys()];
-    left.delete(free[0]);
-  }
-}
-
-test("the rooms of functions/shared import each other in no circle", () => {
-  const arrows = arrowsOfRooms();
-  assert.ok(arrows.size > 7);
-  none(inCircles(arrows), "what is low knows nothing of what is high");
-});
-
-test("the matcher of circles finds one of two and one of three, and none in a line", () => {
-  const graph = (text: string) => new Map(text.split(" ").map((line) => [line[0] ?? "", new Set(line.slice(2))]));
-  assert.deepEqual(inCircles(graph("a>bc b>c c>")), []);
-  assert.deepEqual(inCircles(graph("a>b b>a c>a d>")), ["a", "b", "c"]);
-  assert.deepEqual(inCircles(graph("a>b b>c c>a")), ["a", "b", "c"]);
-});
-
 test("every rule that is cited stands in the ledger's README, and each of them is kept somewhere", () => {
   const [readme] = read("functions/shared/ledger/README.md");
   const rules = new Set([...(readme?.text ?? "").matchAll(/^\| (R\d+[a-z]?) \|/gm)].map(([, rule]) => rule ?? ""));
@@ -174,7 +136,7 @@ test("every function has the same four files, and stands in the table", () => {
 
 test("no key of the vocabulary is spelled anywhere but in the vocabulary", () => {
   const elsewhere = product.filter(
-    ({ path }) => !/^functions\/shared\/(objects\/vocabulary[./]|annotations\/)/.test(path),
+    ({ path }) => !/^functions\/shared\/annotations\//.test(path),
   );
   const offences = elsewhere.flatMap(({ path, text }) =>
     vocabulary.filter(({ key }) => withoutComments(text).includes(key)).map(({ key }) => `${path}: ${key}`),

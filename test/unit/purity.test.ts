@@ -6,7 +6,7 @@ import { table } from "../../triggers/table.ts";
 import { functions, leadsTo, matches, none, type Source, withoutComments } from "../stage/tree.ts";
 
 /** What decides: it is pure, by its words and by its imports. */
-const decisions = functions.filter(({ path }) => /^(decide(-[a-z]+)*|choose)\.ts$/.test(basename(path)));
+const decisions = functions.filter(({ path }) => /^decide(-[a-z]+)*\.ts$/.test(basename(path)));
 
 test("a decision has no clock, chance, timer, environment, or promise", () => {
   assert.ok(decisions.length >= table.length);

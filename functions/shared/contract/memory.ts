@@ -17,7 +17,7 @@ export interface LedgerCopy {
 
 /** What one function remembers of a group, or of another key, between passes. Losing it costs requests, never safety. */
 export interface GroupMemory {
-  /** To be read and changed through `ledger-access.ts`. */
+  /** To be read and changed through `ledger-copy.ts`. */
   readonly copy: LedgerCopy;
   /**
    * When a ledger that somebody else may have written was last taken over, by the monotonic clock. Another function of this

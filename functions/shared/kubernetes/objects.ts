@@ -95,7 +95,7 @@ export interface EventObject {
   readonly lastTimestamp?: string;
 }
 
-/** A ZoneAwarePodDisruptionBudget. Its spec may be anything: `budgets.ts` parses it. */
+/** A ZoneAwarePodDisruptionBudget. Its spec may be anything: `zone-budget.ts` parses it. */
 export interface ZoneBudgetObject {
   readonly kind?: string;
   readonly metadata: Metadata;

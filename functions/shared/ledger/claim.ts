@@ -9,7 +9,7 @@ import { type Fields, fieldsOf, isTime } from "../base/fields.ts";
 import { isPath, isPort } from "../base/ports-and-paths.ts";
 import { parseOrdinal } from "../workloads/pods.ts";
 
-/** The kinds that this version knows; `kinds.ts` has a row for each. */
+/** The kinds that this version knows; `claim-kinds.ts` has a row for each. */
 export const claimKinds = ["scale-down", "volume", "process", "node"] as const;
 export type KindName = (typeof claimKinds)[number];
 

@@ -8,7 +8,7 @@ import { parseOrdinal } from "./pods.ts";
 
 /**
  * What names a group: all StatefulSets of a namespace with the same `rollout-group`; or, where they have none, what
- * `group/whose-ledger.ts` makes of their budget, their StatefulSet or their owner (rule R1).
+ * `group-key.ts` makes of their budget, their StatefulSet or their owner (rule R1).
  */
 export interface GroupKey {
   readonly namespace: string;
