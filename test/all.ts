@@ -32,7 +32,7 @@ const phases: readonly Phase[] = [
   {
     name: "unit",
     concurrency: 2,
-    files: ["test/{tidy,rooms}.test.ts", "test/{unit,property,world,mutation,runner}/**/*.test.ts"],
+    files: ["test/{tidy,rooms}.test.ts", "test/{unit,property,fake-cluster,mutation,runner}/**/*.test.ts"],
   },
   // Half of all the seeds are the rules': they come first, or one processor is left without work in the end.
   { name: "simulation", concurrency: 2, files: ["test/simulation/rules.test.ts", "test/simulation/**/*.test.ts"] },

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { dirname } from "node:path";
 import { test } from "node:test";
-import { functions, none, product, read, waysOf } from "./stage/tree.ts";
+import { functions, none, product, read, waysOf } from "./support/tree.ts";
 
 /**
  * The rooms of functions/shared, the lowest first, with the rooms that each imports. A new arrow is a decision: it changes this

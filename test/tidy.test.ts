@@ -17,7 +17,7 @@ import {
   tests,
   waysOf,
   withoutComments,
-} from "./stage/tree.ts";
+} from "./support/tree.ts";
 
 const linesPerFunction = 60;
 /** The body of a test may tell a longer story, as long as nobody calls it. */
@@ -47,7 +47,7 @@ test("a function imports its own files and ../shared, and nothing beside it", ()
 });
 
 /** What suites stand on: the worlds, and what suites borrow from each other. */
-const commonGround = ["test/stage/", "test/world/", "test/controlplane/"];
+const commonGround = ["test/support/", "test/fake-cluster/", "test/controlplane/"];
 
 test("a suite imports its own folder, what suites borrow from each other, and the product", () => {
   const suiteOf = (path: string) => /^test\/[^/]+\//.exec(path)?.[0] ?? "test/";
@@ -61,7 +61,7 @@ test("a suite imports its own folder, what suites borrow from each other, and th
     const strays = waysOf(source).filter((to) => files.has(to) && !allowed.includes(suiteOf(to)));
     return strays.map((to) => `${source.path}: ${to}`);
   });
-  none(offences, "what two suites need stands in test/stage");
+  none(offences, "what two suites need stands in test/support");
 });
 
 test("every rule that is cited stands in the ledger's README, and each of them is kept somewhere", () => {
@@ -135,9 +135,7 @@ test("every function has the same four files, and stands in the table", () => {
 });
 
 test("no key of the vocabulary is spelled anywhere but in the vocabulary", () => {
-  const elsewhere = product.filter(
-    ({ path }) => !/^functions\/shared\/annotations\//.test(path),
-  );
+  const elsewhere = product.filter(({ path }) => !/^functions\/shared\/annotations\//.test(path));
   const offences = elsewhere.flatMap(({ path, text }) =>
     vocabulary.filter(({ key }) => withoutComments(text).includes(key)).map(({ key }) => `${path}: ${key}`),
   );
@@ -201,7 +199,7 @@ test("every invariant of a README has a checker that names it, in the file that 
     assert.ok(promises.length > 0 || path !== "functions/advance-zone-rollout/README.md", "the heart promises nothing");
     for (const [, id, where] of promises) {
       for (const [, file] of (where ?? "").matchAll(/`([^`]+)`/g)) {
-        const [checker = ""] = read(`test/{stage,simulation}/${file}`).map((source) => source.text);
+        const [checker = ""] = read(`test/{support,simulation}/${file}`).map((source) => source.text);
         assert.ok(checker.includes(`"${id}"`), `${path}: ${file} does not check ${id}`);
       }
     }

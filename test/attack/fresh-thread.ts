@@ -5,7 +5,7 @@ import { type RequestOptions, request } from "node:http";
 import { request as requestSecurely } from "node:https";
 import { setTimeout as delay } from "node:timers/promises";
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
-import { reviewOf } from "../stage/review.ts";
+import { reviewOf } from "../support/review.ts";
 import type { Target } from "./target.ts";
 
 /** How many were asked, and how many answers came in time. */

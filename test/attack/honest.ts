@@ -2,8 +2,8 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { Pool } from "undici";
-import { changed } from "../stage/posted.ts";
-import { parseAnswer, reviewOf } from "../stage/review.ts";
+import { changed } from "../support/posted.ts";
+import { parseAnswer, reviewOf } from "../support/review.ts";
 
 /** Where they ask, of which pods. */
 export interface Asked {

@@ -5,10 +5,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { eventually } from "../controlplane/api.ts";
-import { kubeconfigText } from "../stage/kubeconfig.ts";
-import { namespace, serveGroup } from "../stage/served-group.ts";
-import { Server } from "../stage/server.ts";
-import type { World } from "../world/world.ts";
+import type { World } from "../fake-cluster/world.ts";
+import { kubeconfigText } from "../support/kubeconfig.ts";
+import { namespace, serveGroup } from "../support/served-group.ts";
+import { Server } from "../support/server.ts";
 
 const claimCount = 100;
 const podCount = 500;

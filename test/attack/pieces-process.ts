@@ -6,8 +6,8 @@ import type { LookupFunction } from "node:net";
 import { connectPods } from "../../functions/shared/http/connections.ts";
 import { PodHttpError } from "../../functions/shared/http/pod-http.ts";
 import { listen } from "../../triggers/server/server.ts";
-import { createTestApp } from "../stage/app.ts";
-import { clock } from "../stage/played-pods.ts";
+import { createTestApp } from "../support/app.ts";
+import { clock } from "../support/played-pods.ts";
 
 const [port = 0, calls = 0] = process.argv.slice(2).map(Number);
 const lookup: LookupFunction = (_host, { all }, found) =>

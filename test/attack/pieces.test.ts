@@ -7,7 +7,7 @@ import { type TestContext, test } from "node:test";
 import manifest from "../../package.json" with { type: "json" };
 import { eventually } from "../controlplane/api.ts";
 import { type Launched, launch } from "../controlplane/processes.ts";
-import { parseScript } from "../stage/start-script.ts";
+import { parseScript } from "../support/start-script.ts";
 
 const mebibyte = 2 ** 20;
 const [bodies, calls] = [64, 32];

@@ -8,10 +8,10 @@ import type { LeaseObject } from "../../functions/shared/kubernetes/cluster.ts";
 import manifest from "../../package.json" with { type: "json" };
 import { eventually } from "../controlplane/api.ts";
 import { type End, type Launched, launch } from "../controlplane/processes.ts";
-import { createAuthority } from "../stage/certificates.ts";
-import { kubeconfigText } from "../stage/kubeconfig.ts";
-import { groupName, namespace, serveGroup } from "../stage/served-group.ts";
-import { parseScript } from "../stage/start-script.ts";
+import { createAuthority } from "../support/certificates.ts";
+import { kubeconfigText } from "../support/kubeconfig.ts";
+import { groupName, namespace, serveGroup } from "../support/served-group.ts";
+import { parseScript } from "../support/start-script.ts";
 import { type Limit, limitMemory, memoryOf } from "./limit.ts";
 import type { Door } from "./wire.ts";
 

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { parseScript, startScriptOf } from "../stage/start-script.ts";
+import { parseScript, startScriptOf } from "../support/start-script.ts";
 import { evictionContenders } from "./eviction/eviction.ts";
 import { type EvictionOptions, type RolloutOptions, readOptions } from "./options.ts";
 import { type Replacement, replacementTable } from "./replacement.ts";

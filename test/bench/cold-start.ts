@@ -12,7 +12,7 @@ import { admissionFunctions, cronFunctions, groupFunctions } from "../../trigger
 import { Api } from "../controlplane/api.ts";
 import { startControlPlane } from "../controlplane/controlplane.ts";
 import { launch } from "../controlplane/processes.ts";
-import { startScriptOf } from "../stage/start-script.ts";
+import { startScriptOf } from "../support/start-script.ts";
 import { type ColdStart, coldStartTable, forms } from "./cold-start-table.ts";
 import { describeMachine, introduce, loadBefore } from "./machine.ts";
 import type { SharedOptions } from "./options.ts";

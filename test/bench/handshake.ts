@@ -7,7 +7,7 @@ import { connect } from "node:tls";
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 import { Hono } from "hono";
 import { listen } from "../../triggers/server/server.ts";
-import { createAuthority, type KeyKind } from "../stage/certificates.ts";
+import { createAuthority, type KeyKind } from "../support/certificates.ts";
 import { spreadOf } from "./statistics.ts";
 
 const kinds: readonly KeyKind[] = ["RSA-4096", "P-256"];

@@ -2,7 +2,7 @@
 
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { startScriptOf } from "../stage/start-script.ts";
+import { startScriptOf } from "../support/start-script.ts";
 import { against, type ContenderName, contenderNames } from "./contenders.ts";
 import { parseSize, type Size } from "./sizes.ts";
 

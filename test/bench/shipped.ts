@@ -4,7 +4,7 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { readDockerfile } from "../stage/dockerfile.ts";
+import { readDockerfile } from "../support/dockerfile.ts";
 
 export interface Shipped {
   /** What the image adds to the environment. */

@@ -8,7 +8,7 @@ import type {
   WebhookConfigurationObject,
   ZoneBudgetObject,
 } from "../../functions/shared/kubernetes/cluster.ts";
-import { rejection } from "../stage/rejection.ts";
+import { rejection } from "../support/rejection.ts";
 import { heard, now } from "./cases-watches.ts";
 import { type Case, createLease, type Fixture, revisionOf } from "./fixture.ts";
 

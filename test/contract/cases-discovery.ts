@@ -8,8 +8,8 @@ import {
   resources,
   type ServedKind,
 } from "../../functions/shared/kubernetes/cluster.ts";
-import { rejection } from "../stage/rejection.ts";
-import type { KindDefinition } from "../world/objects.ts";
+import type { KindDefinition } from "../fake-cluster/objects.ts";
+import { rejection } from "../support/rejection.ts";
 import { type Case, eventually, type Fixture, revisionOf } from "./fixture.ts";
 
 /** In a group that no other case has. */

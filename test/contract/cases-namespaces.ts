@@ -1,7 +1,7 @@
 /** Namespaces: how they end, and what ends with them. */
 import assert from "node:assert/strict";
 import type { NamespaceObject } from "../../functions/shared/kubernetes/cluster.ts";
-import { rejection } from "../stage/rejection.ts";
+import { rejection } from "../support/rejection.ts";
 import {
   type Case,
   createLease,

@@ -1,7 +1,7 @@
 /** Nodes: whoever cordons and fences writes them, and controllers take pods off those that are tainted or gone. */
 import assert from "node:assert/strict";
 import type { PodObject } from "../../functions/shared/kubernetes/cluster.ts";
-import { rejection } from "../stage/rejection.ts";
+import { rejection } from "../support/rejection.ts";
 import { type Case, createPod, eventually, type Fixture, gonePod, readyPod } from "./fixture.ts";
 
 const noExecute = { key: "test.sluice.dev/fenced", effect: "NoExecute" };

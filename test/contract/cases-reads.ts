@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
-import { rejection } from "../stage/rejection.ts";
+import { rejection } from "../support/rejection.ts";
 import {
   type Case,
   createLease,

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { type KnownResource, resources } from "../../functions/shared/kubernetes/cluster.ts";
-import { rejection } from "../stage/rejection.ts";
+import { rejection } from "../support/rejection.ts";
 import type { Case } from "./fixture.ts";
 
 export const resourceCases: readonly Case[] = (Object.keys(resources) as KnownResource[]).map((resource) => {

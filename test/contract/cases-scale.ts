@@ -1,7 +1,7 @@
 /** The scale of a StatefulSet, and how a deletion is to be carried out: what the functions that scale and fence stand on. */
 import assert from "node:assert/strict";
 import type { ScaleObject } from "../../functions/shared/kubernetes/cluster.ts";
-import { rejection } from "../stage/rejection.ts";
+import { rejection } from "../support/rejection.ts";
 import {
   type Case,
   createPod,

@@ -1,7 +1,7 @@
 /** Updates of objects and of their scales, as webhooks see, change and refuse them, and see them again after a conflict. */
 import assert from "node:assert/strict";
 import { type ClusterError, resources, type ScaleObject } from "../../functions/shared/kubernetes/cluster.ts";
-import { rejection } from "../stage/rejection.ts";
+import { rejection } from "../support/rejection.ts";
 import { type Case, eventually, readStatefulSet } from "./fixture.ts";
 import type { Review } from "./webhook-server.ts";
 import { ours, scaled, type UpdateStage, withUpdates } from "./with-updates.ts";

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import type { ObjectTypes, Resource, WatchEvent, WatchQuery } from "../../functions/shared/kubernetes/cluster.ts";
-import { rejection } from "../stage/rejection.ts";
+import { rejection } from "../support/rejection.ts";
 import { type Case, createLease, createPod, type Fixture, gonePod, readyPod, revisionOf } from "./fixture.ts";
 
 /** What a watch sends until an object of that name comes, bookmarks left out, as `TYPE name`. */

@@ -1,7 +1,7 @@
 /** Writes: creation, conditional patches (rule R3) and conditional deletions (rules R9, R13). */
 
 import assert from "node:assert/strict";
-import { rejection } from "../stage/rejection.ts";
+import { rejection } from "../support/rejection.ts";
 import {
   type Case,
   createLease,

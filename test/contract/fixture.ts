@@ -9,7 +9,7 @@ import {
   type PodObject,
   type StatefulSetObject,
 } from "../../functions/shared/kubernetes/cluster.ts";
-import type { KindDefinition } from "../world/objects.ts";
+import type { KindDefinition } from "../fake-cluster/objects.ts";
 
 /** What a pod's or StatefulSet's `status` and `spec` hold beyond what decisions read. */
 export interface FullStatefulSet extends StatefulSetObject {

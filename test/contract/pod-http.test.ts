@@ -4,11 +4,11 @@ import { describe, test } from "node:test";
 import { askHealth } from "../../functions/shared/health/ask-health.ts";
 import type { PodCallsOptions } from "../../functions/shared/http/calls.ts";
 import type { PodAddress, PodHttp, PodRequest } from "../../functions/shared/http/pod-http.ts";
-import { get, post, rejection, until, withPods } from "../stage/played-pods.ts";
-import { createWorldPodHttp, type PodReply } from "../world/pod-http.ts";
-import { RealTimeline } from "../world/timeline.ts";
-import { createWorld } from "../world/world.ts";
-import { createWorldCluster } from "../world/world-cluster.ts";
+import { createWorldPodHttp, type PodReply } from "../fake-cluster/pod-http.ts";
+import { RealTimeline } from "../fake-cluster/timeline.ts";
+import { createWorld } from "../fake-cluster/world.ts";
+import { createWorldCluster } from "../fake-cluster/world-cluster.ts";
+import { get, post, rejection, until, withPods } from "../support/played-pods.ts";
 
 /** A pod that runs, how it is asked, and what it was asked. */
 interface PodFixture {

@@ -14,8 +14,8 @@ import { waitForLedger, writeChange } from "../../functions/shared/transaction/l
 import type { Observed } from "../../functions/shared/transaction/observe-group.ts";
 import { Api } from "../controlplane/api.ts";
 import { type ControlPlane, findAssets, startControlPlane } from "../controlplane/controlplane.ts";
-import { kubeconfigText } from "../stage/kubeconfig.ts";
-import { rejection } from "../stage/rejection.ts";
+import { kubeconfigText } from "../support/kubeconfig.ts";
+import { rejection } from "../support/rejection.ts";
 
 const userAgent = "sluice/0.0.0 (real-server)";
 const namespace = "default";

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { createServer, type Server } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import type { Metadata } from "../../functions/shared/kubernetes/cluster.ts";
-import { createAuthority } from "../stage/certificates.ts";
+import { createAuthority } from "../support/certificates.ts";
 import { type EvictionFixture, eventually, type Fixture } from "./fixture.ts";
 
 /** The `request` of an AdmissionReview, as far as cases read it. */

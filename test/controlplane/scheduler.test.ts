@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import { skipWithoutControlPlane } from "../stage/scene.ts";
+import { skipWithoutControlPlane } from "../support/scene.ts";
 import { Api, eventually } from "./api.ts";
 import { type ControlPlane, startControlPlane } from "./controlplane.ts";
 import { createGroup, type FixtureGroup, groupPods, waitForGroupReady } from "./fixtures.ts";

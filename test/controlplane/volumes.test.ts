@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
-import { skipWithoutControlPlane } from "../stage/scene.ts";
+import { skipWithoutControlPlane } from "../support/scene.ts";
 import { Api, eventually } from "./api.ts";
 import { type ControlPlane, startControlPlane } from "./controlplane.ts";
 

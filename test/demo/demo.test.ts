@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { Journal } from "../stage/journal.ts";
+import { Journal } from "../support/journal.ts";
 import { runDemo } from "./demo.ts";
 import { readOptions } from "./options.ts";
 import { drawPicture } from "./picture.ts";

@@ -1,7 +1,7 @@
 /** A zone is made smaller: its pods are told before, one of them refuses at first, and the other zones have to wait. */
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Journal } from "../stage/journal.ts";
-import type { StoredPod } from "../world/objects.ts";
+import type { StoredPod } from "../fake-cluster/objects.ts";
+import type { Journal } from "../support/journal.ts";
 import { type Stage, shutdownPath } from "./stage.ts";
 
 /** A pod takes so long to answer, so that a person sees it being told. */

@@ -1,7 +1,7 @@
 /** Invariant E2: what is asked in a dry run leaves no trace. */
 import { reservations } from "../../functions/shared/annotations/table.ts";
-import type { StoredPod } from "../world/objects.ts";
-import type { World } from "../world/world.ts";
+import type { StoredPod } from "../fake-cluster/objects.ts";
+import type { World } from "../fake-cluster/world.ts";
 
 /**
  * Watches pods that were asked for in dry runs and that nobody else wants: whatever is done about one of them from then on is a

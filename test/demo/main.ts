@@ -1,6 +1,6 @@
 /** `npm run demo`. Exit codes: see `--help`. */
 import { constants } from "node:os";
-import { Journal, lineOf } from "../stage/journal.ts";
+import { Journal, lineOf } from "../support/journal.ts";
 import { runDemo } from "./demo.ts";
 import { help, readOptions } from "./options.ts";
 import { createPaint } from "./paint.ts";

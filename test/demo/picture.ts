@@ -1,5 +1,5 @@
 /** The live picture of a demo, as lines of text: zones are rows, pods are cells. Always the same number of lines. */
-import type { StoredPod } from "../world/objects.ts";
+import type { StoredPod } from "../fake-cluster/objects.ts";
 import type { Paint, Style } from "./paint.ts";
 import type { Play } from "./play.ts";
 import { isUp } from "./referee.ts";

@@ -1,6 +1,6 @@
 /** The demo as it stands: what its picture, its story and its summary read. */
-import type { Journal } from "../stage/journal.ts";
-import { replacedAfterMs } from "../stage/served-group.ts";
+import type { Journal } from "../support/journal.ts";
+import { replacedAfterMs } from "../support/served-group.ts";
 import type { Downscale } from "./downscale.ts";
 import type { DemoOptions } from "./options.ts";
 import { isUp } from "./referee.ts";

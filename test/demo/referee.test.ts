@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ledgerGroup, reservations } from "../../functions/shared/annotations/table.ts";
-import { createBudget } from "../stage/served-group.ts";
-import type { StoredPod } from "../world/objects.ts";
-import { VirtualTimeline } from "../world/timeline.ts";
-import { createWorld, type World } from "../world/world.ts";
+import type { StoredPod } from "../fake-cluster/objects.ts";
+import { VirtualTimeline } from "../fake-cluster/timeline.ts";
+import { createWorld, type World } from "../fake-cluster/world.ts";
+import { createBudget } from "../support/served-group.ts";
 import { evictionGraceSeconds } from "./eviction.ts";
 import { Referee } from "./referee.ts";
 

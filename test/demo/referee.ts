@@ -3,14 +3,14 @@
  * checkers, E2 by what becomes of a pod after a dry run; and how much was down at once.
  */
 import type { ObjectKey, Preconditions, Resource } from "../../functions/shared/kubernetes/cluster.ts";
-import { BudgetPast } from "../stage/checkers/budgets.ts";
-import type { Terms } from "../stage/checkers/limits.ts";
-import { Past } from "../stage/checkers/past.ts";
-import { ledgerGroupOf, readReservations } from "../stage/checkers/raw.ts";
-import { TrueWorldChecker } from "../stage/checkers/true-world.ts";
-import { isReady, type StoredPod } from "../world/objects.ts";
-import type { World } from "../world/world.ts";
-import type { DeleteOptions } from "../world/write-rules.ts";
+import { isReady, type StoredPod } from "../fake-cluster/objects.ts";
+import type { World } from "../fake-cluster/world.ts";
+import type { DeleteOptions } from "../fake-cluster/write-rules.ts";
+import { BudgetPast } from "../support/checkers/budgets.ts";
+import type { Terms } from "../support/checkers/limits.ts";
+import { Past } from "../support/checkers/past.ts";
+import { ledgerGroupOf, readReservations } from "../support/checkers/raw.ts";
+import { TrueWorldChecker } from "../support/checkers/true-world.ts";
 import { DryRuns } from "./dry-runs.ts";
 import { evictionGraceSeconds } from "./eviction.ts";
 

@@ -1,5 +1,5 @@
 /** Which guards refuse evictions, and in which words: the API server passes the sentence on, and the log has the guard too. */
-import type { Journal } from "../stage/journal.ts";
+import type { Journal } from "../support/journal.ts";
 import type { LogLine } from "./sluice.ts";
 
 export interface Refused {

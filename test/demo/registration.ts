@@ -2,7 +2,7 @@
 import { prepareDownscale } from "../../functions/prepare-downscale/function.ts";
 import { injectCertificateAuthority, webhookNamespace } from "../../functions/shared/annotations/table.ts";
 import type { WebhookConfigurationObject } from "../../functions/shared/kubernetes/cluster.ts";
-import type { World } from "../world/world.ts";
+import type { World } from "../fake-cluster/world.ts";
 
 const webhooks = "mutatingwebhookconfigurations";
 export const webhookConfiguration = { namespace: "", name: "pod-eviction-demo" };

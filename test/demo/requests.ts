@@ -1,5 +1,5 @@
 /** What Sluice asked of the API server. */
-import type { RequestCount } from "../world/http.ts";
+import type { RequestCount } from "../fake-cluster/http.ts";
 
 export interface Requests {
   readonly total: number;

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type End, type Launched, launch } from "../controlplane/processes.ts";
-import { kubeconfigText } from "../stage/kubeconfig.ts";
+import { kubeconfigText } from "../support/kubeconfig.ts";
 
 const script = fileURLToPath(new URL("../../triggers/main.ts", import.meta.url));
 /** How long it may take to end when it is asked to. */

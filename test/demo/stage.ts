@@ -6,11 +6,11 @@ import {
   prepareDownscalePort,
 } from "../../functions/shared/annotations/scaling.ts";
 import type { ObjectKey } from "../../functions/shared/kubernetes/cluster.ts";
-import { type IngesterCall, Ingesters } from "../stage/ingester.ts";
-import type { Journal } from "../stage/journal.ts";
-import { groupName, namespace, newImage, type ServedGroup, serveGroup } from "../stage/served-group.ts";
-import type { StoredPod } from "../world/objects.ts";
-import type { World } from "../world/world.ts";
+import type { StoredPod } from "../fake-cluster/objects.ts";
+import type { World } from "../fake-cluster/world.ts";
+import { type IngesterCall, Ingesters } from "../support/ingester.ts";
+import type { Journal } from "../support/journal.ts";
+import { groupName, namespace, newImage, type ServedGroup, serveGroup } from "../support/served-group.ts";
 import type { DemoOptions } from "./options.ts";
 import { isUp, Referee, zoneOf } from "./referee.ts";
 

@@ -1,7 +1,7 @@
 /** A drain storm: several nodes of every zone are drained at once, by machines that know nothing of each other. */
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Journal } from "../stage/journal.ts";
-import type { StoredPod } from "../world/objects.ts";
+import type { StoredPod } from "../fake-cluster/objects.ts";
+import type { Journal } from "../support/journal.ts";
 import { evict } from "./eviction.ts";
 import { isUp, zoneOf } from "./referee.ts";
 import { isNew, type Stage } from "./stage.ts";

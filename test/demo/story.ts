@@ -1,6 +1,6 @@
 /** What users, machines and fate do in the demo, each when its time has come. */
 import { setTimeout as sleep } from "node:timers/promises";
-import { newImage } from "../stage/served-group.ts";
+import { newImage } from "../support/served-group.ts";
 import { Downscale } from "./downscale.ts";
 import type { Play } from "./play.ts";
 import { zoneOf } from "./referee.ts";

@@ -1,6 +1,6 @@
 /** What is said at the end, and with which exit code. */
 
-import { replacedAfterMs } from "../stage/served-group.ts";
+import { replacedAfterMs } from "../support/served-group.ts";
 import { limitMs } from "./demo.ts";
 import type { Outcome, Play } from "./play.ts";
 import { countRequests, describeRequests } from "./requests.ts";

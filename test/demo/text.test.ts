@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { lineOf } from "../stage/journal.ts";
+import { lineOf } from "../support/journal.ts";
 import { cut, wrap } from "./text.ts";
 
 /** Colours, a forged line, the end of a line in other ways, C1, and letters from right to left. */

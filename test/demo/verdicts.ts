@@ -1,9 +1,9 @@
 /** Why the rollout waits, in its own words: its log tells at once, the group's ledger for everybody to read. */
 import { parseLedger } from "../../functions/shared/ledger/contents.ts";
 import type { RecordedVerdict, Reservation } from "../../functions/shared/ledger/reservation.ts";
-import type { Journal } from "../stage/journal.ts";
-import { groupName, namespace } from "../stage/served-group.ts";
-import type { World } from "../world/world.ts";
+import type { World } from "../fake-cluster/world.ts";
+import type { Journal } from "../support/journal.ts";
+import { groupName, namespace } from "../support/served-group.ts";
 import type { LogLine } from "./sluice.ts";
 
 export interface Said {

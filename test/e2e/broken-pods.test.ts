@@ -4,7 +4,7 @@ import { eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { changeTemplate, groupPods } from "../controlplane/fixtures.ts";
 import { UNREADY } from "../controlplane/podstatus.ts";
-import { play, skipWithoutControlPlane } from "../stage/scene.ts";
+import { play, skipWithoutControlPlane } from "../support/scene.ts";
 
 const small = { zones: 3, pods: 3, maxUnavailable: 1 };
 

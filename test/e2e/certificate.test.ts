@@ -10,9 +10,9 @@ import { rotateCertificate } from "../../functions/rotate-certificate/function.t
 import { splitPem } from "../../functions/shared/certificates/secret.ts";
 import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
-import { TcpProxy } from "../stage/drain-proxy.ts";
-import { skipWithoutControlPlane } from "../stage/scene.ts";
-import { launchServer, Server } from "../stage/server.ts";
+import { TcpProxy } from "../support/drain-proxy.ts";
+import { skipWithoutControlPlane } from "../support/scene.ts";
+import { launchServer, Server } from "../support/server.ts";
 import { budgetWebhook, certificateShown, PathServer, path, reviewAnew, serviceWebhook } from "./budget-reviews.ts";
 import { createUser } from "./rights.ts";
 

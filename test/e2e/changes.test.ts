@@ -4,7 +4,7 @@ import { eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { changeTemplate, type FixtureGroup, groupManifests, groupPods } from "../controlplane/fixtures.ts";
 import { ANNOTATIONS } from "../controlplane/kubelet.ts";
-import { play, type Scene, skipWithoutControlPlane } from "../stage/scene.ts";
+import { play, type Scene, skipWithoutControlPlane } from "../support/scene.ts";
 
 /** Three zones of three pods, one of which may be down: a rollout of nine steps. */
 const small = { zones: 3, pods: 3, maxUnavailable: 1 };

@@ -7,8 +7,8 @@ import { readFile } from "node:fs/promises";
 import { after, before, describe, test } from "node:test";
 import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
-import { skipWithoutControlPlane } from "../stage/scene.ts";
-import { Server } from "../stage/server.ts";
+import { skipWithoutControlPlane } from "../support/scene.ts";
+import { Server } from "../support/server.ts";
 import { kubectl } from "./kubectl.ts";
 
 interface Chart {

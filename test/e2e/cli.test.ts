@@ -8,8 +8,8 @@ import { Api } from "../controlplane/api.ts";
 import { auditPosition, readAudit } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { createGroup, type FixtureGroup, groupPods, waitForGroupReady } from "../controlplane/fixtures.ts";
-import { Plugin, runProgram } from "../stage/plugin.ts";
-import { skipWithoutControlPlane } from "../stage/scene.ts";
+import { Plugin, runProgram } from "../support/plugin.ts";
+import { skipWithoutControlPlane } from "../support/scene.ts";
 
 const root = join(import.meta.dirname, "../..");
 const namespace = "plugin";

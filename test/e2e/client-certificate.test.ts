@@ -12,10 +12,10 @@ import { promisify } from "node:util";
 import { Api, eventually } from "../controlplane/api.ts";
 import { startControlPlane } from "../controlplane/controlplane.ts";
 import { freePort } from "../controlplane/ports.ts";
-import { createAuthority } from "../stage/certificates.ts";
-import { evict, presentCertificate, registerWebhook } from "../stage/drain-webhook.ts";
-import { skipWithoutControlPlane } from "../stage/scene.ts";
-import { Server } from "../stage/server.ts";
+import { createAuthority } from "../support/certificates.ts";
+import { evict, presentCertificate, registerWebhook } from "../support/drain-webhook.ts";
+import { skipWithoutControlPlane } from "../support/scene.ts";
+import { Server } from "../support/server.ts";
 import { reviewAnew } from "./budget-reviews.ts";
 
 const folderOfReadme = "/etc/kubernetes/sluice";

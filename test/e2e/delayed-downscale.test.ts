@@ -7,11 +7,11 @@ import { type ControlPlane, startControlPlane } from "../controlplane/controlpla
 import { createGroup, type FixtureGroup, type StatefulSet, waitForGroupReady } from "../controlplane/fixtures.ts";
 import { follow } from "../controlplane/follow.ts";
 import { ANNOTATIONS } from "../controlplane/kubelet.ts";
-import { applyCrds } from "../stage/drain.ts";
-import { Ingesters } from "../stage/ingester.ts";
-import { killInTurn } from "../stage/kill-in-turn.ts";
-import { skipWithoutControlPlane } from "../stage/scene.ts";
-import { Server } from "../stage/server.ts";
+import { applyCrds } from "../support/drain.ts";
+import { Ingesters } from "../support/ingester.ts";
+import { killInTurn } from "../support/kill-in-turn.ts";
+import { skipWithoutControlPlane } from "../support/scene.ts";
+import { Server } from "../support/server.ts";
 
 const [from, to] = [10, 4];
 const delayMs = 20_000;

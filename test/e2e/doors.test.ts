@@ -6,8 +6,8 @@ import { after, before, describe, test } from "node:test";
 import { eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { changeTemplate, groupPods } from "../controlplane/fixtures.ts";
-import { play, skipWithoutControlPlane } from "../stage/scene.ts";
-import { launchServer, type Server } from "../stage/server.ts";
+import { play, skipWithoutControlPlane } from "../support/scene.ts";
+import { launchServer, type Server } from "../support/server.ts";
 
 /** Posts a change as an ApiServerSource in Reference mode does: a CloudEvent in binary mode. Resolves to the status. */
 async function postReference(server: Server, type: string, kind: string, namespace: string, name: string) {

@@ -8,9 +8,9 @@ import { after, before, describe, test } from "node:test";
 import { guardDownscale } from "../../functions/guard-downscale/function.ts";
 import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
-import { createAuthority } from "../stage/certificates.ts";
-import { skipWithoutControlPlane } from "../stage/scene.ts";
-import { Server } from "../stage/server.ts";
+import { createAuthority } from "../support/certificates.ts";
+import { skipWithoutControlPlane } from "../support/scene.ts";
+import { Server } from "../support/server.ts";
 
 const webhooksPath = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 const protection = { "grafana.com/no-downscale": "true" };

@@ -3,9 +3,9 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { eventually } from "../controlplane/api.ts";
 import { groupPods, waitForGroupReady } from "../controlplane/fixtures.ts";
-import { evict, guardEvictions } from "../stage/drain-webhook.ts";
-import { type EvictionStage, startEvictionStage } from "../stage/eviction-stage.ts";
-import { play, skipWithoutControlPlane } from "../stage/scene.ts";
+import { evict, guardEvictions } from "../support/drain-webhook.ts";
+import { type EvictionStage, startEvictionStage } from "../support/eviction-stage.ts";
+import { play, skipWithoutControlPlane } from "../support/scene.ts";
 
 describe("evictions that take nothing", { skip: await skipWithoutControlPlane(), concurrency: 2 }, () => {
   let stage: EvictionStage;

@@ -6,10 +6,10 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { Api } from "../controlplane/api.ts";
 import { changeTemplate, groupPods } from "../controlplane/fixtures.ts";
-import { addNodes, drainNodes } from "../stage/drain.ts";
-import { evict, guardEvictions } from "../stage/drain-webhook.ts";
-import { type EvictionStage, startEvictionStage } from "../stage/eviction-stage.ts";
-import { play, type Scene, skipWithoutControlPlane } from "../stage/scene.ts";
+import { addNodes, drainNodes } from "../support/drain.ts";
+import { evict, guardEvictions } from "../support/drain-webhook.ts";
+import { type EvictionStage, startEvictionStage } from "../support/eviction-stage.ts";
+import { play, type Scene, skipWithoutControlPlane } from "../support/scene.ts";
 
 const drains = Number(process.env.DRAINS ?? 2);
 const name = "by-name";

@@ -3,13 +3,13 @@ import { after, before, describe, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { eventually } from "../controlplane/api.ts";
 import { waitForGroupReady } from "../controlplane/fixtures.ts";
-import { addNodes, type Drained, drainNodes } from "../stage/drain.ts";
-import { TcpProxy } from "../stage/drain-proxy.ts";
-import { guardEvictions, type Presented, registerWebhook, webhookName } from "../stage/drain-webhook.ts";
-import { type EvictionStage, startEvictionStage } from "../stage/eviction-stage.ts";
-import type { Verdict } from "../stage/history.ts";
-import { play, type Scene, skipWithoutControlPlane } from "../stage/scene.ts";
-import type { Server } from "../stage/server.ts";
+import { addNodes, type Drained, drainNodes } from "../support/drain.ts";
+import { TcpProxy } from "../support/drain-proxy.ts";
+import { guardEvictions, type Presented, registerWebhook, webhookName } from "../support/drain-webhook.ts";
+import { type EvictionStage, startEvictionStage } from "../support/eviction-stage.ts";
+import type { Verdict } from "../support/history.ts";
+import { play, type Scene, skipWithoutControlPlane } from "../support/scene.ts";
+import type { Server } from "../support/server.ts";
 
 /** What kubectl prints of a refusal: it goes on asking, and its user reads how many pods are missing, and where. */
 function refusals({ stderr }: Drained, namespace: string, where: string): string[] {

@@ -6,10 +6,10 @@ import { keepLedgers } from "../../functions/keep-ledgers/function.ts";
 import { Api, eventually } from "../controlplane/api.ts";
 import { auditPosition, readAudit } from "../controlplane/audit.ts";
 import { changeTemplate, groupPods, waitForGroupReady } from "../controlplane/fixtures.ts";
-import { runKubectl } from "../stage/drain.ts";
-import { evict, guardEvictions, webhookName } from "../stage/drain-webhook.ts";
-import { type EvictionStage, startEvictionStage } from "../stage/eviction-stage.ts";
-import { play, type Scene, skipWithoutControlPlane } from "../stage/scene.ts";
+import { runKubectl } from "../support/drain.ts";
+import { evict, guardEvictions, webhookName } from "../support/drain-webhook.ts";
+import { type EvictionStage, startEvictionStage } from "../support/eviction-stage.ts";
+import { play, type Scene, skipWithoutControlPlane } from "../support/scene.ts";
 import { complaintsIn, createUser, grant, refusalsIn } from "./rights.ts";
 
 interface Named {

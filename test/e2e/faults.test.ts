@@ -3,7 +3,7 @@ import { after, before, describe, test } from "node:test";
 import { eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { changeTemplate } from "../controlplane/fixtures.ts";
-import { play, skipWithoutControlPlane } from "../stage/scene.ts";
+import { play, skipWithoutControlPlane } from "../support/scene.ts";
 
 /** One after another: an API server that goes away is gone for everybody. */
 describe("when processes die in the middle of a rollout", { skip: await skipWithoutControlPlane() }, () => {

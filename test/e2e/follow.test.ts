@@ -5,8 +5,8 @@ import { Api, eventually } from "../controlplane/api.ts";
 import { auditPosition, readAudit } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { createGroup, waitForGroupReady } from "../controlplane/fixtures.ts";
-import { skipWithoutControlPlane } from "../stage/scene.ts";
-import { Server } from "../stage/server.ts";
+import { skipWithoutControlPlane } from "../support/scene.ts";
+import { Server } from "../support/server.ts";
 import { kubectl } from "./kubectl.ts";
 
 const leaderKey = "grafana.com/rollout-downscale-leader";

@@ -3,7 +3,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Metadata } from "../../functions/shared/kubernetes/cluster.ts";
 import { type Api, eventually } from "../controlplane/api.ts";
 import { ANNOTATIONS } from "../controlplane/kubelet.ts";
-import { type ClusterObject, type GroupStatus, labels, operate } from "../stage/foundationdb.ts";
+import { type ClusterObject, type GroupStatus, labels, operate } from "../support/foundationdb.ts";
 
 interface Listed {
   readonly items: readonly Seen[];

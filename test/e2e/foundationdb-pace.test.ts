@@ -6,9 +6,9 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Metadata } from "../../functions/shared/kubernetes/cluster.ts";
 import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
-import { runKubectl } from "../stage/drain.ts";
-import { skipWithoutControlPlane } from "../stage/scene.ts";
-import { Server } from "../stage/server.ts";
+import { runKubectl } from "../support/drain.ts";
+import { skipWithoutControlPlane } from "../support/scene.ts";
+import { Server } from "../support/server.ts";
 import { FoundationOperator } from "./foundationdb-operator.ts";
 import { SuspensionWitness } from "./suspension-witness.ts";
 

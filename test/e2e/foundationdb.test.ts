@@ -6,11 +6,11 @@ import type { Metadata } from "../../functions/shared/kubernetes/cluster.ts";
 import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { follow } from "../controlplane/follow.ts";
-import { runKubectl } from "../stage/drain.ts";
-import type { ClusterObject } from "../stage/foundationdb.ts";
-import { Plugin } from "../stage/plugin.ts";
-import { skipWithoutControlPlane } from "../stage/scene.ts";
-import { Server } from "../stage/server.ts";
+import { runKubectl } from "../support/drain.ts";
+import type { ClusterObject } from "../support/foundationdb.ts";
+import { Plugin } from "../support/plugin.ts";
+import { skipWithoutControlPlane } from "../support/scene.ts";
+import { Server } from "../support/server.ts";
 import { FoundationOperator } from "./foundationdb-operator.ts";
 import { SuspensionWitness } from "./suspension-witness.ts";
 

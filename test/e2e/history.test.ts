@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { judge, type SeenPod, type SeenStatefulSet, type Sighting } from "../stage/history.ts";
+import { judge, type SeenPod, type SeenStatefulSet, type Sighting } from "../support/history.ts";
 
 const seconds = 1_000;
 

@@ -4,8 +4,8 @@ import { execFile } from "node:child_process";
 import { test } from "node:test";
 import { promisify } from "node:util";
 import { connectPods } from "../../functions/shared/http/connections.ts";
-import { Ingesters, type IngestersOptions } from "../stage/ingester.ts";
-import { clock, rejection } from "../stage/played-pods.ts";
+import { Ingesters, type IngestersOptions } from "../support/ingester.ts";
+import { clock, rejection } from "../support/played-pods.ts";
 
 const path = "/ingester/prepare-instance-ring-downscale";
 const pod = { namespace: "mimir", name: "ingester-zone-a-0", service: "ingester", uid: "one" };

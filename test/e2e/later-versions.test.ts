@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { eventually } from "../controlplane/api.ts";
 import { changeTemplate } from "../controlplane/fixtures.ts";
-import { evict, guardEvictions } from "../stage/drain-webhook.ts";
-import { type EvictionStage, startEvictionStage } from "../stage/eviction-stage.ts";
-import { play, type Scene, skipWithoutControlPlane } from "../stage/scene.ts";
-import type { Server } from "../stage/server.ts";
+import { evict, guardEvictions } from "../support/drain-webhook.ts";
+import { type EvictionStage, startEvictionStage } from "../support/eviction-stage.ts";
+import { play, type Scene, skipWithoutControlPlane } from "../support/scene.ts";
+import type { Server } from "../support/server.ts";
 
 /** Nothing tells of a Lease that changes: a sweep finds it out, and here one comes every second. */
 const settings = { SWEEP_INTERVAL: "1s" };

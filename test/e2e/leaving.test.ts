@@ -4,12 +4,12 @@ import { after, before, describe, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { eventually } from "../controlplane/api.ts";
 import { waitForGroupReady } from "../controlplane/fixtures.ts";
-import { addNodes, drainNodes } from "../stage/drain.ts";
-import { TcpProxy } from "../stage/drain-proxy.ts";
-import { evict, registerWebhook } from "../stage/drain-webhook.ts";
-import { type EvictionStage, startEvictionStage } from "../stage/eviction-stage.ts";
-import { play, type Scene, skipWithoutControlPlane } from "../stage/scene.ts";
-import type { Server } from "../stage/server.ts";
+import { addNodes, drainNodes } from "../support/drain.ts";
+import { TcpProxy } from "../support/drain-proxy.ts";
+import { evict, registerWebhook } from "../support/drain-webhook.ts";
+import { type EvictionStage, startEvictionStage } from "../support/eviction-stage.ts";
+import { play, type Scene, skipWithoutControlPlane } from "../support/scene.ts";
+import type { Server } from "../support/server.ts";
 
 /** A Service goes on leading to a replica for so long after its probe has failed: proxies of nodes hear of it late. */
 const forgottenAfterMs = 1_500;

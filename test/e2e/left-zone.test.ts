@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { eventually } from "../controlplane/api.ts";
 import { waitForGroupReady } from "../controlplane/fixtures.ts";
-import { runKubectl } from "../stage/drain.ts";
-import { evict, guardEvictions } from "../stage/drain-webhook.ts";
-import { type EvictionStage, startEvictionStage } from "../stage/eviction-stage.ts";
-import { play, skipWithoutControlPlane } from "../stage/scene.ts";
+import { runKubectl } from "../support/drain.ts";
+import { evict, guardEvictions } from "../support/drain-webhook.ts";
+import { type EvictionStage, startEvictionStage } from "../support/eviction-stage.ts";
+import { play, skipWithoutControlPlane } from "../support/scene.ts";
 
 interface Made {
   readonly metadata: { readonly name: string; readonly labels?: object; readonly annotations?: object };

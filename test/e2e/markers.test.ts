@@ -6,11 +6,11 @@ import { markSkipLabel } from "../../functions/mark-skip-label/function.ts";
 import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { createGroup, waitForGroupReady } from "../controlplane/fixtures.ts";
-import { type BuiltServer, buildServer } from "../stage/built-server.ts";
-import { type ContainerFiles, serveContainerFiles } from "../stage/container-files.ts";
-import { runKubectl } from "../stage/drain.ts";
-import { skipWithoutControlPlane } from "../stage/scene.ts";
-import { Server } from "../stage/server.ts";
+import { type BuiltServer, buildServer } from "../support/built-server.ts";
+import { type ContainerFiles, serveContainerFiles } from "../support/container-files.ts";
+import { runKubectl } from "../support/drain.ts";
+import { skipWithoutControlPlane } from "../support/scene.ts";
+import { Server } from "../support/server.ts";
 import { finalizer } from "./skip-label-witness.ts";
 
 const apiVersion = "rabbitmq.com/v1beta1";

@@ -10,8 +10,8 @@ import { type ControlPlane, startControlPlane } from "../controlplane/controlpla
 import { createGroup, type FixtureGroup, groupPods, waitForGroupReady } from "../controlplane/fixtures.ts";
 import { ANNOTATIONS } from "../controlplane/kubelet.ts";
 import { isReady, type Pod, UNREADY } from "../controlplane/podstatus.ts";
-import { skipWithoutControlPlane } from "../stage/scene.ts";
-import { Server } from "../stage/server.ts";
+import { skipWithoutControlPlane } from "../support/scene.ts";
+import { Server } from "../support/server.ts";
 
 const namespace = "night";
 const everyMs = 500;

@@ -6,10 +6,10 @@ import type { Metadata, PodObject } from "../../functions/shared/kubernetes/clus
 import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { ANNOTATIONS } from "../controlplane/kubelet.ts";
-import { applyCrds } from "../stage/drain.ts";
-import { Plugin } from "../stage/plugin.ts";
-import { skipWithoutControlPlane } from "../stage/scene.ts";
-import { Server } from "../stage/server.ts";
+import { applyCrds } from "../support/drain.ts";
+import { Plugin } from "../support/plugin.ts";
+import { skipWithoutControlPlane } from "../support/scene.ts";
+import { Server } from "../support/server.ts";
 import { SuspensionWitness } from "./suspension-witness.ts";
 
 interface Seen {

@@ -8,10 +8,10 @@ import { after, before, describe, test } from "node:test";
 import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { createGroup, type FixtureGroup, waitForGroupReady } from "../controlplane/fixtures.ts";
-import { createAuthority } from "../stage/certificates.ts";
-import { Ingesters } from "../stage/ingester.ts";
-import { skipWithoutControlPlane } from "../stage/scene.ts";
-import { Server } from "../stage/server.ts";
+import { createAuthority } from "../support/certificates.ts";
+import { Ingesters } from "../support/ingester.ts";
+import { skipWithoutControlPlane } from "../support/scene.ts";
+import { Server } from "../support/server.ts";
 
 const statefulSets = "/apis/apps/v1/namespaces/default/statefulsets";
 const webhooks = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";

@@ -6,11 +6,11 @@ import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { changeTemplate, createGroup, type FixtureGroup, waitForGroupReady } from "../controlplane/fixtures.ts";
 import { ANNOTATIONS } from "../controlplane/kubelet.ts";
-import { type Authority, createAuthority } from "../stage/certificates.ts";
-import { applyCrds } from "../stage/drain.ts";
-import { Ingesters } from "../stage/ingester.ts";
-import { skipWithoutControlPlane } from "../stage/scene.ts";
-import { Server } from "../stage/server.ts";
+import { type Authority, createAuthority } from "../support/certificates.ts";
+import { applyCrds } from "../support/drain.ts";
+import { Ingesters } from "../support/ingester.ts";
+import { skipWithoutControlPlane } from "../support/scene.ts";
+import { Server } from "../support/server.ts";
 
 interface Seen {
   readonly metadata: Metadata;

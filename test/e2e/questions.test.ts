@@ -5,11 +5,11 @@ import { evaluateEviction } from "../../functions/evaluate-eviction/function.ts"
 import { keepLedgers } from "../../functions/keep-ledgers/function.ts";
 import { Api, eventually } from "../controlplane/api.ts";
 import { changeTemplate, createGroup, waitForGroupReady } from "../controlplane/fixtures.ts";
-import { evict, guardEvictions } from "../stage/drain-webhook.ts";
-import { type EvictionStage, startEvictionStage } from "../stage/eviction-stage.ts";
-import type { Behaviour } from "../stage/ingester.ts";
-import { credentials, Rabbitmq } from "../stage/rabbitmq.ts";
-import { play, type Scene, skipWithoutControlPlane } from "../stage/scene.ts";
+import { evict, guardEvictions } from "../support/drain-webhook.ts";
+import { type EvictionStage, startEvictionStage } from "../support/eviction-stage.ts";
+import type { Behaviour } from "../support/ingester.ts";
+import { credentials, Rabbitmq } from "../support/rabbitmq.ts";
+import { play, type Scene, skipWithoutControlPlane } from "../support/scene.ts";
 import { createUser, grant } from "./rights.ts";
 
 const secret = "rabbit-default-user";

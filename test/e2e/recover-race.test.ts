@@ -7,9 +7,9 @@ import { Api, ApiError, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { createGroup } from "../controlplane/fixtures.ts";
 import { ANNOTATIONS } from "../controlplane/kubelet.ts";
-import { applyCrds } from "../stage/drain.ts";
-import { skipWithoutControlPlane } from "../stage/scene.ts";
-import { Server } from "../stage/server.ts";
+import { applyCrds } from "../support/drain.ts";
+import { skipWithoutControlPlane } from "../support/scene.ts";
+import { Server } from "../support/server.ts";
 
 interface Claim {
   readonly metadata: Metadata;

@@ -5,8 +5,8 @@ import { advanceZoneRollout } from "../../functions/advance-zone-rollout/functio
 import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { changeTemplate, createGroup, groupPods, waitForGroupReady } from "../controlplane/fixtures.ts";
-import { refuseDeletion } from "../stage/refused-deletion.ts";
-import { play, skipWithoutControlPlane } from "../stage/scene.ts";
+import { refuseDeletion } from "../support/refused-deletion.ts";
+import { play, skipWithoutControlPlane } from "../support/scene.ts";
 import { complaintsIn, createUser, grant, refusalsIn } from "./rights.ts";
 
 const { needs } = advanceZoneRollout;

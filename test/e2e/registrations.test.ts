@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { evaluateEviction } from "../../functions/evaluate-eviction/function.ts";
-import { guardEvictions, registerWebhook, removeWebhook, type WebhookKind } from "../stage/drain-webhook.ts";
-import { type EvictionStage, startEvictionStage } from "../stage/eviction-stage.ts";
-import { play, type Scene, skipWithoutControlPlane } from "../stage/scene.ts";
+import { guardEvictions, registerWebhook, removeWebhook, type WebhookKind } from "../support/drain-webhook.ts";
+import { type EvictionStage, startEvictionStage } from "../support/eviction-stage.ts";
+import { play, type Scene, skipWithoutControlPlane } from "../support/scene.ts";
 
 const pinningPath = "/pods/eviction/pin";
 

@@ -13,13 +13,13 @@ import { webhookConfiguration } from "../../knative/render/webhooks.ts";
 import { admissionFunctions } from "../../triggers/table.ts";
 import { eventually } from "../controlplane/api.ts";
 import { auditPosition } from "../controlplane/audit.ts";
-import { runKubectl } from "../stage/drain.ts";
-import { evict } from "../stage/drain-webhook.ts";
-import { type EvictionStage, startEvictionStage } from "../stage/eviction-stage.ts";
-import { parseAnswer, reviewOf } from "../stage/review.ts";
-import { type Asked, play, type Scene, skipWithoutControlPlane } from "../stage/scene.ts";
-import type { Server } from "../stage/server.ts";
-import { writeBack } from "../stage/written-back.ts";
+import { runKubectl } from "../support/drain.ts";
+import { evict } from "../support/drain-webhook.ts";
+import { type EvictionStage, startEvictionStage } from "../support/eviction-stage.ts";
+import { parseAnswer, reviewOf } from "../support/review.ts";
+import { type Asked, play, type Scene, skipWithoutControlPlane } from "../support/scene.ts";
+import type { Server } from "../support/server.ts";
+import { writeBack } from "../support/written-back.ts";
 import { askAsStrangers } from "./strangers.ts";
 
 /** `REVIEWS=10000` sends more: a hundred connections get a hundred answers a second. */

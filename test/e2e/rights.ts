@@ -4,7 +4,7 @@ import type { Need } from "../../functions/shared/contract/definition.ts";
 import type { Api } from "../controlplane/api.ts";
 import { writeKubeconfig } from "../controlplane/configuration.ts";
 import type { ControlPlane } from "../controlplane/controlplane.ts";
-import type { LogLine } from "../stage/server.ts";
+import type { LogLine } from "../support/server.ts";
 
 /** Makes a ServiceAccount, and resolves to the path of its kubeconfig. The namespace must exist. */
 export async function createUser(

@@ -5,8 +5,8 @@ import { Api } from "../controlplane/api.ts";
 import { auditPosition, readAudit } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { changeTemplate, createGroup, waitForGroupReady } from "../controlplane/fixtures.ts";
-import { Observer } from "../stage/observer.ts";
-import { play, skipWithoutControlPlane } from "../stage/scene.ts";
+import { Observer } from "../support/observer.ts";
+import { play, skipWithoutControlPlane } from "../support/scene.ts";
 
 const zones = 3;
 const pods = 20;

@@ -8,9 +8,9 @@ import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { createGroup, type FixtureGroup, waitForGroupReady } from "../controlplane/fixtures.ts";
 import { ANNOTATIONS } from "../controlplane/kubelet.ts";
-import { runKubectl } from "../stage/drain.ts";
-import { skipWithoutControlPlane } from "../stage/scene.ts";
-import { Server } from "../stage/server.ts";
+import { runKubectl } from "../support/drain.ts";
+import { skipWithoutControlPlane } from "../support/scene.ts";
+import { Server } from "../support/server.ts";
 import { finalizer, Witness, witnessed } from "./skip-label-witness.ts";
 
 interface Cluster {

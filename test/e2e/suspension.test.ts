@@ -7,10 +7,10 @@ import { auditPosition, readAudit } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { createGroup, waitForGroupReady } from "../controlplane/fixtures.ts";
 import { ANNOTATIONS } from "../controlplane/kubelet.ts";
-import { applyCrds } from "../stage/drain.ts";
-import { killInTurn } from "../stage/kill-in-turn.ts";
-import { skipWithoutControlPlane } from "../stage/scene.ts";
-import { Server } from "../stage/server.ts";
+import { applyCrds } from "../support/drain.ts";
+import { killInTurn } from "../support/kill-in-turn.ts";
+import { skipWithoutControlPlane } from "../support/scene.ts";
+import { Server } from "../support/server.ts";
 import { SuspensionWitness } from "./suspension-witness.ts";
 
 interface Seen {

@@ -8,13 +8,13 @@ import { setTimeout as delay } from "node:timers/promises";
 import { Api, eventually } from "../controlplane/api.ts";
 import { changeTemplate, createGroup, type StatefulSet, waitForGroupReady } from "../controlplane/fixtures.ts";
 import { follow } from "../controlplane/follow.ts";
-import { type Attempt, isOurs, scaleOnce, type Write, writesOf, writesWithin } from "../stage/autoscaler.ts";
-import { addNodes, type Drained, drainNodes, runKubectl } from "../stage/drain.ts";
-import { type EvictionAnswer, evict, registerWebhook } from "../stage/drain-webhook.ts";
-import { type EvictionStage, startEvictionStage } from "../stage/eviction-stage.ts";
-import type { IngesterCall } from "../stage/ingester.ts";
-import { playIn, skipWithoutControlPlane } from "../stage/scene.ts";
-import { claimsOf, setToldScene, shutdownPath, type ToldScene, waitForNoClaim } from "../stage/told-scene.ts";
+import { type Attempt, isOurs, scaleOnce, type Write, writesOf, writesWithin } from "../support/autoscaler.ts";
+import { addNodes, type Drained, drainNodes, runKubectl } from "../support/drain.ts";
+import { type EvictionAnswer, evict, registerWebhook } from "../support/drain-webhook.ts";
+import { type EvictionStage, startEvictionStage } from "../support/eviction-stage.ts";
+import type { IngesterCall } from "../support/ingester.ts";
+import { playIn, skipWithoutControlPlane } from "../support/scene.ts";
+import { claimsOf, setToldScene, shutdownPath, type ToldScene, waitForNoClaim } from "../support/told-scene.ts";
 
 interface Words {
   diagnostic(words: string): void;

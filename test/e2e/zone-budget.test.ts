@@ -6,9 +6,9 @@ import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
-import { type Authority, createAuthority, type IssuedPair } from "../stage/certificates.ts";
-import { skipWithoutControlPlane } from "../stage/scene.ts";
-import { launchServer, Server } from "../stage/server.ts";
+import { type Authority, createAuthority, type IssuedPair } from "../support/certificates.ts";
+import { skipWithoutControlPlane } from "../support/scene.ts";
+import { launchServer, Server } from "../support/server.ts";
 import { budgetWebhook, certificateShown, reviewAnew } from "./budget-reviews.ts";
 
 const crds = join(import.meta.dirname, "../../knative/base/crds");

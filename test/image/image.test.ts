@@ -11,9 +11,9 @@ import { Api, ApiError, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { createGroup } from "../controlplane/fixtures.ts";
 import { type Launched, launch } from "../controlplane/processes.ts";
-import { readDockerfile } from "../stage/dockerfile.ts";
-import { skipWithoutControlPlane } from "../stage/scene.ts";
-import { startCollector } from "../stage/tracing-collector.ts";
+import { readDockerfile } from "../support/dockerfile.ts";
+import { skipWithoutControlPlane } from "../support/scene.ts";
+import { startCollector } from "../support/tracing-collector.ts";
 import { buildImage, cleanEnvironment, type Image } from "./image.ts";
 import { startHttpProxy, startSocksProxy } from "./proxies.ts";
 

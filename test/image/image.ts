@@ -7,7 +7,7 @@ import { chmod, cp, mkdir, mkdtemp, readFile, rm, stat } from "node:fs/promises"
 import { tmpdir } from "node:os";
 import { basename, delimiter, dirname, join, relative, resolve } from "node:path";
 import { promisify } from "node:util";
-import { readDockerfile, type Stage, type Step } from "../stage/dockerfile.ts";
+import { readDockerfile, type Stage, type Step } from "../support/dockerfile.ts";
 
 const execute = promisify(execFile);
 const project = join(import.meta.dirname, "../..");

@@ -7,9 +7,9 @@ import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
-import { runKubectl } from "../stage/drain.ts";
-import { skipWithoutControlPlane } from "../stage/scene.ts";
-import { Server } from "../stage/server.ts";
+import { runKubectl } from "../support/drain.ts";
+import { skipWithoutControlPlane } from "../support/scene.ts";
+import { Server } from "../support/server.ts";
 import { isWebhook, isWorkload, kubeconfigOf, workloadOf } from "./installed.ts";
 import { isDefinition, Kubectl } from "./kubectl.ts";
 

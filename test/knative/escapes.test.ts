@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { after, before, suite, type TestContext, test } from "node:test";
 import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
-import { skipWithoutControlPlane } from "../stage/scene.ts";
+import { skipWithoutControlPlane } from "../support/scene.ts";
 import { type Attempt, forms } from "./escape-forms.ts";
 import { furnish } from "./escape-place.ts";
 import { attemptsFor, type Place, type Webhooks } from "./escapes.ts";

@@ -1,5 +1,5 @@
 /** Events that nobody's source has sent, what they are answered, and what they may cost. */
-import { changed, headersOf, tick } from "../stage/posted.ts";
+import { changed, headersOf, tick } from "../support/posted.ts";
 
 export interface Forgery {
   readonly says: string;

@@ -5,7 +5,7 @@ import { after, before, suite, test } from "node:test";
 import { vocabulary } from "../../functions/shared/annotations/table.ts";
 import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
-import { skipWithoutControlPlane } from "../stage/scene.ts";
+import { skipWithoutControlPlane } from "../support/scene.ts";
 import {
   type Account,
   accounts,

@@ -1,9 +1,9 @@
 /** A process group whose removal is held back and then taken back: what the account of `hold-process-groups` needs for that. */
 import { eventually } from "../controlplane/api.ts";
-import { type ClusterObject, labels } from "../stage/foundationdb.ts";
-import { changed, post, tick } from "../stage/posted.ts";
-import type { Scene } from "../stage/scene.ts";
-import type { Server } from "../stage/server.ts";
+import { type ClusterObject, labels } from "../support/foundationdb.ts";
+import { changed, post, tick } from "../support/posted.ts";
+import type { Scene } from "../support/scene.ts";
+import type { Server } from "../support/server.ts";
 
 const name = "orders";
 const id = "storage-1";

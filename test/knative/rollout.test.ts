@@ -6,11 +6,11 @@ import { Api, eventually } from "../controlplane/api.ts";
 import { auditPosition } from "../controlplane/audit.ts";
 import { changeTemplate } from "../controlplane/fixtures.ts";
 import { childrenOf } from "../controlplane/processes.ts";
-import { runKubectl } from "../stage/drain.ts";
-import { Ingesters } from "../stage/ingester.ts";
-import { refuseScaling } from "../stage/refused-scaling.ts";
-import { type Asked, play, type Scene } from "../stage/scene.ts";
-import { waitForNoClaim } from "../stage/told-scene.ts";
+import { runKubectl } from "../support/drain.ts";
+import { Ingesters } from "../support/ingester.ts";
+import { refuseScaling } from "../support/refused-scaling.ts";
+import { type Asked, play, type Scene } from "../support/scene.ts";
+import { waitForNoClaim } from "../support/told-scene.ts";
 import { doubleAndShuffle, evictAtRandom, killAtRandom, loseAThird } from "./cluster/faults.ts";
 import { type ApiServerSource, lists, pathOf } from "./cluster/objects.ts";
 import {

@@ -1,10 +1,10 @@
 /** RabbitMQ of an operator, whose queues are rebalanced: what the account needs for that, besides a Role of its user. */
 import { join } from "node:path";
 import { eventually } from "../controlplane/api.ts";
-import type { Ingesters } from "../stage/ingester.ts";
-import { changed, post, tick } from "../stage/posted.ts";
-import type { Scene } from "../stage/scene.ts";
-import type { Server } from "../stage/server.ts";
+import type { Ingesters } from "../support/ingester.ts";
+import { changed, post, tick } from "../support/posted.ts";
+import type { Scene } from "../support/scene.ts";
+import type { Server } from "../support/server.ts";
 import type { Kubectl } from "./kubectl.ts";
 
 const name = "queues";

@@ -10,8 +10,8 @@ import { auditPosition } from "../controlplane/audit.ts";
 import { writeKubeconfig } from "../controlplane/configuration.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { changeTemplate, waitForGroupReady } from "../controlplane/fixtures.ts";
-import { evict } from "../stage/drain-webhook.ts";
-import { play, skipWithoutControlPlane } from "../stage/scene.ts";
+import { evict } from "../support/drain-webhook.ts";
+import { play, skipWithoutControlPlane } from "../support/scene.ts";
 import { askedBy, isWebhook, isWorkload, kubeconfigOf, webhookAt, workloadOf } from "./installed.ts";
 import { type Built, isDefinition, Kubectl } from "./kubectl.ts";
 

@@ -3,9 +3,9 @@ import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import { eventually } from "../controlplane/api.ts";
 import { auditPosition, readAudit } from "../controlplane/audit.ts";
 import { createGroup, waitForGroupReady } from "../controlplane/fixtures.ts";
-import { changed, post, tick } from "../stage/posted.ts";
-import type { Scene } from "../stage/scene.ts";
-import type { Server } from "../stage/server.ts";
+import { changed, post, tick } from "../support/posted.ts";
+import type { Scene } from "../support/scene.ts";
+import type { Server } from "../support/server.ts";
 
 interface Object {
   readonly metadata: { readonly uid: string; readonly annotations?: Readonly<Record<string, string>> };

@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import { eventually } from "../controlplane/api.ts";
 import { type AuditEntry, readAudit } from "../controlplane/audit.ts";
-import { changed, post, tick } from "../stage/posted.ts";
-import type { Scene } from "../stage/scene.ts";
+import { changed, post, tick } from "../support/posted.ts";
+import type { Scene } from "../support/scene.ts";
 import { alone, brief, budgets, type Cast } from "./walk.ts";
 
 /** Nobody's yet: a ledger that says it is not collected. */

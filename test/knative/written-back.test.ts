@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
-import { writeBack } from "../stage/written-back.ts";
+import { writeBack } from "../support/written-back.ts";
 import { type Act, type Stage, skipWithoutKnative, startStage, waitForOldLedger } from "./cluster/stage.ts";
 import { isWebhook, webhookBehind } from "./installed.ts";
 import { Kubectl } from "./kubectl.ts";

@@ -86,8 +86,8 @@ export const sluice: Project = {
   tests: ["test/unit/**/*.test.ts", "test/property/**/*.test.ts"],
   simulation: "test/simulation",
   code: ["functions/**/*.ts", "triggers/**/*.ts", "package-lock.json", "test/mutation/!(*.test).ts"],
-  testCode: ["test/{unit,property,world,stage}/**/*.ts"],
-  simulationCode: ["test/{simulation,world}/**/*.ts"],
+  testCode: ["test/{unit,property,fake-cluster,support}/**/*.ts"],
+  simulationCode: ["test/{simulation,fake-cluster}/**/*.ts"],
   survivors: "test/mutation/survivors.json",
   cache: "tmp/mutation",
 };

@@ -1,8 +1,8 @@
 /** A FoundationDBCluster's own settings of removals, over drawn histories with kills at any write. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { playFoundation } from "../stage/foundation-history.ts";
-import type { Deletion } from "../stage/foundation-options.ts";
+import { playFoundation } from "../support/foundation-history.ts";
+import type { Deletion } from "../support/foundation-options.ts";
 
 const seeds = [1, 2, 3, 4];
 /** A deletion is sent so long after the look that it rests on, at most: a look may be older than a change (rule R9). */

@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
 import { wrapCluster } from "../../functions/shared/kubernetes/wrap-cluster.ts";
-import { playFoundation } from "../stage/foundation-history.ts";
-import { withoutRevisions } from "../stage/owned-history.ts";
+import { playFoundation } from "../support/foundation-history.ts";
+import { withoutRevisions } from "../support/owned-history.ts";
 
 const seeds = Array.from({ length: 10 }, (_, index) => index + 1);
 

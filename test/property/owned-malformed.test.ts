@@ -3,9 +3,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide } from "../../functions/gc-suspended-groups/decide.ts";
 import { decide as decideToSuspend } from "../../functions/suspend-group/decide.ts";
-import { Owned } from "../stage/owned.ts";
-import { minutesAgo } from "../stage/suspended.ts";
-import { type Random, seededRandom } from "../world/random.ts";
+import { type Random, seededRandom } from "../fake-cluster/random.ts";
+import { Owned } from "../support/owned.ts";
+import { minutesAgo } from "../support/suspended.ts";
 
 type Wrong = Readonly<Record<string, readonly (string | undefined)[]>>;
 

@@ -1,7 +1,7 @@
 /** Suspension of pods whose owner is no StatefulSet, over drawn histories with kills at any write. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type HistoryOptions, playOwned, withoutRevisions } from "../stage/owned-history.ts";
+import { type HistoryOptions, playOwned, withoutRevisions } from "../support/owned-history.ts";
 
 const seeds = Array.from({ length: 12 }, (_, index) => index + 1);
 

@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide } from "../../functions/gc-suspended-groups/decide.ts";
 import { decide as decideToSuspend } from "../../functions/suspend-group/decide.ts";
-import { minutesAgo, Suspended } from "../stage/suspended.ts";
-import { type Random, seededRandom } from "../world/random.ts";
+import { type Random, seededRandom } from "../fake-cluster/random.ts";
+import { minutesAgo, Suspended } from "../support/suspended.ts";
 
 /** Values that say nothing, or the opposite, of each annotation on which a removal rests; undefined: the annotation is gone. */
 const wrong: Readonly<Record<string, readonly (string | undefined)[]>> = {

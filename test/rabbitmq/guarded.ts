@@ -1,8 +1,8 @@
 /** Sluice beside a broker: the server as it is shipped, which rolls its StatefulSet and is asked about its evictions. */
 import { eventually } from "../controlplane/api.ts";
-import { type EvictionAnswer, evict, registerWebhook } from "../stage/drain-webhook.ts";
-import type { EvictionStage } from "../stage/eviction-stage.ts";
-import { Server } from "../stage/server.ts";
+import { type EvictionAnswer, evict, registerWebhook } from "../support/drain-webhook.ts";
+import type { EvictionStage } from "../support/eviction-stage.ts";
+import { Server } from "../support/server.ts";
 import { type Broker, nameOf, type SetOptions } from "./broker.ts";
 
 const secret = "rabbitmq-default-user";

@@ -10,7 +10,7 @@ import { Api, type ApiAccess } from "../controlplane/api.ts";
 import { follow } from "../controlplane/follow.ts";
 import { ANNOTATIONS } from "../controlplane/kubelet.ts";
 import { type Pod as AnyPod, podStatus, UNREADY } from "../controlplane/podstatus.ts";
-import { podNamesIn } from "../stage/pod-names.ts";
+import { podNamesIn } from "../support/pod-names.ts";
 import { Gate, type GateEnd, makePodFiles, type PodFiles } from "./gate.ts";
 import type { Nodes } from "./nodes.ts";
 

@@ -2,11 +2,11 @@
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { eventually } from "../controlplane/api.ts";
-import { evict } from "../stage/drain-webhook.ts";
-import { type EvictionStage, startEvictionStage } from "../stage/eviction-stage.ts";
-import { Observer } from "../stage/observer.ts";
-import { skipWithoutControlPlane } from "../stage/scene.ts";
-import type { Server } from "../stage/server.ts";
+import { evict } from "../support/drain-webhook.ts";
+import { type EvictionStage, startEvictionStage } from "../support/eviction-stage.ts";
+import { Observer } from "../support/observer.ts";
+import { skipWithoutControlPlane } from "../support/scene.ts";
+import type { Server } from "../support/server.ts";
 import { Broker, nameOf, queue, seconds, size } from "./broker.ts";
 import { answered, askedSet, guard } from "./guarded.ts";
 import { packagesForTests } from "./packages.ts";

@@ -10,9 +10,9 @@ import { type PassReport, silentReporter } from "../../functions/shared/contract
 import { connectPods } from "../../functions/shared/http/connections.ts";
 import { protocol } from "../../functions/shared/ledger/protocol.ts";
 import { eventually } from "../controlplane/api.ts";
-import { RealTimeline } from "../world/timeline.ts";
-import { createWorld, type World } from "../world/world.ts";
-import { createWorldCluster } from "../world/world-cluster.ts";
+import { RealTimeline } from "../fake-cluster/timeline.ts";
+import { createWorld, type World } from "../fake-cluster/world.ts";
+import { createWorldCluster } from "../fake-cluster/world-cluster.ts";
 import { Nodes } from "./nodes.ts";
 import { packagesForTests } from "./packages.ts";
 import { makeQuorumQueue } from "./queues.ts";

@@ -8,7 +8,7 @@ import { after, before, suite, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
-import { skipWithoutControlPlane } from "../stage/scene.ts";
+import { skipWithoutControlPlane } from "../support/scene.ts";
 import { Broker, queue, seconds, size } from "./broker.ts";
 import { packagesForTests } from "./packages.ts";
 import { underLoad } from "./under-load.ts";

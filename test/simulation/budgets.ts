@@ -1,5 +1,5 @@
 /** The budgets of one seed, as their users write them: of zones and of partitions, valid or not, and a PodDisruptionBudget. */
-import type { World } from "../world/world.ts";
+import type { World } from "../fake-cluster/world.ts";
 import type { Actor } from "./actor.ts";
 import type { Draw } from "./draw.ts";
 import type { Plan, PlannedBudget } from "./plan.ts";

@@ -3,9 +3,9 @@
 import type { GroupView } from "../../functions/shared/cache/cache.ts";
 import type { LeaseObject, ObjectKey, Preconditions, Resource } from "../../functions/shared/kubernetes/cluster.ts";
 import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts";
-import type { SeenView } from "../stage/checkers/ledger-write.ts";
-import { ledgerGroupOf, type Reserved, readReservations } from "../stage/checkers/raw.ts";
-import type { World } from "../world/world.ts";
+import type { World } from "../fake-cluster/world.ts";
+import type { SeenView } from "../support/checkers/ledger-write.ts";
+import { ledgerGroupOf, type Reserved, readReservations } from "../support/checkers/raw.ts";
 import type { Pasts } from "./pasts.ts";
 import type { Role } from "./roles.ts";
 import { decidedBy } from "./seen-view.ts";

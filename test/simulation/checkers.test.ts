@@ -3,11 +3,11 @@ import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { BudgetPast } from "../stage/checkers/budgets.ts";
-import { Past } from "../stage/checkers/past.ts";
-import { TrueWorldChecker } from "../stage/checkers/true-world.ts";
-import { VirtualTimeline } from "../world/timeline.ts";
-import { createWorld } from "../world/world.ts";
+import { VirtualTimeline } from "../fake-cluster/timeline.ts";
+import { createWorld } from "../fake-cluster/world.ts";
+import { BudgetPast } from "../support/checkers/budgets.ts";
+import { Past } from "../support/checkers/past.ts";
+import { TrueWorldChecker } from "../support/checkers/true-world.ts";
 
 const folder = new URL("../stage/checkers/", import.meta.url).pathname;
 const namespace = "db";

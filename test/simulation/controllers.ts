@@ -1,5 +1,5 @@
 /** The controllers of the world, which are slow for a while. */
-import type { Timeline } from "../world/timeline.ts";
+import type { Timeline } from "../fake-cluster/timeline.ts";
 import type { Actor } from "./actor.ts";
 import type { Draw } from "./draw.ts";
 import type { Plan } from "./plan.ts";

@@ -1,5 +1,5 @@
 /** What one seed draws before it begins: not all faults at once (a swarm), and of most of them none. */
-import { causes } from "../world/kubelet.ts";
+import { causes } from "../fake-cluster/kubelet.ts";
 import { createDraw, type Draw } from "./draw.ts";
 import { disturbances, type Plan, type PlannedBudget, type PlannedNeighbours } from "./plan.ts";
 import { type CallFaults, noFaults } from "./simulated-cluster.ts";

@@ -1,5 +1,5 @@
 /** Draws from a seeded source: the same seed draws the same fate. */
-import { type Random, seededRandom } from "../world/random.ts";
+import { type Random, seededRandom } from "../fake-cluster/random.ts";
 
 export interface Draw {
   /** A number in [0, 1). */

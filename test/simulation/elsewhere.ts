@@ -2,8 +2,8 @@
 
 import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts";
-import { groupOf } from "../stage/checkers/budgets.ts";
-import { unrolledOf, unsettledOf } from "../stage/checkers/liveness.ts";
+import { groupOf } from "../support/checkers/budgets.ts";
+import { unrolledOf, unsettledOf } from "../support/checkers/liveness.ts";
 import type { Actor } from "./actor.ts";
 import type { Caller, Checker, LedgerWrite } from "./checker.ts";
 import { readClaims } from "./claims/checker.ts";

@@ -1,7 +1,7 @@
 /** What the world tells of its changes: events for whoever is woken by them, bookmarks for watches, and lines of the history. */
 import type { ObjectKey, Resource } from "../../functions/shared/kubernetes/cluster.ts";
-import { describePod, describeSet } from "../stage/checkers/liveness.ts";
-import { groupLabel, setNameOf } from "../stage/checkers/raw.ts";
+import { describePod, describeSet } from "../support/checkers/liveness.ts";
+import { groupLabel, setNameOf } from "../support/checkers/raw.ts";
 import type { Actor } from "./actor.ts";
 import type { Processes } from "./processes.ts";
 import type { SeedRun } from "./seed.ts";

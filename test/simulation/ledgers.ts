@@ -3,8 +3,8 @@
  * whoever relies on it may just be acting. Whatever else they write, nothing may be permitted by it, and it ends.
  */
 import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
-import { unsettledOf } from "../stage/checkers/liveness.ts";
-import type { World } from "../world/world.ts";
+import type { World } from "../fake-cluster/world.ts";
+import { unsettledOf } from "../support/checkers/liveness.ts";
 import type { Actor } from "./actor.ts";
 import type { Checker } from "./checker.ts";
 import type { Draw } from "./draw.ts";

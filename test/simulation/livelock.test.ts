@@ -1,8 +1,8 @@
 /** Writes without an end are found, and those that somebody else gave a reason for are not counted. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { VirtualTimeline } from "../world/timeline.ts";
-import { createWorld } from "../world/world.ts";
+import { VirtualTimeline } from "../fake-cluster/timeline.ts";
+import { createWorld } from "../fake-cluster/world.ts";
 import type { Caller } from "./checker.ts";
 import { LivelockChecker } from "./livelock.ts";
 

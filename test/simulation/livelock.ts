@@ -6,10 +6,10 @@
  * is written because somebody asked.
  */
 import type { Resource } from "../../functions/shared/kubernetes/cluster.ts";
-import { setNameOf } from "../stage/checkers/raw.ts";
-import type { StoredObject } from "../world/objects.ts";
-import type { Change } from "../world/watch-log.ts";
-import type { World } from "../world/world.ts";
+import type { StoredObject } from "../fake-cluster/objects.ts";
+import type { Change } from "../fake-cluster/watch-log.ts";
+import type { World } from "../fake-cluster/world.ts";
+import { setNameOf } from "../support/checkers/raw.ts";
 import type { Actor } from "./actor.ts";
 import type { Caller, Checker } from "./checker.ts";
 import type { SeedRun } from "./seed.ts";

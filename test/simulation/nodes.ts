@@ -1,7 +1,8 @@
 /** Nodes that are lost for a while or for good, and pods that break, fail and are deleted. */
-import { ordinalIn, setNameOf, wantsOrdinal } from "../stage/checkers/raw.ts";
-import { brokenBy, causes } from "../world/kubelet.ts";
-import type { StoredPod } from "../world/objects.ts";
+
+import { brokenBy, causes } from "../fake-cluster/kubelet.ts";
+import type { StoredPod } from "../fake-cluster/objects.ts";
+import { ordinalIn, setNameOf, wantsOrdinal } from "../support/checkers/raw.ts";
 import type { Actor } from "./actor.ts";
 import type { SeedRun } from "./seed.ts";
 import { type Deed, drawn } from "./users.ts";

@@ -1,9 +1,9 @@
 /** What checkers remember of each namespace: its StatefulSets and budgets as they were in the last minutes. */
 import type { GroupView } from "../../functions/shared/cache/cache.ts";
-import { BudgetPast } from "../stage/checkers/budgets.ts";
-import type { SeenView } from "../stage/checkers/ledger-write.ts";
-import { Past } from "../stage/checkers/past.ts";
-import type { World } from "../world/world.ts";
+import type { World } from "../fake-cluster/world.ts";
+import { BudgetPast } from "../support/checkers/budgets.ts";
+import type { SeenView } from "../support/checkers/ledger-write.ts";
+import { Past } from "../support/checkers/past.ts";
 import { seenView } from "./seen-view.ts";
 
 export class Pasts {

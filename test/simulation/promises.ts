@@ -1,8 +1,8 @@
 /** Those who judge the functions that ship: what a rollout and an eviction may take, and when a ledger may be collected. */
 import type { ObjectKey, Preconditions, Resource } from "../../functions/shared/kubernetes/cluster.ts";
-import { CollectedChecker } from "../stage/checkers/collected.ts";
-import { checkLedgerWrite } from "../stage/checkers/ledger-write.ts";
-import { TrueWorldChecker } from "../stage/checkers/true-world.ts";
+import { CollectedChecker } from "../support/checkers/collected.ts";
+import { checkLedgerWrite } from "../support/checkers/ledger-write.ts";
+import { TrueWorldChecker } from "../support/checkers/true-world.ts";
 import type { Caller, Checker, LedgerWrite } from "./checker.ts";
 import type { SeedRun } from "./seed.ts";
 

@@ -3,7 +3,7 @@
 import type { Views } from "../../functions/shared/cache/cache.ts";
 import type { Cluster, ObjectKey, Resource } from "../../functions/shared/kubernetes/cluster.ts";
 import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts";
-import type { Terms } from "../stage/checkers/limits.ts";
+import type { Terms } from "../support/checkers/limits.ts";
 import type { Process } from "./simulated-cluster.ts";
 
 /** What a process has of the world. */

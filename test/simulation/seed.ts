@@ -1,5 +1,5 @@
 /** What one seed is given, what its actors have in common, and what it comes to. */
-import type { World } from "../world/world.ts";
+import type { World } from "../fake-cluster/world.ts";
 import type { Actor } from "./actor.ts";
 import type { Checkers } from "./checker.ts";
 import type { Draw } from "./draw.ts";

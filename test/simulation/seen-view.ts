@@ -1,9 +1,9 @@
 /** From a view of the product to the objects that it was made of, as the API server had them: checkers trust no parser. */
 import type { GroupView } from "../../functions/shared/cache/cache.ts";
-import type { BudgetPast } from "../stage/checkers/budgets.ts";
-import type { SeenView } from "../stage/checkers/ledger-write.ts";
-import type { StoredStatefulSet } from "../world/objects.ts";
-import type { World } from "../world/world.ts";
+import type { StoredStatefulSet } from "../fake-cluster/objects.ts";
+import type { World } from "../fake-cluster/world.ts";
+import type { BudgetPast } from "../support/checkers/budgets.ts";
+import type { SeenView } from "../support/checkers/ledger-write.ts";
 
 /** The views of processes that decide several things beside each other, by what they have written. */
 export const decidedBy = new WeakMap<object, GroupView>();

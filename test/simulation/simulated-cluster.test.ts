@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { VirtualTimeline } from "../world/timeline.ts";
-import { createWorld } from "../world/world.ts";
+import { VirtualTimeline } from "../fake-cluster/timeline.ts";
+import { createWorld } from "../fake-cluster/world.ts";
 import { createDraw } from "./draw.ts";
 import { newProcess, noFaults, SimulatedCluster } from "./simulated-cluster.ts";
 

@@ -18,9 +18,9 @@ import {
   type WatchQuery,
 } from "../../functions/shared/kubernetes/cluster.ts";
 import { Discovery } from "../../functions/shared/kubernetes/discovery.ts";
-import { labelMatcher } from "../world/label-selector.ts";
-import type { World } from "../world/world.ts";
-import { deleteOptionsOf, documentFrom, getFrom, patchIn } from "../world/world-cluster.ts";
+import { labelMatcher } from "../fake-cluster/label-selector.ts";
+import type { World } from "../fake-cluster/world.ts";
+import { deleteOptionsOf, documentFrom, getFrom, patchIn } from "../fake-cluster/world-cluster.ts";
 import type { Draw } from "./draw.ts";
 import { noWatchFaults, SimulatedWatch, type WatchFaults } from "./simulated-watch.ts";
 

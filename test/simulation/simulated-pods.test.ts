@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type PodAddress, PodHttpError } from "../../functions/shared/http/pod-http.ts";
-import { VirtualTimeline } from "../world/timeline.ts";
-import { createWorld } from "../world/world.ts";
-import { createWorldCluster } from "../world/world-cluster.ts";
+import { VirtualTimeline } from "../fake-cluster/timeline.ts";
+import { createWorld } from "../fake-cluster/world.ts";
+import { createWorldCluster } from "../fake-cluster/world-cluster.ts";
 import { createDraw } from "./draw.ts";
 import { newProcess } from "./simulated-cluster.ts";
 import { createSimulatedPods, noPodFaults, type PodFaults } from "./simulated-pods.ts";

@@ -2,7 +2,7 @@
 
 import type { PodHttp } from "../../functions/shared/http/pod-http.ts";
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
-import { createWorldPodHttp, type WorldPodHttpOptions } from "../world/pod-http.ts";
+import { createWorldPodHttp, type WorldPodHttpOptions } from "../fake-cluster/pod-http.ts";
 import type { Draw } from "./draw.ts";
 import { type Process, runIn } from "./simulated-cluster.ts";
 

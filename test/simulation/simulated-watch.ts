@@ -9,7 +9,7 @@ import {
   type WatchEvent,
   type WatchQuery,
 } from "../../functions/shared/kubernetes/cluster.ts";
-import type { World } from "../world/world.ts";
+import type { World } from "../fake-cluster/world.ts";
 import type { Draw } from "./draw.ts";
 
 /** Chances of one event, and times in milliseconds. */

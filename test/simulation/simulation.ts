@@ -1,6 +1,6 @@
 /** One seed: a world, and the actors in it, whom checkers watch: first their troubles, then peace. */
-import { VirtualTimeline } from "../world/timeline.ts";
-import { createWorld, type World } from "../world/world.ts";
+import { VirtualTimeline } from "../fake-cluster/timeline.ts";
+import { createWorld, type World } from "../fake-cluster/world.ts";
 import type { Actor } from "./actor.ts";
 import { openActors, troublesOf } from "./actors.ts";
 import { Checkers } from "./checker.ts";

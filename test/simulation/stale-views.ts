@@ -26,8 +26,8 @@ import { parseDisruptionBudget } from "../../functions/shared/groups/pod-disrupt
 import { type Cluster, ClusterError, type ZoneBudgetObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { type Pod, parsePod } from "../../functions/shared/workloads/pods.ts";
 import { type GroupKey, parseStatefulSet, type StatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
-import type { StoredPod, StoredStatefulSet } from "../world/objects.ts";
-import type { World } from "../world/world.ts";
+import type { StoredPod, StoredStatefulSet } from "../fake-cluster/objects.ts";
+import type { World } from "../fake-cluster/world.ts";
 import type { Draw } from "./draw.ts";
 
 export interface StaleViewsOptions {

@@ -1,6 +1,6 @@
 /** What users and fate do to a pod or a StatefulSet: one of each is drawn, whatever is done, so that seeds stay as they are. */
 import type { ObjectKey } from "../../functions/shared/kubernetes/cluster.ts";
-import type { StoredPod } from "../world/objects.ts";
+import type { StoredPod } from "../fake-cluster/objects.ts";
 import type { SeedRun } from "./seed.ts";
 
 export interface Deed {

@@ -1,7 +1,7 @@
 /** The workloads of one seed as their users mean them to be: the group, its neighbours, and StatefulSets that are made again. */
 import { ClusterError, type ObjectKey } from "../../functions/shared/kubernetes/cluster.ts";
-import { unrolledOf } from "../stage/checkers/liveness.ts";
-import type { StoredStatefulSet } from "../world/objects.ts";
+import type { StoredStatefulSet } from "../fake-cluster/objects.ts";
+import { unrolledOf } from "../support/checkers/liveness.ts";
 import type { Actor } from "./actor.ts";
 import type { Checker } from "./checker.ts";
 import type { SeedRun } from "./seed.ts";

@@ -1,5 +1,5 @@
 /** Every reservation that any ledger has ever held, so that each is judged once, by the view that it was decided on. */
-import type { Reserved } from "../stage/checkers/raw.ts";
+import type { Reserved } from "../support/checkers/raw.ts";
 
 export class Written {
   /** Pod uid, function and stamp. */

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { basename } from "node:path";
 import { test } from "node:test";
 import { table } from "../../triggers/table.ts";
-import { functions, leadsTo, matches, none, type Source, withoutComments } from "../stage/tree.ts";
+import { functions, leadsTo, matches, none, type Source, withoutComments } from "../support/tree.ts";
 
 /** What decides: it is pure, by its words and by its imports. */
 const decisions = functions.filter(({ path }) => /^decide(-[a-z]+)*\.ts$/.test(basename(path)));

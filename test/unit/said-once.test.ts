@@ -1,7 +1,7 @@
 /** What every part of the product needs is written in one place: a second copy would go its own way some day. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { matches, product } from "../stage/tree.ts";
+import { matches, product } from "../support/tree.ts";
 
 /** What it is, how it looks wherever it is written, and where that may be. */
 const saidOnce: readonly (readonly [what: string, pattern: RegExp, path: string])[] = [

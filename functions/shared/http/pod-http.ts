@@ -54,7 +54,7 @@ export interface PodAnswer {
 }
 
 /**
- * HTTP to pods. Implementations: `connectPods` over the network, and the embedded world's in `test/world`.
+ * HTTP to pods. Implementations: `connectPods` over the network, and the embedded world's in `test/fake-cluster`.
  */
 export interface PodHttp {
   /**

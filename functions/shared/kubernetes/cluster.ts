@@ -79,7 +79,7 @@ export interface DeleteCallOptions extends CallOptions {
 /**
  * A cluster and its clocks. Every rejection is a {@link ClusterError}.
  *
- * Implementations: `client.ts` over the real API, the embedded world in `test/world`, and whatever a test wraps
+ * Implementations: `client.ts` over the real API, the embedded world in `test/fake-cluster`, and whatever a test wraps
  * around either.
  */
 export interface Cluster extends Clock {

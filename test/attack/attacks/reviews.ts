@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import type { Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import { Pool } from "undici";
-import { parseAnswer, reviewOf } from "../../stage/review.ts";
+import { parseAnswer, reviewOf } from "../../support/review.ts";
 import type { Attack, Outcome } from "../attack.ts";
 import type { Target } from "../target.ts";
 import { AnswerReader } from "../wire.ts";

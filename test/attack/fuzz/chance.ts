@@ -1,5 +1,5 @@
 /** What a generator draws from its randomness. */
-import type { Random } from "../../world/random.ts";
+import type { Random } from "../../fake-cluster/random.ts";
 
 /** One of these. */
 export function pick<T>(random: Random, items: readonly T[]): T {

@@ -1,6 +1,6 @@
 /** CloudEvents and AdmissionReviews that are none, or nearly, as heads and bodies of requests. */
 import { admissionFunctions } from "../../../triggers/table.ts";
-import type { Random } from "../../world/random.ts";
+import type { Random } from "../../fake-cluster/random.ts";
 import { onceIn, pick, whole } from "./chance.ts";
 import { bodyOf, nested, oddName, oddObject, oddValue } from "./values.ts";
 

@@ -2,7 +2,7 @@
  * Malformed requests, as bytes. The same seed makes the same ones everywhere, and each connection's are its own: one can be made
  * again without those before it.
  */
-import { type Random, seededRandom } from "../../world/random.ts";
+import { type Random, seededRandom } from "../../fake-cluster/random.ts";
 import { onceIn, pick, whole } from "./chance.ts";
 import { binaryEvent, type Post, review, reviewPaths, structuredEvent } from "./posts.ts";
 

@@ -1,5 +1,5 @@
 /** Values that nobody should send, as texts of JSON: what JSON.stringify cannot write is among them. */
-import type { Random } from "../../world/random.ts";
+import type { Random } from "../../fake-cluster/random.ts";
 import { onceIn, pick, whole } from "./chance.ts";
 
 /** Names that lead elsewhere, are no names, or are long. */

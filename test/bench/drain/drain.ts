@@ -1,7 +1,7 @@
 /** `npm run bench -- drain`: the real kubectl drains a node that has all pods of one zone. */
 import { Api, eventually } from "../../controlplane/api.ts";
 import { createNode } from "../../controlplane/nodes.ts";
-import { runKubectl } from "../../stage/drain.ts";
+import { runKubectl } from "../../support/drain.ts";
 import { type Benchmark, takeTurns } from "../benchmark.ts";
 import { type ContenderName, tunedFlags } from "../contenders.ts";
 import { restMs, type Setting, withSetting, withWebhook } from "../eviction/setting.ts";

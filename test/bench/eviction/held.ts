@@ -4,7 +4,7 @@ import { mostHeld, mostHeldOfGroup } from "../../../functions/evaluate-eviction/
 import { Api, eventually } from "../../controlplane/api.ts";
 import { createGroup } from "../../controlplane/fixtures.ts";
 import { ANNOTATIONS } from "../../controlplane/kubelet.ts";
-import { evictionOf } from "../../stage/review.ts";
+import { evictionOf } from "../../support/review.ts";
 import type { ContenderName } from "../contenders.ts";
 import type { Size } from "../sizes.ts";
 import { compare, type Row } from "../table.ts";

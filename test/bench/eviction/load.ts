@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { Pool } from "undici";
-import { parseAnswer, reviewOf } from "../../stage/review.ts";
+import { parseAnswer, reviewOf } from "../../support/review.ts";
 import { type Answer, type AnswerReport, Answers } from "./answers.ts";
 import { type Pod, reviewPath, type Setting } from "./setting.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { parseAnswer, reviewOf } from "../../stage/review.ts";
+import { parseAnswer, reviewOf } from "../../support/review.ts";
 
 const pod = { namespace: "bench-1", name: "bench-zone-a-0" };
 

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { Client } from "undici";
 import { evaluateEviction } from "../../../functions/evaluate-eviction/function.ts";
 import { Api, ApiError, eventually } from "../../controlplane/api.ts";
-import { createAuthority } from "../../stage/certificates.ts";
-import { evictionOf } from "../../stage/review.ts";
+import { createAuthority } from "../../support/certificates.ts";
+import { evictionOf } from "../../support/review.ts";
 import type { Contender } from "../contenders.ts";
 import { type Scene, userAgent, withContender } from "../trial.ts";
 

@@ -1,7 +1,7 @@
 /** The storm: every pod of a group is evicted through the API server, by many at once. */
 import { setTimeout as delay } from "node:timers/promises";
 import { Api } from "../../controlplane/api.ts";
-import { evictionOf } from "../../stage/review.ts";
+import { evictionOf } from "../../support/review.ts";
 import type { Contender, ContenderName } from "../contenders.ts";
 import { type Replacement, replacementInBrief, replacementTable, watchReplacement } from "../replacement.ts";
 import type { Size } from "../sizes.ts";

@@ -3,7 +3,7 @@ import type { ServerResponse } from "node:http";
 import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { setTimeout as delay } from "node:timers/promises";
-import { ApiProxy, type Asked, headersOf, kindOf, type Upstream } from "../../stage/forwarding.ts";
+import { ApiProxy, type Asked, headersOf, kindOf, type Upstream } from "../../support/forwarding.ts";
 
 interface OpenWatch {
   readonly kind: string | undefined;

@@ -1,7 +1,7 @@
 /** Controllers that are stopped for a while, at times, as on a machine that is too busy. */
 import { setTimeout as delay } from "node:timers/promises";
 import type { ControlPlane } from "../../controlplane/controlplane.ts";
-import { seededRandom } from "../../world/random.ts";
+import { seededRandom } from "../../fake-cluster/random.ts";
 
 const name = "kube-controller-manager";
 

@@ -1,5 +1,5 @@
 /** How late a watch is told of things: drawn from a seed, for each connection and each kind of object. */
-import { type Random, seededRandom } from "../../world/random.ts";
+import { type Random, seededRandom } from "../../fake-cluster/random.ts";
 
 /** What becomes of the bytes of a watch for a while. */
 export interface Phase {

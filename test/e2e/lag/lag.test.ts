@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { after, before, describe, test } from "node:test";
-import { type EvictionStage, startEvictionStage } from "../../stage/eviction-stage.ts";
-import { skipWithoutControlPlane } from "../../stage/scene.ts";
+import { type EvictionStage, startEvictionStage } from "../../support/eviction-stage.ts";
+import { skipWithoutControlPlane } from "../../support/scene.ts";
 import { type Pauses, pauseControllers } from "./controllers.ts";
 import { scenarios } from "./scenarios.ts";
 import { tryOut } from "./trial.ts";

@@ -5,7 +5,7 @@
 import type { ServerResponse } from "node:http";
 import { pipeline } from "node:stream/promises";
 import { setTimeout as delay } from "node:timers/promises";
-import { ApiProxy, type Asked, headersOf, kindOf, type Upstream } from "../../stage/forwarding.ts";
+import { ApiProxy, type Asked, headersOf, kindOf, type Upstream } from "../../support/forwarding.ts";
 import { type Lag, listDelayOf, phasesOf } from "./delays.ts";
 import { passLate } from "./held-stream.ts";
 

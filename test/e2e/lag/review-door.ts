@@ -6,8 +6,8 @@ import { createServer, type Server } from "node:https";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { Agent, request } from "undici";
-import type { Presented } from "../../stage/drain-webhook.ts";
-import type { Random } from "../../world/random.ts";
+import type { Random } from "../../fake-cluster/random.ts";
+import type { Presented } from "../../support/drain-webhook.ts";
 
 export class ReviewDoor {
   readonly #server: Server;

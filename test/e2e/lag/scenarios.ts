@@ -1,7 +1,7 @@
 /** What users do while watches lag. Each takes its numbers from a seed, and leaves the group as it is to be in the end. */
 import { setTimeout as delay } from "node:timers/promises";
 import { eventually } from "../../controlplane/api.ts";
-import type { Random } from "../../world/random.ts";
+import type { Random } from "../../fake-cluster/random.ts";
 import { causes, neverStarting, play } from "./causes.ts";
 import type { Stage } from "./stage.ts";
 

@@ -14,9 +14,9 @@ import {
   waitForGroupReady,
 } from "../../controlplane/fixtures.ts";
 import { ANNOTATIONS } from "../../controlplane/kubelet.ts";
-import { evict, type Presented, registerWebhook } from "../../stage/drain-webhook.ts";
-import { Server } from "../../stage/server.ts";
-import { type Random, seededRandom } from "../../world/random.ts";
+import { type Random, seededRandom } from "../../fake-cluster/random.ts";
+import { evict, type Presented, registerWebhook } from "../../support/drain-webhook.ts";
+import { Server } from "../../support/server.ts";
 import type { Pauses } from "./controllers.ts";
 import type { Lag } from "./delays.ts";
 import { LaggingProxy } from "./lagging-proxy.ts";

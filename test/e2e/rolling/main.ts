@@ -3,8 +3,8 @@ import { resolve } from "node:path";
 import { ensureAssets } from "../../controlplane/assets.ts";
 import { CommandLine } from "../../controlplane/flags.ts";
 import { aborted, interruption } from "../../controlplane/interruption.ts";
-import { startEvictionStage } from "../../stage/eviction-stage.ts";
-import { startScriptOf } from "../../stage/start-script.ts";
+import { startEvictionStage } from "../../support/eviction-stage.ts";
+import { startScriptOf } from "../../support/start-script.ts";
 import { type Outcome, rollSluice } from "./trial.ts";
 
 const help = `Rolls Sluice itself on a real control plane: two processes of an older version give way to two of this one, one at a

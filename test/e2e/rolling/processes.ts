@@ -1,8 +1,8 @@
 /** Processes of two versions behind one Service: one at a time is exchanged, and what each version has done is counted. */
 import { eventually } from "../../controlplane/api.ts";
-import { TcpProxy } from "../../stage/drain-proxy.ts";
-import type { Scene } from "../../stage/scene.ts";
-import type { LogLine, Server } from "../../stage/server.ts";
+import { TcpProxy } from "../../support/drain-proxy.ts";
+import type { Scene } from "../../support/scene.ts";
+import type { LogLine, Server } from "../../support/server.ts";
 
 export type Version = "older" | "newer";
 

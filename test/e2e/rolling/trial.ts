@@ -5,11 +5,11 @@
  */
 import { eventually } from "../../controlplane/api.ts";
 import { changeTemplate } from "../../controlplane/fixtures.ts";
-import { addNodes, drainNodes } from "../../stage/drain.ts";
-import { evict } from "../../stage/drain-webhook.ts";
-import type { EvictionStage } from "../../stage/eviction-stage.ts";
-import type { Verdict } from "../../stage/history.ts";
-import { Scene } from "../../stage/scene.ts";
+import { addNodes, drainNodes } from "../../support/drain.ts";
+import { evict } from "../../support/drain-webhook.ts";
+import type { EvictionStage } from "../../support/eviction-stage.ts";
+import type { Verdict } from "../../support/history.ts";
+import { Scene } from "../../support/scene.ts";
 import { type Done, type Ending, Processes, type Version } from "./processes.ts";
 import { Asker, applyWebhooks, type Failed, makeService, removeWebhooks } from "./webhooks.ts";
 

@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { placeholderNamespace, reviewService } from "../../../knative/render/object.ts";
 import { eventually } from "../../controlplane/api.ts";
-import { runKubectl } from "../../stage/drain.ts";
-import { evict } from "../../stage/drain-webhook.ts";
-import type { Scene } from "../../stage/scene.ts";
+import { runKubectl } from "../../support/drain.ts";
+import { evict } from "../../support/drain-webhook.ts";
+import type { Scene } from "../../support/scene.ts";
 
 /** The rendered webhook configurations of a checkout. */
 const manifest = "knative/base/webhooks/webhooks.yaml";

@@ -1,7 +1,7 @@
 /** What goes wrong on purpose: programs that are killed, events that are lost, doubled or late, and evictions by the dozen. */
 import { setTimeout as delay } from "node:timers/promises";
-import { evict } from "../../stage/drain-webhook.ts";
-import type { Scene } from "../../stage/scene.ts";
+import { evict } from "../../support/drain-webhook.ts";
+import type { Scene } from "../../support/scene.ts";
 import type { Answer, Interference } from "./activator.ts";
 import type { KnativeCluster } from "./cluster.ts";
 import type { Act } from "./stage.ts";

@@ -2,8 +2,8 @@
 
 import { Api, eventually } from "../../controlplane/api.ts";
 import type { ControlPlane } from "../../controlplane/controlplane.ts";
-import { evict } from "../../stage/drain-webhook.ts";
-import { post, tick } from "../../stage/posted.ts";
+import { evict } from "../../support/drain-webhook.ts";
+import { post, tick } from "../../support/posted.ts";
 import { prepareEventing } from "../dataplane/programs.ts";
 import { isWebhook, serviceOfThisMachine, webhookBehind } from "../installed.ts";
 import { type Built, isDefinition, Kubectl } from "../kubectl.ts";

@@ -6,8 +6,8 @@ import { type ControlPlane, startControlPlane } from "../../controlplane/control
 import { CommandLine } from "../../controlplane/flags.ts";
 import { aborted, interruption } from "../../controlplane/interruption.ts";
 import { createNode } from "../../controlplane/nodes.ts";
-import { buildServer } from "../../stage/built-server.ts";
-import { Ingesters } from "../../stage/ingester.ts";
+import { buildServer } from "../../support/built-server.ts";
+import { Ingesters } from "../../support/ingester.ts";
 import { findDataPlane } from "../dataplane/programs.ts";
 import { Kubectl } from "../kubectl.ts";
 import { KnativeCluster } from "./cluster.ts";

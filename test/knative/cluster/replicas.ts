@@ -4,8 +4,8 @@ import { Api, eventually } from "../../controlplane/api.ts";
 import type { ControlPlane } from "../../controlplane/controlplane.ts";
 import { freePort, releasePorts } from "../../controlplane/ports.ts";
 import { type Launched, launch } from "../../controlplane/processes.ts";
-import { TcpProxy } from "../../stage/drain-proxy.ts";
-import { sumOf } from "../../stage/server.ts";
+import { TcpProxy } from "../../support/drain-proxy.ts";
+import { sumOf } from "../../support/server.ts";
 import { kubeconfigOf, workloadOf } from "../installed.ts";
 import type { Built } from "../kubectl.ts";
 

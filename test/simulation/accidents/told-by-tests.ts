@@ -1,6 +1,6 @@
 /** What FoundationDB's operator is tried with end to end, as stories of this group. */
 import { keepLedgers } from "../../../functions/keep-ledgers/function.ts";
-import { kubeletAnnotations } from "../../world/kubelet.ts";
+import { kubeletAnnotations } from "../../fake-cluster/kubelet.ts";
 import type { Accident } from "./accident.ts";
 import {
   collectingLedgers,

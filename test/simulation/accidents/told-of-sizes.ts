@@ -4,7 +4,7 @@ import { keepLedgers } from "../../../functions/keep-ledgers/function.ts";
 import { prepareDelayedDownscale } from "../../../functions/prepare-delayed-downscale/function.ts";
 import { prepareDownscale } from "../../../functions/prepare-downscale/function.ts";
 import type { AdmissionAnswer, Judge } from "../../../functions/shared/admission/definition.ts";
-import type { StoredPod } from "../../world/objects.ts";
+import type { StoredPod } from "../../fake-cluster/objects.ts";
 import { delayPath, leavePath } from "../scaling/ingesters.ts";
 import type { Accident } from "./accident.ts";
 import { wordsOfPods, writtenByWhom } from "./removals.ts";

@@ -1,5 +1,5 @@
 /** What runs in the pods of one seed, as far as claims are about it: processes that are told to leave, and that restart. */
-import type { World } from "../../world/world.ts";
+import type { World } from "../../fake-cluster/world.ts";
 
 export class Apps {
   /** The uids of pods that have been told that they leave. */

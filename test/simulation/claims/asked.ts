@@ -4,10 +4,10 @@
  */
 import type { PodHttp } from "../../../functions/shared/http/pod-http.ts";
 import type { ObjectKey, Preconditions, Resource } from "../../../functions/shared/kubernetes/cluster.ts";
-import { isUp, setNameOf } from "../../stage/checkers/raw.ts";
-import type { StoredPod } from "../../world/objects.ts";
-import type { PodReply } from "../../world/pod-http.ts";
-import type { World } from "../../world/world.ts";
+import type { StoredPod } from "../../fake-cluster/objects.ts";
+import type { PodReply } from "../../fake-cluster/pod-http.ts";
+import type { World } from "../../fake-cluster/world.ts";
+import { isUp, setNameOf } from "../../support/checkers/raw.ts";
 import type { Caller, Checker } from "../checker.ts";
 import type { Connection } from "../roles.ts";
 import type { SeedRun } from "../seed.ts";

@@ -2,8 +2,8 @@
 
 import type { Cluster } from "../../../functions/shared/kubernetes/cluster.ts";
 import type { Answered, OpenLedger, refuseByHealth } from "../../../functions/shared/ledger/health-rule.ts";
-import { isUp, ordinalIn, setNameOf, wantsOrdinal } from "../../stage/checkers/raw.ts";
-import type { World } from "../../world/world.ts";
+import type { World } from "../../fake-cluster/world.ts";
+import { isUp, ordinalIn, setNameOf, wantsOrdinal } from "../../support/checkers/raw.ts";
 
 /** An answer is kept for so long in case it is of use again: whether it is, the rule says. */
 const keptMs = 60_000;

@@ -1,9 +1,9 @@
 /** The checker of claims judges what one ledger speaks about, and knows of StatefulSets that have gone to another group. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Past } from "../../stage/checkers/past.ts";
-import { VirtualTimeline } from "../../world/timeline.ts";
-import { createWorld } from "../../world/world.ts";
+import { VirtualTimeline } from "../../fake-cluster/timeline.ts";
+import { createWorld } from "../../fake-cluster/world.ts";
+import { Past } from "../../support/checkers/past.ts";
 import { Apps } from "./apps.ts";
 import { ClaimsChecker } from "./checker.ts";
 

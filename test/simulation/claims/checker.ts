@@ -7,8 +7,10 @@
  * left as if it left.
  */
 import type { LeaseObject, ObjectKey, Preconditions, Resource } from "../../../functions/shared/kubernetes/cluster.ts";
-import type { SeenView } from "../../stage/checkers/ledger-write.ts";
-import type { Past } from "../../stage/checkers/past.ts";
+import type { StoredStatefulSet } from "../../fake-cluster/objects.ts";
+import type { World } from "../../fake-cluster/world.ts";
+import type { SeenView } from "../../support/checkers/ledger-write.ts";
+import type { Past } from "../../support/checkers/past.ts";
 import {
   isUp,
   ordinalIn,
@@ -17,9 +19,7 @@ import {
   setNameOf,
   upSinceMs,
   wantsOrdinal,
-} from "../../stage/checkers/raw.ts";
-import type { StoredStatefulSet } from "../../world/objects.ts";
-import type { World } from "../../world/world.ts";
+} from "../../support/checkers/raw.ts";
 import type { Caller, Checker, LedgerWrite } from "../checker.ts";
 import type { Apps } from "./apps.ts";
 import { takerName, volumeOf, why } from "./taker.ts";

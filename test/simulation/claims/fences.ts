@@ -7,8 +7,8 @@ import { ledgerName } from "../../../functions/shared/ledger/lease-name.ts";
 import { forgetLedger } from "../../../functions/shared/transaction/ledger-copy.ts";
 import type { nextToAnnounce } from "../../../functions/shared/workloads/group-key.ts";
 import { type GroupKey, groupPathOf } from "../../../functions/shared/workloads/statefulsets.ts";
-import { groupLabel, ordinalIn, setNameOf } from "../../stage/checkers/raw.ts";
-import type { World } from "../../world/world.ts";
+import type { World } from "../../fake-cluster/world.ts";
+import { groupLabel, ordinalIn, setNameOf } from "../../support/checkers/raw.ts";
 import type { Checker } from "../checker.ts";
 import { observeLedger, writeClaim } from "./writing.ts";
 

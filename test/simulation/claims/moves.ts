@@ -3,9 +3,9 @@
  * is told so (K5), a change of a size joins the claim that it is for and no other (K7), and no quorum is lost by restarts (K8).
  */
 import type { SizeChange } from "../../../functions/shared/scaling/size-changes.ts";
-import { ordinalIn, setNameOf } from "../../stage/checkers/raw.ts";
-import { isReady, type StoredPod } from "../../world/objects.ts";
-import type { World } from "../../world/world.ts";
+import { isReady, type StoredPod } from "../../fake-cluster/objects.ts";
+import type { World } from "../../fake-cluster/world.ts";
+import { ordinalIn, setNameOf } from "../../support/checkers/raw.ts";
 import type { Checker } from "../checker.ts";
 import { quorumOf, upIn } from "./brokers.ts";
 

@@ -24,7 +24,7 @@ import type { Observed } from "../../../functions/shared/transaction/observe-gro
 import { nextToAnnounce } from "../../../functions/shared/workloads/group-key.ts";
 import { parsePod } from "../../../functions/shared/workloads/pods.ts";
 import type { GroupKey } from "../../../functions/shared/workloads/statefulsets.ts";
-import type { World } from "../../world/world.ts";
+import type { World } from "../../fake-cluster/world.ts";
 import type { Draw } from "../draw.ts";
 import type { Apps } from "./apps.ts";
 import { Brokers } from "./brokers.ts";

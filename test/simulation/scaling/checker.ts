@@ -4,9 +4,10 @@
  * D1: replicas never drop before every leaving pod has confirmed, for at least the delay, on the highest ordinals first.
  * D2: whoever stays is told so in the end.
  */
-import { ordinalIn, setNameOf } from "../../stage/checkers/raw.ts";
-import type { StoredPod, StoredStatefulSet } from "../../world/objects.ts";
-import type { World } from "../../world/world.ts";
+
+import type { StoredPod, StoredStatefulSet } from "../../fake-cluster/objects.ts";
+import type { World } from "../../fake-cluster/world.ts";
+import { ordinalIn, setNameOf } from "../../support/checkers/raw.ts";
 import type { Checker } from "../checker.ts";
 import type { Ingesters, Told } from "./ingesters.ts";
 

@@ -3,9 +3,9 @@
  * to leave; another pod of the same name finds that there.
  */
 import type { Delivery } from "../../../functions/shared/http/transport.ts";
-import type { StoredPod } from "../../world/objects.ts";
-import type { PodReply } from "../../world/pod-http.ts";
-import type { World } from "../../world/world.ts";
+import type { StoredPod } from "../../fake-cluster/objects.ts";
+import type { PodReply } from "../../fake-cluster/pod-http.ts";
+import type { World } from "../../fake-cluster/world.ts";
 import type { Draw } from "../draw.ts";
 
 /** Where a pod is told some time before it leaves, and where it is told right before. */

@@ -10,7 +10,7 @@ import type { FunctionDefinition } from "../../../functions/shared/contract/defi
 import { createMemory } from "../../../functions/shared/contract/memory.ts";
 import { silentReporter } from "../../../functions/shared/contract/reporter.ts";
 import { protocol } from "../../../functions/shared/ledger/protocol.ts";
-import type { StoredStatefulSet } from "../../world/objects.ts";
+import type { StoredStatefulSet } from "../../fake-cluster/objects.ts";
 import type { Actor } from "../actor.ts";
 import type { Checker } from "../checker.ts";
 import { startReplica } from "../replica.ts";

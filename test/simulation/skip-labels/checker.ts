@@ -6,8 +6,8 @@
  * that is neither deleted nor stopped.
  */
 import type { Resource } from "../../../functions/shared/kubernetes/cluster.ts";
-import type { StoredObject, StoredPod } from "../../world/objects.ts";
-import type { Change } from "../../world/watch-log.ts";
+import type { StoredObject, StoredPod } from "../../fake-cluster/objects.ts";
+import type { Change } from "../../fake-cluster/watch-log.ts";
 import type { Caller, Checker } from "../checker.ts";
 import type { SeedRun } from "../seed.ts";
 import type { Listed, Markers } from "./markers.ts";

@@ -1,6 +1,6 @@
 /** What users, and other controllers, do to owners whose pods have stop hooks. */
 import type { Resource } from "../../../functions/shared/kubernetes/cluster.ts";
-import type { StoredObject, StoredPod } from "../../world/objects.ts";
+import type { StoredObject, StoredPod } from "../../fake-cluster/objects.ts";
 import type { SkipDeed } from "../plan.ts";
 import type { SeedRun } from "../seed.ts";
 import type { SkipLabelChecker } from "./checker.ts";

@@ -1,5 +1,5 @@
 /** What is read of owners and of their pods, from the JSON that the API server has, apart from the product. */
-import type { StoredObject, StoredPod } from "../../world/objects.ts";
+import type { StoredObject, StoredPod } from "../../fake-cluster/objects.ts";
 
 export const ourFinalizer = "sluice.dev/release-prestop";
 export const annotation = (name: string) => `sluice.dev/${name}`;

@@ -8,7 +8,7 @@ import type {
 } from "../../../functions/shared/kubernetes/cluster.ts";
 import { hasCode } from "../../../functions/shared/kubernetes/cluster.ts";
 import { wrapCluster as wrapOne } from "../../../functions/shared/kubernetes/wrap-cluster.ts";
-import { isObject, type JsonObject } from "../../world/merge-patch.ts";
+import { isObject, type JsonObject } from "../../fake-cluster/merge-patch.ts";
 import type { Plan, PlannedSkipLabels, SkipDeed } from "../plan.ts";
 import type { Wrappers } from "../replica.ts";
 import { never, type RemovedRule, wrapCluster } from "../rules.ts";

@@ -3,7 +3,7 @@
  * in every way, the processes that label pods, and who looks at all of it.
  */
 import { ClusterError } from "../../../functions/shared/kubernetes/cluster.ts";
-import type { StoredObject, StoredPod } from "../../world/objects.ts";
+import type { StoredObject, StoredPod } from "../../fake-cluster/objects.ts";
 import type { Actor } from "../actor.ts";
 import type { Checker } from "../checker.ts";
 import type { SkipDeed } from "../plan.ts";

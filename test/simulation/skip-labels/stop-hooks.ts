@@ -2,9 +2,9 @@
  * Stop hooks that wait until they see a label of their pod, or until its grace ends, which is a week; and the files in which
  * nodes show them the label: late, never, and not any more once the pod terminates.
  */
-import type { StoredPod } from "../../world/objects.ts";
-import type { Timeline } from "../../world/timeline.ts";
-import type { World } from "../../world/world.ts";
+import type { StoredPod } from "../../fake-cluster/objects.ts";
+import type { Timeline } from "../../fake-cluster/timeline.ts";
+import type { World } from "../../fake-cluster/world.ts";
 import type { Draw } from "../draw.ts";
 import type { Plan } from "../plan.ts";
 

@@ -1,6 +1,6 @@
 /** Since when pods have been away, by the true world: which ordinals a StatefulSet wanted, and which pods stood. */
-import type { StoredObject, StoredStatefulSet } from "../../world/objects.ts";
-import type { Change } from "../../world/watch-log.ts";
+import type { StoredObject, StoredStatefulSet } from "../../fake-cluster/objects.ts";
+import type { Change } from "../../fake-cluster/watch-log.ts";
 import type { SeedRun } from "../seed.ts";
 import { firstOf, isWanted, podOf } from "./raw.ts";
 

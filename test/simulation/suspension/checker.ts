@@ -8,9 +8,9 @@
  */
 import type { ObjectKey, Preconditions, Resource } from "../../../functions/shared/kubernetes/cluster.ts";
 import { ledgerName } from "../../../functions/shared/ledger/lease-name.ts";
-import { isUp, ordinalIn, setNameOf } from "../../stage/checkers/raw.ts";
-import type { StoredObject, StoredPod, StoredStatefulSet } from "../../world/objects.ts";
-import type { Change } from "../../world/watch-log.ts";
+import type { StoredObject, StoredPod, StoredStatefulSet } from "../../fake-cluster/objects.ts";
+import type { Change } from "../../fake-cluster/watch-log.ts";
+import { isUp, ordinalIn, setNameOf } from "../../support/checkers/raw.ts";
 import type { Caller, Checker } from "../checker.ts";
 import { readClaims } from "../claims/checker.ts";
 import type { SeedRun } from "../seed.ts";

@@ -1,5 +1,5 @@
 /** What users, an autoscaler and other controllers do to volume claims and their StatefulSets. */
-import type { StoredObject, StoredStatefulSet } from "../../world/objects.ts";
+import type { StoredObject, StoredStatefulSet } from "../../fake-cluster/objects.ts";
 import type { SuspensionDeed } from "../plan.ts";
 import type { SeedRun } from "../seed.ts";
 import { firstOf, isDeleted, isHeld, key, ourFinalizer, podOf, says, templates } from "./raw.ts";

@@ -1,5 +1,5 @@
 /** What volume claims and StatefulSets say of suspension, read once more and apart from the product. */
-import type { StoredObject, StoredPod, StoredStatefulSet } from "../../world/objects.ts";
+import type { StoredObject, StoredPod, StoredStatefulSet } from "../../fake-cluster/objects.ts";
 
 export const ourFinalizer = "sluice.dev/volume-hold";
 const prefix = "sluice.dev/";

@@ -9,8 +9,8 @@ import { wrapCluster } from "../../../functions/shared/kubernetes/wrap-cluster.t
 import { ledgerName } from "../../../functions/shared/ledger/lease-name.ts";
 import type { GroupKey } from "../../../functions/shared/workloads/statefulsets.ts";
 import { suspendGroup } from "../../../functions/suspend-group/function.ts";
-import { setNameOf } from "../../stage/checkers/raw.ts";
-import type { StoredObject } from "../../world/objects.ts";
+import type { StoredObject } from "../../fake-cluster/objects.ts";
+import { setNameOf } from "../../support/checkers/raw.ts";
 import type { Actor } from "../actor.ts";
 import type { Checker } from "../checker.ts";
 import { readClaims } from "../claims/checker.ts";

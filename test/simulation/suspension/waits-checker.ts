@@ -4,9 +4,9 @@
  * member where it is `Group`. With `All` nothing waits. A StatefulSet that was labelled anew a moment ago is of both groups.
  */
 import type { ObjectKey, Preconditions, Resource } from "../../../functions/shared/kubernetes/cluster.ts";
-import { setNameOf } from "../../stage/checkers/raw.ts";
-import type { StoredObject, StoredStatefulSet } from "../../world/objects.ts";
-import type { Change } from "../../world/watch-log.ts";
+import type { StoredObject, StoredStatefulSet } from "../../fake-cluster/objects.ts";
+import type { Change } from "../../fake-cluster/watch-log.ts";
+import { setNameOf } from "../../support/checkers/raw.ts";
 import type { Caller, Checker } from "../checker.ts";
 import type { SeedRun } from "../seed.ts";
 import type { Absences } from "./absences.ts";

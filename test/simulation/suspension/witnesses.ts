@@ -5,8 +5,8 @@
 
 import { fieldsOf } from "../../../functions/shared/base/fields.ts";
 import type { Resource } from "../../../functions/shared/kubernetes/cluster.ts";
-import type { StoredObject, StoredPod } from "../../world/objects.ts";
-import type { PodReply } from "../../world/pod-http.ts";
+import type { StoredObject, StoredPod } from "../../fake-cluster/objects.ts";
+import type { PodReply } from "../../fake-cluster/pod-http.ts";
 import type { Caller, Checker } from "../checker.ts";
 import type { Connection } from "../roles.ts";
 import type { SeedRun } from "../seed.ts";

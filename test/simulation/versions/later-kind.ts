@@ -5,8 +5,8 @@
  * It is written apart from the product, as naively as can be. It may be killed anywhere; another process of it goes on.
  */
 import type { Cluster, LeaseObject } from "../../../functions/shared/kubernetes/cluster.ts";
-import { groupLabel, isTerminating, isUp, ordinalIn, setNameOf, wantedOrdinals } from "../../stage/checkers/raw.ts";
-import type { StoredPod, StoredStatefulSet } from "../../world/objects.ts";
+import type { StoredPod, StoredStatefulSet } from "../../fake-cluster/objects.ts";
+import { groupLabel, isTerminating, isUp, ordinalIn, setNameOf, wantedOrdinals } from "../../support/checkers/raw.ts";
 import type { Draw } from "../draw.ts";
 import { repeat } from "./repeat.ts";
 

@@ -5,6 +5,7 @@
  * It is written apart from the product, as naively as can be. It may be killed anywhere; another process of it goes on.
  */
 import type { Cluster, LeaseObject } from "../../../functions/shared/kubernetes/cluster.ts";
+import type { StoredPod, StoredStatefulSet } from "../../fake-cluster/objects.ts";
 import {
   groupLabel,
   isTerminating,
@@ -13,8 +14,7 @@ import {
   setNameOf,
   wantedOrdinals,
   wantedRevision,
-} from "../../stage/checkers/raw.ts";
-import type { StoredPod, StoredStatefulSet } from "../../world/objects.ts";
+} from "../../support/checkers/raw.ts";
 import type { Draw } from "../draw.ts";
 import { repeat } from "./repeat.ts";
 

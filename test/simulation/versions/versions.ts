@@ -1,8 +1,8 @@
 /** Another version of Sluice beside this one: it keeps the ledger in a format that this one does not know (rule R2). */
 import type { LeaseObject, ObjectKey, Preconditions, Resource } from "../../../functions/shared/kubernetes/cluster.ts";
 import { ledgerName } from "../../../functions/shared/ledger/lease-name.ts";
-import { groupLabel, isUp, setNameOf } from "../../stage/checkers/raw.ts";
-import type { StoredStatefulSet } from "../../world/objects.ts";
+import type { StoredStatefulSet } from "../../fake-cluster/objects.ts";
+import { groupLabel, isUp, setNameOf } from "../../support/checkers/raw.ts";
 import type { Actor } from "../actor.ts";
 import type { Caller, Checker } from "../checker.ts";
 import type { Connection, Role } from "../roles.ts";

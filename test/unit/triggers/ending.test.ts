@@ -6,10 +6,10 @@ import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { type Dispatcher, Pool } from "undici";
 import { eventually } from "../../controlplane/api.ts";
-import { type Presented, presentCertificate } from "../../stage/drain-webhook.ts";
-import { kubeconfigText } from "../../stage/kubeconfig.ts";
-import { namespace, type ServedGroup, serveGroup } from "../../stage/served-group.ts";
-import { launchServer, Server, type ServerOptions } from "../../stage/server.ts";
+import { type Presented, presentCertificate } from "../../support/drain-webhook.ts";
+import { kubeconfigText } from "../../support/kubeconfig.ts";
+import { namespace, type ServedGroup, serveGroup } from "../../support/served-group.ts";
+import { launchServer, Server, type ServerOptions } from "../../support/server.ts";
 
 describe("the shipped server after a signal", () => {
   let stage: ServedGroup;

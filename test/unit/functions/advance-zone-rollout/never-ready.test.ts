@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { neverReadyAfterMs } from "../../../../functions/advance-zone-rollout/repair.ts";
-import { unready } from "../../../world/kubelet.ts";
+import { unready } from "../../../fake-cluster/kubelet.ts";
 import { namespace, Passes } from "../../shared/reconcile/passes.ts";
 
 /** A group whose first pod went to a revision that waits for `reason`, and another pod came back at it by itself. */

@@ -6,7 +6,7 @@ import { evaluateEviction } from "../../../../functions/evaluate-eviction/functi
 import { pinningPath, plainPaths } from "../../../../functions/evaluate-eviction/observe.ts";
 import type { Judge } from "../../../../functions/shared/admission/definition.ts";
 import type { Context } from "../../../../functions/shared/contract/context.ts";
-import { createTestApp } from "../../../stage/app.ts";
+import { createTestApp } from "../../../support/app.ts";
 import { namespace, type Passes } from "../../shared/reconcile/passes.ts";
 import { zoneBudget } from "../advance-zone-rollout/given.ts";
 import { addBudget, governedGroup, Replica } from "./group-commit/reviews.ts";

@@ -6,7 +6,7 @@ import { formatClaims, makeClaim } from "../../../../functions/shared/ledger/cla
 import { ledgerName } from "../../../../functions/shared/ledger/lease-name.ts";
 import { finishAfterMs } from "../../../../functions/shared/ledger/reservation.ts";
 import { suspendGroup } from "../../../../functions/suspend-group/function.ts";
-import { group, owner } from "../../../stage/owned.ts";
+import { group, owner } from "../../../support/owned.ts";
 import { namespace, Passes, played, refused } from "../../shared/reconcile/passes.ts";
 import { Replica } from "./group-commit/reviews.ts";
 

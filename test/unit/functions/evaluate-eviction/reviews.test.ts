@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { type Asking, pinningPath, plainPaths, readAsking } from "../../../../functions/evaluate-eviction/observe.ts";
 import type { AdmissionAnswer, AdmissionRequest, Denied } from "../../../../functions/shared/admission/definition.ts";
 import { parsePod } from "../../../../functions/shared/workloads/pods.ts";
-import { askedOf } from "../../../stage/asked-eviction.ts";
+import { askedOf } from "../../../support/asked-eviction.ts";
 import { key, ledgerKey, namespace, Passes, played, refused } from "../../shared/reconcile/passes.ts";
 import { addBudget, governedGroup, Replica, reserved } from "./group-commit/reviews.ts";
 

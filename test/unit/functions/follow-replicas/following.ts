@@ -1,7 +1,7 @@
 /** One process of this function over a small world: zones that follow each other, or mirror a size. */
 import { followReplicas } from "../../../../functions/follow-replicas/function.ts";
 import type { Outcome } from "../../../../functions/shared/contract/definition.ts";
-import type { GroupOptions } from "../../../world/world.ts";
+import type { GroupOptions } from "../../../fake-cluster/world.ts";
 import { key, namespace, Passes, played } from "../../shared/reconcile/passes.ts";
 
 const grafana = (texts: Readonly<Record<string, string>>) =>

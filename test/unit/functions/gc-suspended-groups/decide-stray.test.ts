@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { decideStray } from "../../../../functions/gc-suspended-groups/decide-stray.ts";
 import { parseVolumeUser } from "../../../../functions/shared/volumes/members.ts";
 import { parseVolumeClaim } from "../../../../functions/shared/volumes/pvc.ts";
-import { now, Suspended } from "../../../stage/suspended.ts";
+import { now, Suspended } from "../../../support/suspended.ts";
 
 const usual = { removes: true, isNamespaceEnding: false, ...now };
 

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide, type RemovalSnapshot } from "../../../../functions/gc-suspended-groups/decide.ts";
 import { describeSpan, warningDue } from "../../../../functions/shared/suspension/time-left.ts";
-import { minutesAgo, nowMs, Suspended } from "../../../stage/suspended.ts";
+import { minutesAgo, nowMs, Suspended } from "../../../support/suspended.ts";
 
 const decideOn = (on: Suspended, changes: Partial<RemovalSnapshot> = {}) =>
   decide({ ...on.around("gc-suspended-groups", "volume"), removes: true, ...changes });

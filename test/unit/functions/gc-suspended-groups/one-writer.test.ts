@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { tellerOf } from "../../../../functions/shared/suspension/teller.ts";
-import { Suspended } from "../../../stage/suspended.ts";
+import { Suspended } from "../../../support/suspended.ts";
 import { namespace } from "../../shared/reconcile/passes.ts";
 import { top, Volumes, volumes } from "../../shared/suspension/volumes.ts";
 

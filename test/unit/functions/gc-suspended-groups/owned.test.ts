@@ -6,8 +6,8 @@ import { decide } from "../../../../functions/gc-suspended-groups/decide.ts";
 import { decideStray } from "../../../../functions/gc-suspended-groups/decide-stray.ts";
 import { clearingPatch } from "../../../../functions/shared/suspension/writing.ts";
 import { parseVolumeClaim } from "../../../../functions/shared/volumes/pvc.ts";
-import { Owned } from "../../../stage/owned.ts";
-import { minutesAgo, now } from "../../../stage/suspended.ts";
+import { Owned } from "../../../support/owned.ts";
+import { minutesAgo, now } from "../../../support/suspended.ts";
 
 function said(on: Owned): readonly string[] {
   const verdict = decide({ ...on.around("gc-suspended-groups", "volume"), removes: true });

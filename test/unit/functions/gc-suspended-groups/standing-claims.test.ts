@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide, type RemovalSnapshot } from "../../../../functions/gc-suspended-groups/decide.ts";
-import { minutesAgo, Suspended } from "../../../stage/suspended.ts";
+import { minutesAgo, Suspended } from "../../../support/suspended.ts";
 import { decideOn as decideOnPods, suspending } from "../suspend-group/given.ts";
 
 const wait = { "wait-between-removals": "10m", "removal-mode": "Group" };

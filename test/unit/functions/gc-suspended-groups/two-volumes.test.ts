@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide } from "../../../../functions/gc-suspended-groups/decide.ts";
-import { Owned } from "../../../stage/owned.ts";
-import { minutesAgo, Suspended } from "../../../stage/suspended.ts";
+import { Owned } from "../../../support/owned.ts";
+import { minutesAgo, Suspended } from "../../../support/suspended.ts";
 
 type Texts = Readonly<Record<string, string | undefined>>;
 

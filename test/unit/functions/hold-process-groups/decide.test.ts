@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide, type Step } from "../../../../functions/hold-process-groups/decide.ts";
-import { HeldGroups } from "../../../stage/held-groups.ts";
-import { minutesAgo } from "../../../stage/suspended.ts";
+import { HeldGroups } from "../../../support/held-groups.ts";
+import { minutesAgo } from "../../../support/suspended.ts";
 
 type SpecStep = Extract<Step, { kind: "change-spec" }>;
 

@@ -1,6 +1,6 @@
 /** One process of `hold-process-groups` over a small world in virtual time: a cluster with one process group. */
 import { holdProcessGroups } from "../../../../functions/hold-process-groups/function.ts";
-import { type ClusterObject, type GroupStatus, labels } from "../../../stage/foundationdb.ts";
+import { type ClusterObject, type GroupStatus, labels } from "../../../support/foundationdb.ts";
 import { namespace, Passes, played } from "../../shared/reconcile/passes.ts";
 
 export const resource = "foundationdbclusters";

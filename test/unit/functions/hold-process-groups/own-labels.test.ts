@@ -1,7 +1,7 @@
 /** A FoundationDBCluster whose pods and volume claims have labels of its own (`spec.labels`), and what is not found. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { labels } from "../../../stage/foundationdb.ts";
+import { labels } from "../../../support/foundationdb.ts";
 import { namespace } from "../../shared/reconcile/passes.ts";
 import { claim, claims, FoundationPasses, id } from "./foundation-passes.ts";
 

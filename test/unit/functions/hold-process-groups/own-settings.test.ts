@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide } from "../../../../functions/hold-process-groups/decide.ts";
-import { HeldGroups } from "../../../stage/held-groups.ts";
+import { HeldGroups } from "../../../support/held-groups.ts";
 
 function made(...ids: readonly string[]): HeldGroups {
   const held = new HeldGroups();

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { holdProcessGroups } from "../../../../functions/hold-process-groups/function.ts";
-import { labels } from "../../../stage/foundationdb.ts";
+import { labels } from "../../../support/foundationdb.ts";
 import { namespace, played, refused } from "../../shared/reconcile/passes.ts";
 import { claim, claims, FoundationPasses, id, key, resource } from "./foundation-passes.ts";
 

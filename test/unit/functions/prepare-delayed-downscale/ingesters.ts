@@ -2,8 +2,8 @@
 import { prepareDelayedDownscale } from "../../../../functions/prepare-delayed-downscale/function.ts";
 import type { Outcome } from "../../../../functions/shared/contract/definition.ts";
 import type { Delivery } from "../../../../functions/shared/http/transport.ts";
-import type { StoredPod } from "../../../world/objects.ts";
-import { createWorldPodHttp, type PodReply } from "../../../world/pod-http.ts";
+import type { StoredPod } from "../../../fake-cluster/objects.ts";
+import { createWorldPodHttp, type PodReply } from "../../../fake-cluster/pod-http.ts";
 import { key, namespace, Passes, played } from "../../shared/reconcile/passes.ts";
 
 export const delayMs = 60_000;

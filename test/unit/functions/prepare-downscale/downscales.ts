@@ -12,9 +12,9 @@ import type { Context } from "../../../../functions/shared/contract/context.ts";
 import { createMemory } from "../../../../functions/shared/contract/memory.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { type Claim, makeClaim } from "../../../../functions/shared/ledger/claim.ts";
-import { createWorldPodHttp, type PodReply } from "../../../world/pod-http.ts";
-import type { GroupOptions } from "../../../world/world.ts";
-import { createWorldCluster } from "../../../world/world-cluster.ts";
+import { createWorldPodHttp, type PodReply } from "../../../fake-cluster/pod-http.ts";
+import type { GroupOptions } from "../../../fake-cluster/world.ts";
+import { createWorldCluster } from "../../../fake-cluster/world-cluster.ts";
 import {
   type Call,
   counting,

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ask, readAnswer } from "../../../../functions/rebalance-queues/ask.ts";
-import type { PodReply } from "../../../world/pod-http.ts";
+import type { PodReply } from "../../../fake-cluster/pod-http.ts";
 import { refused } from "../../shared/reconcile/passes.ts";
 import { Brokers, namespace, settleMs, usual } from "./brokers.ts";
 

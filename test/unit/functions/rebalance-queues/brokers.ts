@@ -8,10 +8,10 @@ import type { Outcome } from "../../../../functions/shared/contract/definition.t
 import type { ObjectRef } from "../../../../functions/shared/contract/keys.ts";
 import { createMemory } from "../../../../functions/shared/contract/memory.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
-import type { StoredStatefulSet } from "../../../world/objects.ts";
-import { createWorldPodHttp, type PodReply } from "../../../world/pod-http.ts";
-import type { GroupOptions } from "../../../world/world.ts";
-import { createWorldCluster } from "../../../world/world-cluster.ts";
+import type { StoredStatefulSet } from "../../../fake-cluster/objects.ts";
+import { createWorldPodHttp, type PodReply } from "../../../fake-cluster/pod-http.ts";
+import type { GroupOptions } from "../../../fake-cluster/world.ts";
+import { createWorldCluster } from "../../../fake-cluster/world-cluster.ts";
 import { type Call, counting, type Interference, namespace, Passes, played } from "../../shared/reconcile/passes.ts";
 
 export { namespace };

@@ -12,7 +12,7 @@ import {
   howToEmpty,
   type StoredCertificates,
 } from "../../../../functions/shared/certificates/secret.ts";
-import { keyless, known } from "../../../stage/certificate-world.ts";
+import { keyless, known } from "../../../support/certificate-world.ts";
 
 const secondMs = 1_000;
 const minuteMs = 60_000;

@@ -13,7 +13,7 @@ import {
   ours,
   runFor,
   settings,
-} from "../../../stage/certificate-world.ts";
+} from "../../../support/certificate-world.ts";
 
 const old = known.reviewKeys.current;
 const resource = "validatingwebhookconfigurations";

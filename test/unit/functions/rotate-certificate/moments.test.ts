@@ -8,7 +8,7 @@ import {
   type Step,
 } from "../../../../functions/rotate-certificate/decide.ts";
 import type { Generation } from "../../../../functions/shared/certificates/secret.ts";
-import { keyless, known } from "../../../stage/certificate-world.ts";
+import { keyless, known } from "../../../support/certificate-world.ts";
 
 const name = "sluice.ops.svc";
 const minuteMs = 60_000;

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { dataOf } from "../../../../functions/shared/certificates/secret.ts";
 import { ClusterError, type WebhookConfigurationObject } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { CertificateWorld, generationOf } from "../../../stage/certificate-world.ts";
+import { CertificateWorld, generationOf } from "../../../support/certificate-world.ts";
 
 function forbidden(message: string): ClusterError {
   return new ClusterError({ code: 403, reason: "Forbidden", message, verb: "patch", resource: "" });

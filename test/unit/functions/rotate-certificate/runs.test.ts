@@ -3,7 +3,7 @@ import { X509Certificate } from "node:crypto";
 import { test } from "node:test";
 import { dataOf, type Generation } from "../../../../functions/shared/certificates/secret.ts";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { CertificateWorld, generationOf, killAt, runFor, settings } from "../../../stage/certificate-world.ts";
+import { CertificateWorld, generationOf, killAt, runFor, settings } from "../../../support/certificate-world.ts";
 
 function refusal(code: number, message: string): ClusterError {
   return new ClusterError({ code, reason: "", message, verb: "patch", resource: "" });

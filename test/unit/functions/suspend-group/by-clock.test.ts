@@ -1,7 +1,7 @@
 /** What holds by a clock is not written over another wait: two processes whose clocks differ would write in turn. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { now, nowMs } from "../../../stage/suspended.ts";
+import { now, nowMs } from "../../../support/suspended.ts";
 import { decideOn, suspending } from "./given.ts";
 
 const times = { looks: { sinceMs: 0, untilMs: nowMs }, lastRemovalMs: nowMs - 1_000 };

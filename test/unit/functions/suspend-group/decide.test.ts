@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { judge } from "../../../../functions/suspend-group/decide-member.ts";
-import { minutesAgo, now, Suspended } from "../../../stage/suspended.ts";
+import { minutesAgo, now, Suspended } from "../../../support/suspended.ts";
 import { decideOn, said, suspending } from "./given.ts";
 
 test("nobody asks: nothing is done, and nothing waits", () => {

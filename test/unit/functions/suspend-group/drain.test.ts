@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { SuspendSnapshot } from "../../../../functions/suspend-group/decide.ts";
 import { judge } from "../../../../functions/suspend-group/decide-member.ts";
-import { minutesAgo, now, Suspended } from "../../../stage/suspended.ts";
+import { minutesAgo, now, Suspended } from "../../../support/suspended.ts";
 import { decideOn, said, suspending } from "./given.ts";
 
 /** The members of a group, with what others said of the data of each member that was asked about. */

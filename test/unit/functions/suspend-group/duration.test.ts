@@ -1,7 +1,7 @@
 /** How long volumes are kept, before their time runs: their StatefulSet says the least of it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Suspended } from "../../../stage/suspended.ts";
+import { Suspended } from "../../../support/suspended.ts";
 import { said } from "./given.ts";
 
 test("duration-missing and duration-malformed: without a time of its StatefulSet nothing begins, whatever the volume claim says", () => {

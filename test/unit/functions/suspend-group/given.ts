@@ -1,6 +1,6 @@
 /** Decisions of suspend-group over small groups, in words. */
 import { decide, type SuspendSnapshot, type Target } from "../../../../functions/suspend-group/decide.ts";
-import { Suspended } from "../../../stage/suspended.ts";
+import { Suspended } from "../../../support/suspended.ts";
 
 /** Zones of StatefulSets, or of another owner. */
 type Given = Pick<Suspended, "around">;

@@ -1,7 +1,7 @@
 /** Each volume claim says what its own pod waits for. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Suspended } from "../../../stage/suspended.ts";
+import { Suspended } from "../../../support/suspended.ts";
 import { decideOn } from "./given.ts";
 
 test("a pod that cannot go by its ordinal says so on its own volume claim, whatever those wait for that can go", () => {

@@ -1,7 +1,7 @@
 /** A pod is taken only while its own zone is whole within budget (Z2), and while it says that it is not needed (Q1). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Owned } from "../../../stage/owned.ts";
+import { Owned } from "../../../support/owned.ts";
 import { AskedPods, critical, rabbit } from "../../shared/health/asked-pods.ts";
 import { namespace } from "../../shared/reconcile/passes.ts";
 import { top, Volumes } from "../../shared/suspension/volumes.ts";

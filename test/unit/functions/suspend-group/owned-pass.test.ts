@@ -5,7 +5,7 @@ import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts
 import { formatClaims, makeClaim, parseClaims } from "../../../../functions/shared/ledger/claim.ts";
 import { ledgerName } from "../../../../functions/shared/ledger/lease-name.ts";
 import { suspendGroup } from "../../../../functions/suspend-group/function.ts";
-import { group, owner } from "../../../stage/owned.ts";
+import { group, owner } from "../../../support/owned.ts";
 import type { Call } from "../../shared/reconcile/passes.ts";
 import { namespace, Passes, played, refused } from "../../shared/reconcile/passes.ts";
 

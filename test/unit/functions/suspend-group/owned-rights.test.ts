@@ -8,8 +8,8 @@ import {
 } from "../../../../functions/shared/groups/pod-disruption-budget.ts";
 import { durationOf, type Member } from "../../../../functions/shared/volumes/members.ts";
 import { parsePod } from "../../../../functions/shared/workloads/pods.ts";
-import { Owned } from "../../../stage/owned.ts";
-import { minutesAgo } from "../../../stage/suspended.ts";
+import { Owned } from "../../../support/owned.ts";
+import { minutesAgo } from "../../../support/suspended.ts";
 import { said } from "./given.ts";
 
 test("owner-not-controller: a pod that the named owner does not control stays, by kind, group and name, unless its own label agrees", () => {

@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { SuspendSnapshot } from "../../../../functions/suspend-group/decide.ts";
-import { Owned, uidOf } from "../../../stage/owned.ts";
-import { minutesAgo } from "../../../stage/suspended.ts";
+import { Owned, uidOf } from "../../../support/owned.ts";
+import { minutesAgo } from "../../../support/suspended.ts";
 import { decideOn } from "./given.ts";
 
 /** `KIND NAMES` of each target; `GUARD` of what volume claims are told. */

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Turns, type TurnsOptions } from "../../../../functions/shared/base/semaphore.ts";
-import { clock, get, rejection, until, withPods } from "../../../stage/played-pods.ts";
+import { clock, get, rejection, until, withPods } from "../../../support/played-pods.ts";
 
 const bounds = { mostAtOnce: 32, mostGroups: 1_000, mostPerGroup: 8, mostWaiting: 1_000 };
 const never = { sleep: () => new Promise<void>(() => {}) };

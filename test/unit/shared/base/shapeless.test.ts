@@ -11,7 +11,7 @@ import { formatRefusals } from "../../../../functions/shared/ledger/contents.ts"
 import { writeLedger } from "../../../../functions/shared/ledger/lease.ts";
 import { messageFor } from "../../../../functions/shared/suspension/writing.ts";
 import { createReporting } from "../../../../triggers/telemetry/logs-and-metrics.ts";
-import { createTestApp, validation } from "../../../stage/app.ts";
+import { createTestApp, validation } from "../../../support/app.ts";
 import { sluice } from "../../triggers/plugin/terminal.ts";
 import { namespace, Passes, played } from "../reconcile/passes.ts";
 

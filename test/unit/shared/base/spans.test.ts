@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { inSpan } from "../../../../functions/shared/base/spans.ts";
 import { startTracing } from "../../../../triggers/telemetry/tracing.ts";
-import { get, rejection, withPods } from "../../../stage/played-pods.ts";
-import { spanKinds, startCollector } from "../../../stage/tracing-collector.ts";
+import { get, rejection, withPods } from "../../../support/played-pods.ts";
+import { spanKinds, startCollector } from "../../../support/tracing-collector.ts";
 
 test("each try is a span of its own, and the pod hears of it by traceparent", { timeout: 20_000 }, async () => {
   const collector = await startCollector();

@@ -12,8 +12,8 @@ import {
   patienceMs,
   refusedWithinMs,
 } from "../../../../triggers/workqueue/limited-look-ups.ts";
-import { askedOf } from "../../../stage/asked-eviction.ts";
-import { VirtualTimeline } from "../../../world/timeline.ts";
+import { VirtualTimeline } from "../../../fake-cluster/timeline.ts";
+import { askedOf } from "../../../support/asked-eviction.ts";
 import { governedGroup, Replica } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { createTestWorld } from "../../triggers/server/world.ts";
 import { withServer } from "../kubernetes/server.ts";

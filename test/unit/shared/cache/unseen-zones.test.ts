@@ -7,7 +7,7 @@ import type { Context } from "../../../../functions/shared/contract/context.ts";
 import { createMemory } from "../../../../functions/shared/contract/memory.ts";
 import type { Cluster, Resource } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { wrapCluster } from "../../../../functions/shared/kubernetes/wrap-cluster.ts";
-import { createWorldCluster } from "../../../world/world-cluster.ts";
+import { createWorldCluster } from "../../../fake-cluster/world-cluster.ts";
 import { addBudget, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { key, namespace, Passes, played } from "../reconcile/passes.ts";
 

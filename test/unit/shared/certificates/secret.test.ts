@@ -10,7 +10,7 @@ import {
   splitPem,
 } from "../../../../functions/shared/certificates/secret.ts";
 import type { SecretObject } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { createAuthority } from "../../../stage/certificates.ts";
+import { createAuthority } from "../../../support/certificates.ts";
 
 const keys = await generateKeys();
 const beginsMs = Date.parse("2026-11-21T12:00:00.400Z");

@@ -8,7 +8,7 @@ import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts
 import { findAbandoned } from "../../../../functions/shared/ledger/settling.ts";
 import { noteLedger, refuseNewLedger } from "../../../../functions/shared/transaction/ledger-copy.ts";
 import type { Observed } from "../../../../functions/shared/transaction/observe-group.ts";
-import { rejection } from "../../../stage/rejection.ts";
+import { rejection } from "../../../support/rejection.ts";
 import { podObject, reservation } from "../../functions/advance-zone-rollout/given.ts";
 import { withServer } from "../kubernetes/server.ts";
 import { Passes } from "../reconcile/passes.ts";

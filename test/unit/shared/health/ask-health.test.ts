@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { askHealth } from "../../../../functions/shared/health/ask-health.ts";
 import type { PodAddress, PodAnswer } from "../../../../functions/shared/http/pod-http.ts";
 import type { Health } from "../../../../functions/shared/ledger/health-rule.ts";
-import { withPods } from "../../../stage/played-pods.ts";
+import { withPods } from "../../../support/played-pods.ts";
 
 const path = "/api/health/checks/node-is-quorum-critical";
 

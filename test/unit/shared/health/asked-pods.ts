@@ -1,8 +1,8 @@
 /** Pods of a small world that are asked before they go, and what each of them says. */
 import type { PodHttp } from "../../../../functions/shared/http/pod-http.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
-import type { PodReply } from "../../../world/pod-http.ts";
-import { createWorldPodHttp } from "../../../world/pod-http.ts";
+import type { PodReply } from "../../../fake-cluster/pod-http.ts";
+import { createWorldPodHttp } from "../../../fake-cluster/pod-http.ts";
 import { namespace, type Passes } from "../reconcile/passes.ts";
 
 export const healthPath = "/api/health/checks/node-is-quorum-critical";

@@ -7,8 +7,8 @@ import { healthByStatus } from "../../../../functions/shared/health/answer.ts";
 import { askPod } from "../../../../functions/shared/health/ask-pod.ts";
 import { type Cluster, ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { Health } from "../../../../functions/shared/ledger/health-rule.ts";
-import { type Authority, createAuthority, type IssuedPair } from "../../../stage/certificates.ts";
-import { clock, type PlayedPods, withPods } from "../../../stage/played-pods.ts";
+import { type Authority, createAuthority, type IssuedPair } from "../../../support/certificates.ts";
+import { clock, type PlayedPods, withPods } from "../../../support/played-pods.ts";
 
 const limit = { timeout: 20_000 };
 const key = "sluice.dev/health-authority";

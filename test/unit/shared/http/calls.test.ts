@@ -5,7 +5,7 @@ import { describe, test } from "node:test";
 import { gzipSync } from "node:zlib";
 import type { PodObservation } from "../../../../functions/shared/http/calls.ts";
 import { isSuccess, refusal } from "../../../../functions/shared/http/pod-http.ts";
-import { clock, get, post, rejection, until, withPods } from "../../../stage/played-pods.ts";
+import { clock, get, post, rejection, until, withPods } from "../../../support/played-pods.ts";
 
 const limit = { timeout: 20_000 };
 

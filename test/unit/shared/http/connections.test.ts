@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { clock, get, post, rejection, until, withPods } from "../../../stage/played-pods.ts";
+import { clock, get, post, rejection, until, withPods } from "../../../support/played-pods.ts";
 
 const limit = { timeout: 20_000 };
 

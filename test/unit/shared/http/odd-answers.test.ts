@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import type { Socket } from "node:net";
 import { test } from "node:test";
-import { get, type PlayedPods, rejection, withPods } from "../../../stage/played-pods.ts";
+import { get, type PlayedPods, rejection, withPods } from "../../../support/played-pods.ts";
 
 const limit = { timeout: 30_000 };
 const chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";

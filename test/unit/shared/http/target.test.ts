@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { createPodCalls } from "../../../../functions/shared/http/calls.ts";
 import type { PodAddress, PodRequest } from "../../../../functions/shared/http/pod-http.ts";
 import { parsePath, parsePort } from "../../../../functions/shared/http/target.ts";
-import { clock, get, rejection, withPods } from "../../../stage/played-pods.ts";
+import { clock, get, rejection, withPods } from "../../../support/played-pods.ts";
 
 test("a port is a number from 1 to 65535, and nothing around it", () => {
   for (const [text, port] of [

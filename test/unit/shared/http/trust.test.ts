@@ -1,8 +1,8 @@
 /** Whose certificates a client of pods trusts, for which name, and what it says of a host. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { createAuthority } from "../../../stage/certificates.ts";
-import { get, post, rejection, withPods } from "../../../stage/played-pods.ts";
+import { createAuthority } from "../../../support/certificates.ts";
+import { get, post, rejection, withPods } from "../../../support/played-pods.ts";
 
 const limit = { timeout: 20_000 };
 const [authority, other] = [await createAuthority(), await createAuthority()];

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { gzipSync } from "node:zlib";
 import type { RequestObservation } from "../../../../functions/shared/kubernetes/client.ts";
-import { rejection } from "../../../stage/rejection.ts";
+import { rejection } from "../../../support/rejection.ts";
 import { type Exchange, refuse, withServer } from "./server.ts";
 
 const key = { namespace: "ns", name: "web" };

@@ -5,8 +5,8 @@ import { dirname, join } from "node:path";
 import { describe, test } from "node:test";
 import { promisify } from "node:util";
 import { connect } from "../../../../functions/shared/kubernetes/client.ts";
-import { kubeconfigText } from "../../../stage/kubeconfig.ts";
-import { rejection } from "../../../stage/rejection.ts";
+import { kubeconfigText } from "../../../support/kubeconfig.ts";
+import { rejection } from "../../../support/rejection.ts";
 import { type Exchange, refuse, withServer } from "./server.ts";
 
 const key = { namespace: "ns", name: "web" };

@@ -4,7 +4,7 @@ import { gzipSync } from "node:zlib";
 import type { SteadyClock } from "../../../../functions/shared/clock/steady-clock.ts";
 import { ClusterError, KindNotServedError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { Discovery } from "../../../../functions/shared/kubernetes/discovery.ts";
-import { rejection } from "../../../stage/rejection.ts";
+import { rejection } from "../../../support/rejection.ts";
 import { type Exchange, refuse, withServer } from "./server.ts";
 
 const group = "example.com";

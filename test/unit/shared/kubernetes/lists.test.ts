@@ -1,7 +1,7 @@
 /** LISTs over real HTTP: their pages, how much of them is kept, and what makes them begin again. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { rejection } from "../../../stage/rejection.ts";
+import { rejection } from "../../../support/rejection.ts";
 import { refuse, withServer } from "./server.ts";
 
 describe("lists", () => {

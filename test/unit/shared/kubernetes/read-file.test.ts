@@ -7,7 +7,7 @@ import type { Duplex } from "node:stream";
 import { type TestContext, test } from "node:test";
 import { Agent } from "undici";
 import { readFileInPod } from "../../../../functions/shared/kubernetes/read-file.ts";
-import { acceptWebSocket, webSocketMessage } from "../../../stage/container-files.ts";
+import { acceptWebSocket, webSocketMessage } from "../../../support/container-files.ts";
 
 const success = '{"status":"Success"}';
 const failure = '{"status":"Failure","reason":"NonZeroExitCode"}';

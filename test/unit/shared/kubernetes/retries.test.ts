@@ -3,7 +3,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, test } from "node:test";
 import type { KubernetesCluster } from "../../../../functions/shared/kubernetes/client.ts";
-import { rejection } from "../../../stage/rejection.ts";
+import { rejection } from "../../../support/rejection.ts";
 import { type Exchange, refuse, withServer } from "./server.ts";
 
 const key = { namespace: "ns", name: "web" };

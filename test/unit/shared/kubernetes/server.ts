@@ -11,7 +11,7 @@ import {
   connect,
   type KubernetesCluster,
 } from "../../../../functions/shared/kubernetes/client.ts";
-import { kubeconfigText } from "../../../stage/kubeconfig.ts";
+import { kubeconfigText } from "../../../support/kubeconfig.ts";
 
 export interface Exchange {
   readonly request: IncomingMessage;

@@ -1,6 +1,6 @@
 /** The clock of the doors in virtual time: minutes pass in microseconds, and in the same order on every run. */
 import type { Clock } from "../../../../functions/shared/clock/clock.ts";
-import { VirtualTimeline } from "../../../world/timeline.ts";
+import { VirtualTimeline } from "../../../fake-cluster/timeline.ts";
 
 export interface VirtualClock extends Clock {
   /** Lets time go on to `ms` after the start, with all that happens until then. */

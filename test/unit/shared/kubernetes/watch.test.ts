@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import type { Cluster, WatchEvent } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { LineSplitter } from "../../../../functions/shared/kubernetes/watch.ts";
-import { rejection } from "../../../stage/rejection.ts";
+import { rejection } from "../../../support/rejection.ts";
 import { withServer } from "./server.ts";
 
 const query = { namespace: "default", resourceVersion: "10" };

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { type ClusterCall, wrapCalls, wrapCluster } from "../../../../functions/shared/kubernetes/wrap-cluster.ts";
-import { VirtualTimeline } from "../../../world/timeline.ts";
-import { createWorld } from "../../../world/world.ts";
-import { createWorldCluster } from "../../../world/world-cluster.ts";
+import { VirtualTimeline } from "../../../fake-cluster/timeline.ts";
+import { createWorld } from "../../../fake-cluster/world.ts";
+import { createWorldCluster } from "../../../fake-cluster/world-cluster.ts";
 import { withServer } from "./server.ts";
 
 const key = { namespace: "ns", name: "web" };

@@ -14,9 +14,9 @@ import { parseLedger } from "../../../../functions/shared/ledger/contents.ts";
 import { type Protocol, protocol } from "../../../../functions/shared/ledger/protocol.ts";
 import type { Ledger } from "../../../../functions/shared/ledger/reservation.ts";
 import type { GroupKey } from "../../../../functions/shared/workloads/statefulsets.ts";
-import { VirtualTimeline } from "../../../world/timeline.ts";
-import { createWorld, type GroupOptions, type World } from "../../../world/world.ts";
-import { createWorldCluster } from "../../../world/world-cluster.ts";
+import { VirtualTimeline } from "../../../fake-cluster/timeline.ts";
+import { createWorld, type GroupOptions, type World } from "../../../fake-cluster/world.ts";
+import { createWorldCluster } from "../../../fake-cluster/world-cluster.ts";
 
 export const namespace = "db";
 export const key: GroupKey = { namespace, group: "group" };

@@ -5,7 +5,7 @@ import type { Context } from "../../../../functions/shared/contract/context.ts";
 import { type PodAnswer, PodHttpError } from "../../../../functions/shared/http/pod-http.ts";
 import { withDrainAnswers } from "../../../../functions/shared/suspension/drain-answers.ts";
 import { describeAgreeing, type Member, whyNeeded } from "../../../../functions/shared/volumes/members.ts";
-import { minutesAgo, Suspended } from "../../../stage/suspended.ts";
+import { minutesAgo, Suspended } from "../../../support/suspended.ts";
 import { top, Volumes } from "./volumes.ts";
 
 const key = { namespace: "db", group: "db" };

@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { lastRemovalOf } from "../../../../functions/shared/suspension/looks.ts";
-import { Owned } from "../../../stage/owned.ts";
-import { minutesAgo, nowMs } from "../../../stage/suspended.ts";
+import { Owned } from "../../../support/owned.ts";
+import { minutesAgo, nowMs } from "../../../support/suspended.ts";
 
 test("a time on a volume claim that is days ahead says nothing: the group does not wait until then", () => {
   const on = Owned.of(["a"], 1);

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { gcSuspendedGroups } from "../../../../functions/gc-suspended-groups/function.ts";
 import type { VolumeClaimObject } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { suspendGroup } from "../../../../functions/suspend-group/function.ts";
-import type { GroupOptions } from "../../../world/world.ts";
+import type { GroupOptions } from "../../../fake-cluster/world.ts";
 import { key, namespace, Passes, played, refused } from "../reconcile/passes.ts";
 
 export const volumes = "persistentvolumeclaims" as const;

@@ -19,7 +19,7 @@ import {
 } from "../../../../functions/shared/transaction/claimed-objects.ts";
 import { type Pod, parsePod } from "../../../../functions/shared/workloads/pods.ts";
 import type { StatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
-import { createWorldCluster } from "../../../world/world-cluster.ts";
+import { createWorldCluster } from "../../../fake-cluster/world-cluster.ts";
 import {
   namespace,
   podObject,

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { evaluateEviction } from "../../../../functions/evaluate-eviction/function.ts";
 import { createLedgerCopies, createMemory } from "../../../../functions/shared/contract/memory.ts";
 import { forgetLedger, knownLedger, loadLedger } from "../../../../functions/shared/transaction/ledger-copy.ts";
-import { askedOf } from "../../../stage/asked-eviction.ts";
+import { askedOf } from "../../../support/asked-eviction.ts";
 import { governedGroup, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { createTestWorld } from "../../triggers/server/world.ts";
 import { type Call, key, played } from "../reconcile/passes.ts";

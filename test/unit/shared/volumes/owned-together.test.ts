@@ -4,8 +4,8 @@ import { test } from "node:test";
 import { decide } from "../../../../functions/gc-suspended-groups/decide.ts";
 import { hasNewPartners, wordsOnPartners } from "../../../../functions/shared/volumes/owners.ts";
 import { decide as decideToSuspend } from "../../../../functions/suspend-group/decide.ts";
-import { Owned, owner } from "../../../stage/owned.ts";
-import { minutesAgo } from "../../../stage/suspended.ts";
+import { Owned, owner } from "../../../support/owned.ts";
+import { minutesAgo } from "../../../support/suspended.ts";
 
 /** A pod with two volumes that was to go, and went by itself before it was let go: nothing names its uid. */
 function gone(together: string | undefined): Owned {

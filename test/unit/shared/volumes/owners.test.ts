@@ -6,8 +6,8 @@ import { parseVolumeUser } from "../../../../functions/shared/volumes/members.ts
 import { findAll } from "../../../../functions/shared/volumes/owners.ts";
 import { parseVolumeClaim } from "../../../../functions/shared/volumes/pvc.ts";
 import { endOfLettingGo } from "../../../../functions/suspend-group/end-claims.ts";
-import { Owned } from "../../../stage/owned.ts";
-import { nowMs } from "../../../stage/suspended.ts";
+import { Owned } from "../../../support/owned.ts";
+import { nowMs } from "../../../support/suspended.ts";
 
 const zonesOf = (on: Owned): readonly string[] => on.zones.map(describeDown);
 

@@ -9,8 +9,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { after, before, describe, test } from "node:test";
-import { kubeconfigText } from "../../../stage/kubeconfig.ts";
-import { type ServedGroup, serveGroup } from "../../../stage/served-group.ts";
+import { kubeconfigText } from "../../../support/kubeconfig.ts";
+import { type ServedGroup, serveGroup } from "../../../support/served-group.ts";
 
 const root = join(import.meta.dirname, "../../../..");
 const fixture = (name: string) => join(root, "test/fixtures", name);

@@ -9,8 +9,8 @@ import { connect, type KubernetesCluster } from "../../../../functions/shared/ku
 import { readRecording, replay } from "../../../../triggers/replay/replay.ts";
 import { readSettings } from "../../../../triggers/settings/settings.ts";
 import { admissionFunctions, cronFunctions, groupFunctions } from "../../../../triggers/table.ts";
-import { kubeconfigText } from "../../../stage/kubeconfig.ts";
-import { namespace, newImage, type ServedGroup, serveGroup } from "../../../stage/served-group.ts";
+import { kubeconfigText } from "../../../support/kubeconfig.ts";
+import { namespace, newImage, type ServedGroup, serveGroup } from "../../../support/served-group.ts";
 
 const certificate: CertificateSettings = {
   secret: { namespace, name: "sluice-certificate" },

@@ -6,7 +6,7 @@ import type { AdmissionRequest } from "../../../../functions/shared/admission/de
 import { webhookConfiguration } from "../../../../knative/render/webhooks.ts";
 import { createAdmissionApp } from "../../../../triggers/server/server.ts";
 import { admissionFunctions } from "../../../../triggers/table.ts";
-import { createTestApp, quietDoor, validation } from "../../../stage/app.ts";
+import { createTestApp, quietDoor, validation } from "../../../support/app.ts";
 
 const path = "/admission/zpdb-validation";
 const json = { "content-type": "application/json" };

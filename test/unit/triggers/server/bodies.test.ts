@@ -8,7 +8,7 @@ import { HTTPException } from "hono/http-exception";
 import { Bodies } from "../../../../triggers/server/bodies.ts";
 import { listen } from "../../../../triggers/server/server.ts";
 import { eventually } from "../../../controlplane/api.ts";
-import { binaryHeaders, createTestApp } from "../../../stage/app.ts";
+import { binaryHeaders, createTestApp } from "../../../support/app.ts";
 
 const mebibyte = 2 ** 20;
 const reviewPath = "/admission/zpdb-validation";

@@ -13,8 +13,8 @@ import {
 } from "../../../../triggers/server/certificate-source.ts";
 import { openSecureDoor } from "../../../../triggers/server/tls-port.ts";
 import { startCron } from "../../../../triggers/workqueue/cron.ts";
-import { createTestApp } from "../../../stage/app.ts";
-import { CertificateWorld, generationOf, settings } from "../../../stage/certificate-world.ts";
+import { createTestApp } from "../../../support/app.ts";
+import { CertificateWorld, generationOf, settings } from "../../../support/certificate-world.ts";
 import { createVirtualClock } from "../../shared/kubernetes/virtual-clock.ts";
 
 function sourceIn({ store, timeline }: CertificateWorld, lifetimeMs = settings.lifetimeMs): CertificateSource {

@@ -14,8 +14,8 @@ import {
   watchCertificate,
 } from "../../../../triggers/server/certificate-source.ts";
 import { listen } from "../../../../triggers/server/server.ts";
-import { createTestApp } from "../../../stage/app.ts";
-import { createAuthority, type IssuedPair } from "../../../stage/certificates.ts";
+import { createTestApp } from "../../../support/app.ts";
+import { createAuthority, type IssuedPair } from "../../../support/certificates.ts";
 
 const authority = await createAuthority();
 

@@ -9,8 +9,8 @@ import { certificateInFiles } from "../../../../triggers/server/certificate-sour
 import { readClientAuthorities, withClientAuthorities } from "../../../../triggers/server/client-authorities.ts";
 import { createAdmissionApp, listen } from "../../../../triggers/server/server.ts";
 import { admissionFunctions } from "../../../../triggers/table.ts";
-import { createTestApp, quietDoor, validation } from "../../../stage/app.ts";
-import { createAuthority, type IssuedPair } from "../../../stage/certificates.ts";
+import { createTestApp, quietDoor, validation } from "../../../support/app.ts";
+import { createAuthority, type IssuedPair } from "../../../support/certificates.ts";
 
 const [ours, clients, others] = await Promise.all([createAuthority(), createAuthority(), createAuthority()]);
 const path = "/admission/zpdb-validation";

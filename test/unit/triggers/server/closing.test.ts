@@ -5,8 +5,8 @@ import { connect, type Socket } from "node:net";
 import { type TestContext, test } from "node:test";
 import { connect as connectTls } from "node:tls";
 import { type ListenOptions, listen } from "../../../../triggers/server/server.ts";
-import { createTestApp } from "../../../stage/app.ts";
-import { createAuthority } from "../../../stage/certificates.ts";
+import { createTestApp } from "../../../support/app.ts";
+import { createAuthority } from "../../../support/certificates.ts";
 
 const never = new AbortController().signal;
 const get = "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { KnownResource } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { binaryHeaders, createTestApp, reference, structured, without } from "../../../stage/app.ts";
+import { binaryHeaders, createTestApp, reference, structured, without } from "../../../support/app.ts";
 
 type Door = ReturnType<typeof createTestApp>;
 

@@ -10,8 +10,8 @@ import { type Cut, usualBounds } from "../../../../triggers/server/connection-bo
 import { type ListenOptions, listen } from "../../../../triggers/server/server.ts";
 import { createMetricsPage, servesForMs } from "../../../../triggers/telemetry/metrics-page.ts";
 import { eventually } from "../../../controlplane/api.ts";
-import { binaryHeaders, createTestApp } from "../../../stage/app.ts";
-import { createAuthority } from "../../../stage/certificates.ts";
+import { binaryHeaders, createTestApp } from "../../../support/app.ts";
+import { createAuthority } from "../../../support/certificates.ts";
 
 async function serve(context: TestContext, options: Partial<ListenOptions> = {}) {
   const door = createTestApp();

@@ -4,7 +4,7 @@ import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import { allow } from "../../../../functions/shared/admission/answers.ts";
 import { admissionFunctions } from "../../../../triggers/table.ts";
-import { createTestApp } from "../../../stage/app.ts";
+import { createTestApp } from "../../../support/app.ts";
 
 interface Sent {
   readonly object?: unknown;

@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { allow } from "../../../../functions/shared/admission/answers.ts";
 import type { AdmissionAnswer, AdmissionRequest } from "../../../../functions/shared/admission/definition.ts";
 import { listen } from "../../../../triggers/server/server.ts";
-import { createTestApp, validation } from "../../../stage/app.ts";
+import { createTestApp, validation } from "../../../support/app.ts";
 
 const review = {
   apiVersion: "admission.k8s.io/v1",

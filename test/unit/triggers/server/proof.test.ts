@@ -5,7 +5,7 @@ import { connect, type Socket } from "node:net";
 import { type TestContext, test } from "node:test";
 import { listen } from "../../../../triggers/server/server.ts";
 import { eventually } from "../../../controlplane/api.ts";
-import { createTestApp } from "../../../stage/app.ts";
+import { createTestApp } from "../../../support/app.ts";
 
 const get = (path: string) => `GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`;
 const [keyed, plain] = [get("/key/healthz"), get("/healthz")];

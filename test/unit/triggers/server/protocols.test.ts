@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type ConnectionOptions, connect, type SecureVersion } from "node:tls";
 import { listen } from "../../../../triggers/server/server.ts";
-import { createTestApp } from "../../../stage/app.ts";
-import { createAuthority } from "../../../stage/certificates.ts";
+import { createTestApp } from "../../../support/app.ts";
+import { createAuthority } from "../../../support/certificates.ts";
 
 /** Resolves to the protocol and the suite that were agreed on, or to the code of the error. */
 function handshake(port: number, options: ConnectionOptions): Promise<string> {

@@ -6,7 +6,7 @@ import type { Judge } from "../../../../functions/shared/admission/definition.ts
 import type { WebhookConfigurationObject } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { ReviewKeyDoor } from "../../../../triggers/server/review-keys.ts";
 import { createAdmissionApp } from "../../../../triggers/server/server.ts";
-import { createTestApp, quietDoor, validation } from "../../../stage/app.ts";
+import { createTestApp, quietDoor, validation } from "../../../support/app.ts";
 
 const [eviction, downscale] = ["/admission/pod-eviction", "/admission/no-downscale"];
 const newKey = () => randomBytes(32).toString("hex");

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { type TestContext, test } from "node:test";
 import { listen } from "../../../../triggers/server/server.ts";
-import { binaryHeaders, createTestApp, reference } from "../../../stage/app.ts";
+import { binaryHeaders, createTestApp, reference } from "../../../support/app.ts";
 
 async function serve(
   context: TestContext,

@@ -8,8 +8,8 @@ import { type ConnectionOptions, connect as connectTls } from "node:tls";
 import type { Cut } from "../../../../triggers/server/connection-bounds.ts";
 import { type ListenOptions, listen } from "../../../../triggers/server/server.ts";
 import { eventually } from "../../../controlplane/api.ts";
-import { binaryHeaders, createTestApp } from "../../../stage/app.ts";
-import { createAuthority } from "../../../stage/certificates.ts";
+import { binaryHeaders, createTestApp } from "../../../support/app.ts";
+import { createAuthority } from "../../../support/certificates.ts";
 
 const [honest, crowd] = ["127.0.0.2", "127.0.0.3"];
 const get = "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";

@@ -7,9 +7,9 @@ import { wrapCalls } from "../../../../functions/shared/kubernetes/wrap-cluster.
 import { type Standalone, type StandaloneOptions, startStandalone } from "../../../../triggers/standalone.ts";
 import { groupFunctions } from "../../../../triggers/table.ts";
 import { createReporting } from "../../../../triggers/telemetry/logs-and-metrics.ts";
-import { VirtualTimeline } from "../../../world/timeline.ts";
-import { createWorld } from "../../../world/world.ts";
-import { createWorldCluster } from "../../../world/world-cluster.ts";
+import { VirtualTimeline } from "../../../fake-cluster/timeline.ts";
+import { createWorld } from "../../../fake-cluster/world.ts";
+import { createWorldCluster } from "../../../fake-cluster/world-cluster.ts";
 
 export interface Call {
   readonly verb: string;

@@ -4,8 +4,8 @@ import type { PassReport } from "../../../../functions/shared/contract/reporter.
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { sweep } from "../../../../triggers/workqueue/sweep.ts";
 import type { Served } from "../../../../triggers/workqueue/worker.ts";
-import { createTestApp } from "../../../stage/app.ts";
-import { withPods } from "../../../stage/played-pods.ts";
+import { createTestApp } from "../../../support/app.ts";
+import { withPods } from "../../../support/played-pods.ts";
 
 const key = { namespace: "app", group: "ingester" };
 const pass: PassReport = {

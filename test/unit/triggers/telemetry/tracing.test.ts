@@ -6,11 +6,11 @@ import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { groupFunctions } from "../../../../triggers/table.ts";
 import { eventually } from "../../../controlplane/api.ts";
-import { binaryHeaders, structured } from "../../../stage/app.ts";
-import { kubeconfigText } from "../../../stage/kubeconfig.ts";
-import { namespace, newImage, type ServedGroup, serveGroup } from "../../../stage/served-group.ts";
-import { launchServer, Server } from "../../../stage/server.ts";
-import { type Collector, type ReceivedSpan, spanKinds, startCollector } from "../../../stage/tracing-collector.ts";
+import { binaryHeaders, structured } from "../../../support/app.ts";
+import { kubeconfigText } from "../../../support/kubeconfig.ts";
+import { namespace, newImage, type ServedGroup, serveGroup } from "../../../support/served-group.ts";
+import { launchServer, Server } from "../../../support/server.ts";
+import { type Collector, type ReceivedSpan, spanKinds, startCollector } from "../../../support/tracing-collector.ts";
 
 /** Longer than any test: whatever a collector has was sent because the process ended. */
 const notBeforeTheEnd = { OTEL_BSP_SCHEDULE_DELAY: "600000" };

@@ -5,7 +5,7 @@ import { Registry } from "prom-client";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { createSuspendedMetrics } from "../../../../triggers/telemetry/volume-metrics.ts";
 import { createVolumeLook } from "../../../../triggers/telemetry/volumes.ts";
-import { minutesAgo, nowMs, Suspended } from "../../../stage/suspended.ts";
+import { minutesAgo, nowMs, Suspended } from "../../../support/suspended.ts";
 
 /** What a cluster lists that has these objects, and how often it was asked for what. */
 function scene(on: Suspended) {

@@ -7,8 +7,8 @@ import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts
 import { cronFunctions, groupFunctions } from "../../../../triggers/table.ts";
 import { startCron } from "../../../../triggers/workqueue/cron.ts";
 import { answerOf, wakingTypes } from "../../../../triggers/workqueue/enqueue.ts";
-import { createTestApp } from "../../../stage/app.ts";
-import { settings } from "../../../stage/certificate-world.ts";
+import { createTestApp } from "../../../support/app.ts";
+import { settings } from "../../../support/certificate-world.ts";
 import { createVirtualClock } from "../../shared/kubernetes/virtual-clock.ts";
 
 const rest = { concern: "", needs: [], reads: [], writes: [] };

@@ -3,10 +3,10 @@ import { test } from "node:test";
 import { ClusterError, type WebhookConfigurationObject } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { wrapCluster } from "../../../../functions/shared/kubernetes/wrap-cluster.ts";
 import { followWebhookConfigurations } from "../../../../triggers/workqueue/webhook-configurations.ts";
-import { createTestApp } from "../../../stage/app.ts";
-import { VirtualTimeline } from "../../../world/timeline.ts";
-import { createWorld } from "../../../world/world.ts";
-import { createWorldCluster } from "../../../world/world-cluster.ts";
+import { VirtualTimeline } from "../../../fake-cluster/timeline.ts";
+import { createWorld } from "../../../fake-cluster/world.ts";
+import { createWorldCluster } from "../../../fake-cluster/world-cluster.ts";
+import { createTestApp } from "../../../support/app.ts";
 
 type Resource = "mutatingwebhookconfigurations" | "validatingwebhookconfigurations";
 

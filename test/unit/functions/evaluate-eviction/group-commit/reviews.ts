@@ -15,8 +15,8 @@ import type { Context } from "../../../../../functions/shared/contract/context.t
 import { createMemory } from "../../../../../functions/shared/contract/memory.ts";
 import type { Cluster } from "../../../../../functions/shared/kubernetes/cluster.ts";
 import type { Reservation } from "../../../../../functions/shared/ledger/reservation.ts";
-import { askedOf } from "../../../../stage/asked-eviction.ts";
-import { createWorldCluster } from "../../../../world/world-cluster.ts";
+import { createWorldCluster } from "../../../../fake-cluster/world-cluster.ts";
+import { askedOf } from "../../../../support/asked-eviction.ts";
 import {
   type Call,
   counting,

@@ -8,9 +8,9 @@ import { silentReporter } from "../../functions/shared/contract/reporter.ts";
 import { type Cluster, ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
 import { wrapCalls } from "../../functions/shared/kubernetes/wrap-cluster.ts";
 import { protocol } from "../../functions/shared/ledger/protocol.ts";
-import type { Random } from "../world/random.ts";
-import type { World } from "../world/world.ts";
-import { createWorldCluster } from "../world/world-cluster.ts";
+import type { Random } from "../fake-cluster/random.ts";
+import type { World } from "../fake-cluster/world.ts";
+import { createWorldCluster } from "../fake-cluster/world-cluster.ts";
 
 export interface Surroundings {
   readonly world: World;

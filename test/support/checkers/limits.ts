@@ -1,5 +1,5 @@
 /** How many pods may be taken, stated once more and apart from the product: under a budget as it was at one time. */
-import type { StoredStatefulSet } from "../../world/objects.ts";
+import type { StoredStatefulSet } from "../../fake-cluster/objects.ts";
 import type { Governance } from "./budgets.ts";
 import { type Budget, budgetLimit, evictionLimit, has, type Labels, partitionOf, rolloutLimit } from "./raw.ts";
 

@@ -13,9 +13,9 @@ import {
 import type { CertificateSettings } from "../../functions/shared/certificates/settings.ts";
 import { type ActReport, silentReporter } from "../../functions/shared/contract/reporter.ts";
 import type { Cluster, Resource, WebhookConfigurationObject } from "../../functions/shared/kubernetes/cluster.ts";
-import { seededRandom } from "../world/random.ts";
-import { Store } from "../world/store.ts";
-import { VirtualTimeline } from "../world/timeline.ts";
+import { seededRandom } from "../fake-cluster/random.ts";
+import { Store } from "../fake-cluster/store.ts";
+import { VirtualTimeline } from "../fake-cluster/timeline.ts";
 
 export const settings: CertificateSettings = {
   secret: { namespace: "mimir", name: "certificate" },

@@ -1,6 +1,6 @@
 /** Invariant L1: what keeps a world at peace from being done. */
-import type { NamespacedMetadata, StoredPod } from "../../world/objects.ts";
-import type { World } from "../../world/world.ts";
+import type { NamespacedMetadata, StoredPod } from "../../fake-cluster/objects.ts";
+import type { World } from "../../fake-cluster/world.ts";
 import { isTerminating, isUp, readReservations, revisionOf, wantedRevision } from "./raw.ts";
 
 export interface Peace {

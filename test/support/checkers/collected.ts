@@ -1,5 +1,5 @@
 /** Invariant K1: a ledger is not collected while somebody may still act on what it holds. */
-import type { World } from "../../world/world.ts";
+import type { World } from "../../fake-cluster/world.ts";
 import { isTerminating, type Reserved, readReservations } from "./raw.ts";
 
 /** A reservation that was written this long ago is nobody's to act on any more: an act takes five seconds, its answer ten. */

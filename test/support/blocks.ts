@@ -1,5 +1,5 @@
 /** Judges what a function has changed of the blocks of a FoundationDBCluster, by the true world (invariant B1). */
-import type { StoredObject } from "../world/objects.ts";
+import type { StoredObject } from "../fake-cluster/objects.ts";
 import type { ClusterObject } from "./foundationdb.ts";
 
 export const checked = "B1";

@@ -6,10 +6,10 @@ import { gcSuspendedGroups } from "../../functions/gc-suspended-groups/function.
 import { holdProcessGroups } from "../../functions/hold-process-groups/function.ts";
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
 import { suspendGroup } from "../../functions/suspend-group/function.ts";
-import type { StoredObject, StoredPod } from "../world/objects.ts";
-import { type Random, seededRandom } from "../world/random.ts";
-import { VirtualTimeline } from "../world/timeline.ts";
-import { createWorld, type World } from "../world/world.ts";
+import type { StoredObject, StoredPod } from "../fake-cluster/objects.ts";
+import { type Random, seededRandom } from "../fake-cluster/random.ts";
+import { VirtualTimeline } from "../fake-cluster/timeline.ts";
+import { createWorld, type World } from "../fake-cluster/world.ts";
 import { brokenBlocks, checked, liftedBy } from "./blocks.ts";
 import type { Deletion, FoundationHistory, FoundationOptions } from "./foundation-options.ts";
 import { type ClusterObject, type GroupStatus, isDrainOlder, labels, operate } from "./foundationdb.ts";

@@ -2,8 +2,8 @@
  * Invariants Z1 to Z4 and E1 in the true world: over pods that were Ready when a deletion or an allowed eviction of ours took
  * them, whatever any replica believed.
  */
-import type { NamespacedMetadata, StoredPod, StoredStatefulSet } from "../../world/objects.ts";
-import type { World } from "../../world/world.ts";
+import type { NamespacedMetadata, StoredPod, StoredStatefulSet } from "../../fake-cluster/objects.ts";
+import type { World } from "../../fake-cluster/world.ts";
 import { type BudgetPast, evictions, type Governance, governanceOf, groupOf } from "./budgets.ts";
 import { DownTimes } from "./down-times.ts";
 import { isWithinBudget, type Situation, type Taken, type Terms } from "./limits.ts";

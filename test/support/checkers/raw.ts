@@ -2,7 +2,7 @@
  * What checkers read of objects, from the JSON that the API server has: written once more, as naively as can be, and apart
  * from the product. A mistake in the product's parsers must not be one here.
  */
-import type { StoredObject, StoredPod, StoredStatefulSet } from "../../world/objects.ts";
+import type { StoredObject, StoredPod, StoredStatefulSet } from "../../fake-cluster/objects.ts";
 
 export type Labels = Readonly<Record<string, string>>;
 

@@ -2,11 +2,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { rolloutGroup } from "../../functions/shared/annotations/table.ts";
 import { createLedger } from "../../functions/shared/ledger/lease.ts";
-import { type ServedWorld, serveWorld } from "../world/http.ts";
-import { type Random, seededRandom } from "../world/random.ts";
-import { RealTimeline } from "../world/timeline.ts";
-import { createWorld, type World, type WorldGroup } from "../world/world.ts";
-import { createWorldCluster } from "../world/world-cluster.ts";
+import { type ServedWorld, serveWorld } from "../fake-cluster/http.ts";
+import { type Random, seededRandom } from "../fake-cluster/random.ts";
+import { RealTimeline } from "../fake-cluster/timeline.ts";
+import { createWorld, type World, type WorldGroup } from "../fake-cluster/world.ts";
+import { createWorldCluster } from "../fake-cluster/world-cluster.ts";
 
 export const namespace = "demo";
 export const groupName = "db";

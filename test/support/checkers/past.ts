@@ -1,6 +1,6 @@
 /** What the StatefulSets of a namespace were in the last minutes: a rollout may decide on a read that is five seconds old. */
-import type { StoredStatefulSet } from "../../world/objects.ts";
-import type { World } from "../../world/world.ts";
+import type { StoredStatefulSet } from "../../fake-cluster/objects.ts";
+import type { World } from "../../fake-cluster/world.ts";
 
 interface Moment {
   /** From when on it was so, in milliseconds since the epoch. */

@@ -1,6 +1,6 @@
 /** Watches a world for volumes that are lost before their time (invariant B2), and for writes without an end. */
-import type { StoredObject } from "../world/objects.ts";
-import type { World } from "../world/world.ts";
+import type { StoredObject } from "../fake-cluster/objects.ts";
+import type { World } from "../fake-cluster/world.ts";
 import { labels } from "./foundationdb.ts";
 
 const checked = "B2";

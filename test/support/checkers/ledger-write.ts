@@ -2,7 +2,7 @@
  * Invariants Z1, Z2 and E1 at each ledger write, against the view that was used: a second, naive statement of the budget that
  * shares no counting with the product, over the objects that the view was made of.
  */
-import type { StoredObject, StoredPod, StoredStatefulSet } from "../../world/objects.ts";
+import type { StoredObject, StoredPod, StoredStatefulSet } from "../../fake-cluster/objects.ts";
 import { evictions, governanceOf, groupOf } from "./budgets.ts";
 import {
   type Budget,

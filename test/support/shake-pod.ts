@@ -1,8 +1,8 @@
 /** What happens to pods of a history by itself. */
-import type { NamespacedMetadata } from "../world/objects.ts";
-import type { Random } from "../world/random.ts";
-import type { VirtualTimeline } from "../world/timeline.ts";
-import type { World } from "../world/world.ts";
+import type { NamespacedMetadata } from "../fake-cluster/objects.ts";
+import type { Random } from "../fake-cluster/random.ts";
+import type { VirtualTimeline } from "../fake-cluster/timeline.ts";
+import type { World } from "../fake-cluster/world.ts";
 
 const brokenForMs = 8_000;
 

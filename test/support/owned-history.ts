@@ -7,10 +7,10 @@ import { gcSuspendedGroups } from "../../functions/gc-suspended-groups/function.
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
 import { wrapCluster } from "../../functions/shared/kubernetes/wrap-cluster.ts";
 import { suspendGroup } from "../../functions/suspend-group/function.ts";
-import type { StoredObject, StoredPod } from "../world/objects.ts";
-import { type Random, seededRandom } from "../world/random.ts";
-import { VirtualTimeline } from "../world/timeline.ts";
-import { createWorld, type World } from "../world/world.ts";
+import type { StoredObject, StoredPod } from "../fake-cluster/objects.ts";
+import { type Random, seededRandom } from "../fake-cluster/random.ts";
+import { VirtualTimeline } from "../fake-cluster/timeline.ts";
+import { createWorld, type World } from "../fake-cluster/world.ts";
 import { KilledProcesses } from "./killed-processes.ts";
 import { group, owner } from "./owned.ts";
 import { shakePod } from "./shake-pod.ts";

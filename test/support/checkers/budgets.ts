@@ -1,6 +1,6 @@
 /** What the ZoneAwarePodDisruptionBudgets were in the last seconds: a process may decide by what its watch told 30 s ago. */
-import type { StoredObject, StoredStatefulSet } from "../../world/objects.ts";
-import type { World } from "../../world/world.ts";
+import type { StoredObject, StoredStatefulSet } from "../../fake-cluster/objects.ts";
+import type { World } from "../../fake-cluster/world.ts";
 import { type Budget, groupLabel, has, type Labels, readBudget } from "./raw.ts";
 
 /** The function whose reservations are evictions. */

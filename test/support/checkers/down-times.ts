@@ -1,6 +1,6 @@
 /** Since when pods have been down, whoever took them: what has been so for longer than views may be old is known to all. */
-import type { StoredStatefulSet } from "../../world/objects.ts";
-import type { World } from "../../world/world.ts";
+import type { StoredStatefulSet } from "../../fake-cluster/objects.ts";
+import type { World } from "../../fake-cluster/world.ts";
 import type { Past } from "./past.ts";
 import { isTerminating, isUp, setNameOf, wantedOrdinals, wantsOrdinal } from "./raw.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { PodAddress, PodHttp } from "../../functions/shared/http/pod-http.ts";
-import { get, post, rejection } from "../stage/played-pods.ts";
+import { get, post, rejection } from "../support/played-pods.ts";
 import { createWorldPodHttp, type PodLeg, type WorldPodHttpOptions } from "./pod-http.ts";
 import { VirtualTimeline } from "./timeline.ts";
 import { createWorld, type World, type WorldGroup } from "./world.ts";
