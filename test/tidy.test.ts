@@ -267,6 +267,32 @@ test("the function matcher sees functions, methods, arrows and signatures over s
   assert.deepEqual(functionsOf(`describe("a", {\n  b,\n}, () => {\n${body}});\n`), []);
 });
 
+/** The names of the types that a source declares, imports apart. */
+function typesOf({ text }: Pick<(typeof product)[number], "text">): string[] {
+  const code = withoutComments(text).replace(/^import [^;]*;$/gm, "");
+  const declared = code.matchAll(
+    /^\s*(?:export |declare |abstract )*(?:interface|class|enum|type(?=\s+\w+[^=;{]*=)) (\w+)/gm,
+  );
+  return [...declared].map(([, name = ""]) => name);
+}
+
+test("no type of the product has the name of another", () => {
+  const places = product.flatMap((source) => typesOf(source).map((name) => ({ name, path: source.path })));
+  assert.ok(places.length > 500);
+  const twice = [...Map.groupBy(places, ({ name }) => name)].filter(([, found]) => found.length > 1);
+  none(
+    twice.map(([name, found]) => `${name}: ${found.map(({ path }) => path).join(", ")}`),
+    "one thing for one word",
+  );
+});
+
+test("the matcher of types takes what is declared, and leaves out what is imported or used", () => {
+  const text =
+    'import {\n  type A,\n  type B as C,\n} from "d";\nimport type { E } from "f";\nexport type F<G> = H;\n' +
+    "interface I extends J {}\nexport abstract class K {}\nfunction l(): void {\n  type M = N;\n}\n// type O = P\n";
+  assert.deepEqual(typesOf({ text }), ["F", "I", "K", "M"]);
+});
+
 test("nothing is left to do, and nothing is called utils, helpers, manager or common", () => {
   const word = new RegExp(`\\b(${["TO-DO", "FIX-ME"].join("|").replaceAll("-", "")})\\b`);
   none(

@@ -18,7 +18,7 @@ import { readRecording, replay } from "./replay/replay.ts";
 import { type CertificateSource, certificateInFiles, certificateInSecret } from "./server/certificate-source.ts";
 import { readClientAuthorities, withClientAuthorities } from "./server/client-authorities.ts";
 import type { Cut } from "./server/connection-bounds.ts";
-import { createHealth, type Health } from "./server/health.ts";
+import { type ApiServerHealth, createHealth } from "./server/health.ts";
 import { ReviewKeyDoor } from "./server/review-keys.ts";
 import { createAdmissionApp, createApp, type Listening, type ListenOptions, listen } from "./server/server.ts";
 import { openSecureDoor, type SecureDoor } from "./server/tls-port.ts";
@@ -39,7 +39,7 @@ interface Process {
   readonly cluster: KubernetesCluster;
   readonly pods: ConnectedPods;
   readonly reporting: Reporting;
-  readonly health: Health;
+  readonly health: ApiServerHealth;
   readonly tracing: Tracing;
 }
 

@@ -1,10 +1,10 @@
 /** What a rollout does about its verdicts, and what it says of them. */
 import { eventReasons } from "../shared/events/reasons.ts";
 import { type Act, deletionOf } from "../shared/reconcile/act.ts";
-import type { Telling } from "../shared/reconcile/record.ts";
-import { subjectOf, type Target } from "./decide-pods.ts";
+import type { EventPolicy } from "../shared/reconcile/record.ts";
+import { type RolloutTarget, subjectOf } from "./decide-pods.ts";
 
-export const telling: Telling = {
+export const telling: EventPolicy = {
   taking: "rolling",
   reasons: { begins: eventReasons.rolling, waits: eventReasons.waiting, ends: eventReasons.completed },
   quietGuards: new Set([
@@ -22,13 +22,13 @@ export const telling: Telling = {
 /** How soon to look at what is left when the last step of a zone is done, in milliseconds. */
 const lookAgainMs = 20;
 
-export function actOn(target: Target): Act {
+export function actOn(target: RolloutTarget): Act {
   if (target.action === "delete") return deletionOf(target.statefulSet, target.pod);
   return target.action === "repair" ? repairOf(target) : recordOf(target);
 }
 
 /** A broken pod is deleted as it was seen, by uid and resourceVersion (rule R13). No ledger write tells of it: an Event does. */
-function repairOf(target: Extract<Target, { action: "repair" }>): Act {
+function repairOf(target: Extract<RolloutTarget, { action: "repair" }>): Act {
   const { pod, statefulSet, cause } = target;
   const { uid } = pod;
   const message = `pod ${pod.name} was ${cause} on revision ${pod.revision} and is replaced by ${statefulSet.updateRevision}`;
@@ -46,7 +46,7 @@ function repairOf(target: Extract<Target, { action: "repair" }>): Act {
   };
 }
 
-function recordOf(target: Extract<Target, { action: "record-revision" }>): Act {
+function recordOf(target: Extract<RolloutTarget, { action: "record-revision" }>): Act {
   const { statefulSet } = target;
   const { namespace, name, resourceVersion, updateRevision } = statefulSet;
   return {

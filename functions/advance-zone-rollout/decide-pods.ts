@@ -10,7 +10,7 @@ import type { Pod } from "../shared/workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 
 /** What a verdict has done, and to what. */
-export type Target =
+export type RolloutTarget =
   /** Reserved first (rule R8), then deleted by uid (rule R9). */
   | { readonly action: "delete"; readonly statefulSet: StatefulSet; readonly pod: Pod }
   /**
@@ -22,7 +22,7 @@ export type Target =
   | { readonly action: "record-revision"; readonly statefulSet: StatefulSet };
 
 /** The uid of what a target changes: refusals are remembered by it. */
-export function subjectOf(target: Target): string {
+export function subjectOf(target: RolloutTarget): string {
   return target.action === "record-revision" ? target.statefulSet.uid : target.pod.uid;
 }
 
@@ -40,7 +40,7 @@ export interface GroupNow {
 }
 
 /** How many pods of a zone may be down, and who says so. */
-export interface Limit {
+export interface ZoneLimit {
   readonly guard: string;
   readonly pods: number;
   /** For a sentence; empty where it is the rollout's own. */
@@ -48,7 +48,7 @@ export interface Limit {
 }
 
 /** What keeps a pod from going. */
-export interface Held {
+export interface PodBlocked {
   readonly guard: string;
   readonly sentence: string;
   /** True when it is the zone that has too many pods down, and nothing about this pod. */
@@ -60,18 +60,18 @@ export interface Held {
 export interface Choice {
   readonly taken: readonly Pod[];
   /** The smallest limit of those that are taken. */
-  readonly limit: Limit;
+  readonly limit: ZoneLimit;
   /** Why the first of the others stays. */
-  readonly held: Held | undefined;
+  readonly held: PodBlocked | undefined;
   readonly nextInMs: number | undefined;
 }
 
 /** Takes what may go, one after the other: a pod that may not holds up none behind it, and those taken count for the next. */
 export function choose(group: GroupNow, zone: Zone, candidates: readonly Pod[]): Choice {
-  const own: Limit = { guard: "budget", pods: zone.statefulSet.maxUnavailable, by: "" };
+  const own: ZoneLimit = { guard: "budget", pods: zone.statefulSet.maxUnavailable, by: "" };
   const taken: Pod[] = [];
   let limit = own;
-  let held: Held | undefined;
+  let held: PodBlocked | undefined;
   let nextInMs: number | undefined;
   let down = countDown(zone);
   // A pod that is down already costs nothing more; but more down than allowed is no time to touch any.
@@ -103,7 +103,7 @@ export function choose(group: GroupNow, zone: Zone, candidates: readonly Pod[]):
  * Zone mode: the smaller limit holds, and an allowance of 0 is for evictions alone (as rollout-operator has it). So no rollout
  * waits for what a budget never lets go (rule R25): its own limit, and that of a partition, are at least one pod.
  */
-export function limitOf({ statefulSet }: Pick<Zone, "statefulSet">, governed: Governed, own: Limit): Limit {
+export function limitOf({ statefulSet }: Pick<Zone, "statefulSet">, governed: Governed, own: ZoneLimit): ZoneLimit {
   if (governed.kind !== "one" || governed.budget.partitions !== undefined) return own;
   const allowance = allowanceOf(governed.budget, statefulSet) || own.pods;
   if (allowance >= own.pods) return own;
@@ -112,7 +112,7 @@ export function limitOf({ statefulSet }: Pick<Zone, "statefulSet">, governed: Go
 }
 
 /** What is said where a zone has as many pods down as the limit lets. */
-export function heldByLimit(zone: Zone, { guard, pods, by }: Limit): Held {
+export function heldByLimit(zone: Zone, { guard, pods, by }: ZoneLimit): PodBlocked {
   const sentence = `${describeDown(zone)}, ${pods} may be down${by}`;
   return { guard, sentence, isLimit: true, nextInMs: undefined };
 }
@@ -121,7 +121,12 @@ export function heldByLimit(zone: Zone, { guard, pods, by }: Limit): Held {
 const askAgainMs = 10_000;
 
 /** Rule R22, and the answer of the pod: after all else, so that nobody is asked in vain. */
-function heldByAnswer({ questions, zones }: GroupNow, zone: Zone, pod: Pod, [other]: readonly Pod[]): Held | undefined {
+function heldByAnswer(
+  { questions, zones }: GroupNow,
+  zone: Zone,
+  pod: Pod,
+  [other]: readonly Pod[],
+): PodBlocked | undefined {
   if (!isPodAsked(zone.statefulSet, pod)) return undefined;
   const held = other === undefined ? heldByQuestion(questions, zones, zone, pod) : besideReserved(other.name);
   return held && { ...held, isLimit: false, nextInMs: askAgainMs };
@@ -134,7 +139,7 @@ function heldByBudget(
   pod: Pod,
   governed: Governed,
   taken: readonly Pod[],
-): Held | undefined {
+): PodBlocked | undefined {
   if (governed.kind === "none") return undefined;
   if (governed.kind === "ungovernable") {
     return { guard: governed.guard, sentence: governed.sentence, isLimit: false, nextInMs: undefined };
@@ -148,7 +153,7 @@ function heldByPartition(
   pod: Pod,
   { name, budget }: { readonly name: string; readonly budget: ZoneBudget },
   taken: readonly Pod[],
-): Held | undefined {
+): PodBlocked | undefined {
   const { partitions } = budget;
   if (partitions === undefined) return undefined;
   const partition = partitions.partitionOf(pod.name);

@@ -8,7 +8,7 @@ import type { Claim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/claim-kinds.ts";
 import { dropAfterMs, finishAfterMs, type Refusal } from "../shared/ledger/reservation.ts";
 import { type Pod, podNameOf } from "../shared/workloads/pods.ts";
-import { choose, type GroupNow, heldByLimit, subjectOf, type Target } from "./decide-pods.ts";
+import { choose, type GroupNow, heldByLimit, type RolloutTarget, subjectOf } from "./decide-pods.ts";
 import { mend, neverReadyAfterMs, repairInMs, repairsOf } from "./repair.ts";
 
 export interface RolloutSnapshot extends GroupNow {
@@ -34,7 +34,7 @@ const claimedMs = 5_000;
  * zone only: the one that is not ready, otherwise the first by name that has outdated pods that may go, and never beyond the
  * zone's limit nor beyond the budget that governs the pod.
  */
-export function decide(group: RolloutSnapshot): Verdict<Target> {
+export function decide(group: RolloutSnapshot): Verdict<RolloutTarget> {
   const held = heldAsWhole(group);
   if (held !== undefined) return held;
   const verdict = withComingRepair(group, advance(group));
@@ -63,7 +63,7 @@ function heldAsWhole({ zones }: RolloutSnapshot): Wait | undefined {
 }
 
 /** What may be done to healthy pods. */
-function advance(group: RolloutSnapshot): Verdict<Target> {
+function advance(group: RolloutSnapshot): Verdict<RolloutTarget> {
   const [departed] = group.departed;
   if (departed !== undefined) {
     return wait("zone-departed", describeDeparted(departed), { zone: departed.statefulSet, recheckMs });
@@ -108,7 +108,7 @@ function whoMayGo({ down, reserved }: Zone): string {
 }
 
 /** The zone that is not ready, or whose turn it is. */
-function advanceZone(group: RolloutSnapshot, zone: Zone): Verdict<Target> {
+function advanceZone(group: RolloutSnapshot, zone: Zone): Verdict<RolloutTarget> {
   const { name, paused, updateRevision } = zone.statefulSet;
   const again = zone.nextAvailableInMs ?? recheckMs;
   const [claim] = zone.claims;
@@ -132,7 +132,7 @@ function advanceZone(group: RolloutSnapshot, zone: Zone): Verdict<Target> {
   const candidates = outdated.filter((pod) => !group.refusals.has(pod.uid) && mayReserve(group, zone, pod));
   const { taken, limit, held, nextInMs } = choose(group, zone, candidates);
   if (taken.length > 0) {
-    const targets = taken.map((pod): Target => ({ action: "delete", statefulSet: zone.statefulSet, pod }));
+    const targets = taken.map((pod): RolloutTarget => ({ action: "delete", statefulSet: zone.statefulSet, pod }));
     const others = held === undefined || held.isLimit ? "" : `; ${held.sentence}`;
     return take(
       targets,
@@ -168,7 +168,7 @@ function isHeldByRefusals(group: RolloutSnapshot, zone: Zone): boolean {
 }
 
 /** Every zone is ready and none has a pod to take: done, or held back by a pause, a refusal or a status that is behind. */
-function atRest(group: RolloutSnapshot): Verdict<Target> {
+function atRest(group: RolloutSnapshot): Verdict<RolloutTarget> {
   for (const zone of group.zones) {
     const refused = zone.outdated.find((pod) => group.refusals.has(pod.uid));
     if (refused !== undefined && !zone.statefulSet.paused) return refusedWait(group, zone, refused, recheckMs);
@@ -185,12 +185,12 @@ function atRest(group: RolloutSnapshot): Verdict<Target> {
   return take([], `every pod of ${group.key.group} runs the wanted revision`);
 }
 
-function behind({ statefulSet: { name } }: Zone): Verdict<Target> {
+function behind({ statefulSet: { name } }: Zone): Verdict<RolloutTarget> {
   const sentence = `the StatefulSet controller has not caught up with the spec of ${name}, so its wanted revision is not known`;
   return wait("status-behind", sentence, { zone: name, recheckMs: 1_000 });
 }
 
-function refusedWait(group: RolloutSnapshot, zone: Zone, pod: Pod, again: number): Verdict<Target> {
+function refusedWait(group: RolloutSnapshot, zone: Zone, pod: Pod, again: number): Verdict<RolloutTarget> {
   const { sentence } = group.refusals.get(pod.uid) as Refusal;
   return wait("delete-refused", `${pod.name} stays outdated: ${sentence}`, {
     zone: zone.statefulSet.name,
@@ -210,7 +210,7 @@ function mayReserve(group: RolloutSnapshot, zone: Zone, pod: Pod): boolean {
 }
 
 /** No event tells that a pod has been given its time: the verdict says so, and looks again when the next repair is due. */
-function withComingRepair(group: RolloutSnapshot, verdict: Verdict<Target>): Verdict<Target> {
+function withComingRepair(group: RolloutSnapshot, verdict: Verdict<RolloutTarget>): Verdict<RolloutTarget> {
   let next: { readonly pod: Pod; readonly inMs: number } | undefined;
   for (const zone of group.zones) {
     for (const pod of zone.outdated) {
@@ -226,7 +226,7 @@ function withComingRepair(group: RolloutSnapshot, verdict: Verdict<Target>): Ver
 }
 
 /** Kubernetes never moves `status.currentRevision` for OnDelete; the last step of a zone does (kubernetes#73492). */
-function finishedOf(zone: Zone): Target[] {
+function finishedOf(zone: Zone): RolloutTarget[] {
   const { paused, updateRevision, currentRevision } = zone.statefulSet;
   if (paused || updateRevision === undefined || currentRevision === undefined || currentRevision === updateRevision)
     return [];
@@ -234,7 +234,7 @@ function finishedOf(zone: Zone): Target[] {
   return complete ? [{ action: "record-revision", statefulSet: zone.statefulSet }] : [];
 }
 
-function describeAside(aside: readonly Target[]): string {
+function describeAside(aside: readonly RolloutTarget[]): string {
   const repaired = aside.flatMap((target) =>
     target.action === "repair" ? [`${target.pod.name} (${target.cause})`] : [],
   );

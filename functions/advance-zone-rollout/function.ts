@@ -7,10 +7,10 @@ import { ledgerNeeds } from "../shared/transaction/ledger-copy.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { actOn, telling } from "./act.ts";
 import { decide, type RolloutSnapshot } from "./decide.ts";
-import type { Target } from "./decide-pods.ts";
+import type { RolloutTarget } from "./decide-pods.ts";
 import { ask, name, observe } from "./observe.ts";
 
-const gate: Gate<RolloutSnapshot, Target> = { name, telling, observe, decide, ask, actOn };
+const gate: Gate<RolloutSnapshot, RolloutTarget> = { name, telling, observe, decide, ask, actOn };
 
 /** Replaces the outdated pods of a group's StatefulSets, zone by zone, within each zone's budget. */
 export const advanceZoneRollout: FunctionDefinition<GroupKey> = {

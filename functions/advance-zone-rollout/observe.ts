@@ -2,12 +2,12 @@
 
 import type { Context } from "../shared/contract/context.ts";
 import { openQuestions, withAnswers } from "../shared/health/ask-pods.ts";
-import type { Observed } from "../shared/transaction/observe-group.ts";
+import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { decide, type RolloutSnapshot } from "./decide.ts";
 
 export const name = "advance-zone-rollout";
 
-export function observe(observed: Observed, context: Context): RolloutSnapshot {
+export function observe(observed: GroupObservation, context: Context): RolloutSnapshot {
   const { key, nowMs, zones, departed, strayClaims, view, refusals } = observed;
   const questions = openQuestions(context, observed);
   const group = { key, self: name, nowMs, zones, departed, strayClaims, surroundings: view, refusals };
@@ -17,7 +17,7 @@ export function observe(observed: Observed, context: Context): RolloutSnapshot {
 /** Rule R22: the pods that would go, and whose StatefulSets ask, are asked. What is broken is replaced without a question. */
 export function ask(
   context: Context,
-  { key }: Observed,
+  { key }: GroupObservation,
   snapshot: RolloutSnapshot,
 ): Promise<RolloutSnapshot> | undefined {
   if (snapshot.questions === undefined) return undefined;

@@ -5,7 +5,7 @@ import { countDown, type Zone } from "../shared/groups/zones.ts";
 import { isPodAsked } from "../shared/health/permit.ts";
 import { type Claim, namesOrdinal } from "../shared/ledger/claim.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
-import { type GroupNow, limitOf, type Target } from "./decide-pods.ts";
+import { type GroupNow, limitOf, type RolloutTarget } from "./decide-pods.ts";
 
 /** How long after its creation an outdated pod that runs and was never Ready may still become so before it is repaired. */
 export const neverReadyAfterMs = 120_000;
@@ -31,7 +31,7 @@ function isReplacement(claim: Claim, { name, uid }: Pod): boolean {
   return named !== undefined && named !== uid;
 }
 
-export function repairsOf(group: GroupNow, zone: Zone): Target[] {
+export function repairsOf(group: GroupNow, zone: Zone): RolloutTarget[] {
   return zone.outdated
     .filter((pod) => repairInMs(group, zone, pod) === 0)
     .map((pod) => ({ action: "repair", statefulSet: zone.statefulSet, pod, cause: causeOf(group, pod) }));
@@ -50,7 +50,7 @@ function causeOf({ nowMs }: GroupNow, { stuck, pending, createdMs }: Pod): strin
  * nothing from the group when it goes. All the same no more of a zone are on their way than its limit says, and no second zone
  * begins before those of the first have had their time. `refusals`: the uids of pods whose deletion was refused.
  */
-export function mend(group: GroupNow, refusals: ReadonlyMap<string, unknown>): Target[] {
+export function mend(group: GroupNow, refusals: ReadonlyMap<string, unknown>): RolloutTarget[] {
   for (const zone of group.zones) {
     const down = zone.outdated.filter((pod) => isMendable(group, zone, pod));
     const candidates = down.filter(({ uid }) => !refusals.has(uid));

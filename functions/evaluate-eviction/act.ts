@@ -8,7 +8,7 @@ import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { withAnswers } from "../shared/health/ask-pods.ts";
 import { waitForLedger } from "../shared/transaction/ledger-copy.ts";
-import type { Observed } from "../shared/transaction/observe-group.ts";
+import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { decide, type EvictionSnapshot } from "./decide.ts";
 import { type Alone, decideAlone, type Eviction, whileNamed } from "./decide-alone.ts";
 import { goersOf } from "./decide-asked.ts";
@@ -31,7 +31,7 @@ export function createJudge(context: Context): Judge {
 /** Rule R22: whoever would go, and is to be asked, is asked. */
 export function ask(
   context: Context,
-  { key, zones }: Observed,
+  { key, zones }: GroupObservation,
   snapshot: EvictionSnapshot,
 ): Promise<EvictionSnapshot> | undefined {
   if (snapshot.questions === undefined) return undefined;

@@ -15,7 +15,7 @@ export type Taken = NonNullable<Ruling["reserve"]> & { readonly name: string };
 
 type ZoneNow = Pick<Zone, "statefulSet" | "down" | "missing" | "leaving" | "claims" | "pods">;
 
-interface Place {
+interface AskedPlace {
   readonly zones: readonly ZoneNow[];
   readonly zone: ZoneNow;
   readonly pod: Pod;
@@ -42,7 +42,7 @@ const passing: ReadonlySet<string> = new Set(["health-beside-others", "health-st
 /** Rule R22, and the answer of the pod. Nothing that is judged after it may refuse: nobody is asked in vain. */
 export function refuseByQuestion(
   questions: Questions | undefined,
-  { zones, zone, pod, taken }: Place,
+  { zones, zone, pod, taken }: AskedPlace,
 ): Denied | undefined {
   if (!isPodAsked(zone.statefulSet, pod)) return undefined;
   const other = taken.find(({ uid }) => uid !== pod.uid);

@@ -30,7 +30,7 @@ import { refuseBeside, refuseBesideDeparted, refuseByQuestion, type Taken } from
 import type { Ruling } from "./group-commit/commit.ts";
 import { claimOnOwned, findOwnedPod, refuseBesideZones, reservationOf, reserveOwned } from "./owned.ts";
 
-export interface Asked {
+export interface ReviewedEviction {
   readonly eviction: Eviction;
   readonly dryRun: boolean;
 }
@@ -54,7 +54,7 @@ export interface EvictionSnapshot extends GroupThen {
   readonly room: number;
   /** What asked pods have said; absent where no StatefulSet of the group asks. */
   readonly questions?: Questions | undefined;
-  readonly asked: readonly Asked[];
+  readonly asked: readonly ReviewedEviction[];
 }
 
 /** One ruling for each review, in order: each counts those before it that were allowed and are no dry runs. */

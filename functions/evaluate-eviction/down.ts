@@ -6,7 +6,7 @@
 import type { Context } from "../shared/contract/context.ts";
 import { ClusterError } from "../shared/kubernetes/cluster.ts";
 import { refuseNewLedger } from "../shared/transaction/ledger-copy.ts";
-import type { Observed } from "../shared/transaction/observe-group.ts";
+import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { type Eviction, findPod } from "./decide-alone.ts";
 
 /**
@@ -15,7 +15,7 @@ import { type Eviction, findPod } from "./decide-alone.ts";
  */
 export async function findDown(
   context: Context,
-  observed: Observed,
+  observed: GroupObservation,
   evictions: readonly Eviction[],
 ): Promise<ReadonlyMap<string, string>> {
   const { key, ledger, zones } = observed;

@@ -13,7 +13,7 @@ import { openQuestions } from "../shared/health/ask-pods.ts";
 import type { ObjectKey } from "../shared/kubernetes/cluster.ts";
 import { countRanges } from "../shared/ledger/claim.ts";
 import { maxReservations } from "../shared/ledger/reservation.ts";
-import type { Observed } from "../shared/transaction/observe-group.ts";
+import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import type { EvictionSnapshot } from "./decide.ts";
@@ -170,7 +170,7 @@ export function confirm(
 /** What the reviews of one group are judged by together. Throws ClusterError. */
 export async function observe(
   context: Context,
-  observed: Observed,
+  observed: GroupObservation,
   petitions: readonly Petition<Eviction>[],
 ): Promise<EvictionSnapshot> {
   const { key, nowMs, ledger, zones, open, departed, strayClaims, givenUp, view } = observed;

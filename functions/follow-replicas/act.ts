@@ -5,7 +5,7 @@ import { eventReasons } from "../shared/events/reasons.ts";
 import { isNews } from "../shared/events/recorder.ts";
 import { ClusterError, wordsOf } from "../shared/kubernetes/cluster.ts";
 import type { Act } from "../shared/reconcile/act.ts";
-import type { Telling } from "../shared/reconcile/record.ts";
+import type { EventPolicy } from "../shared/reconcile/record.ts";
 import { findLed, type Led, readScales, type Scales } from "../shared/scaling/follower-sizes.ts";
 import type { MirroredScale } from "../shared/scaling/mirrored-scale.ts";
 import {
@@ -18,19 +18,19 @@ import {
 } from "../shared/scaling/resize.ts";
 import type { SizeHeld } from "../shared/scaling/wanted-replicas.ts";
 import { claimsBy, lookAtLedger, writeClaim } from "../shared/transaction/claims.ts";
-import type { Observed } from "../shared/transaction/observe-group.ts";
+import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
-import type { Resizing } from "./decide.ts";
+import type { FollowerResize } from "./decide.ts";
 import { name } from "./observe.ts";
 
-export const telling: Telling = {
+export const telling: EventPolicy = {
   taking: "resizing",
   reasons: { begins: eventReasons.following, waits: eventReasons.followWaiting, ends: eventReasons.followed },
   quietGuards: new Set(["zone-scaling-down", "zones-down", "leader-not-ready", "min-time-between-zones"]),
 };
 
 /** Changes the size by uid and resourceVersion, as a GET after the claim was written has them (rules R9, R18 and R21). */
-export function actOn({ statefulSet, target, claim }: Resizing): Act {
+export function actOn({ statefulSet, target, claim }: FollowerResize): Act {
   const { name: zone, uid } = statefulSet;
   return {
     name: target > statefulSet.replicas ? "raise" : "lower",
@@ -62,9 +62,9 @@ async function checkAgain(context: Context, before: StatefulSet, target: number)
 }
 
 /** Takes out of our claims what is over, and what nobody carries out: no pod was told. Throws as a look does. */
-export async function endClaims(context: Context, observed: Observed): Promise<void> {
+export async function endClaims(context: Context, observed: GroupObservation): Promise<void> {
   const { key } = observed;
-  let now: Observed | undefined = observed;
+  let now: GroupObservation | undefined = observed;
   for (const { id } of claimsBy(observed, "scale-down", name)) {
     const claim = now && claimsBy(now, "scale-down", name).find((one) => one.id === id);
     if (now === undefined || claim === undefined) continue;

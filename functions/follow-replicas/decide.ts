@@ -2,8 +2,8 @@
 
 import { take, type Verdict, type Wait, wait } from "../shared/contract/verdict.ts";
 import {
-  type Around,
   type HeldBack,
+  type LedgerSurroundings,
   leaversOf,
   refuseOwnZone,
   refuseScaleDown,
@@ -18,7 +18,7 @@ import { type DownscaleTimes, heldAfterOthers } from "../shared/scaling/wanted-r
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 
-export interface FollowSnapshot extends Around {
+export interface FollowSnapshot extends LedgerSurroundings {
   readonly group: string;
   readonly nowMs: number;
   /** By name, all of the group that are led. */
@@ -34,7 +34,7 @@ export interface FollowSnapshot extends Around {
 }
 
 /** A StatefulSet that gets another number of replicas. */
-export interface Resizing {
+export interface FollowerResize {
   readonly statefulSet: StatefulSet;
   /** Replicas. */
   readonly target: number;
@@ -49,8 +49,8 @@ export const settlingMs = 2_000;
 const recheckMs = 30_000;
 
 /** Those that are to be larger are made so at once. Of those that are to be smaller one is, the first by name that may be. */
-export function decide(snapshot: FollowSnapshot): Verdict<Resizing> {
-  const rising = snapshot.led.flatMap(({ statefulSet, wanted }): Resizing[] => {
+export function decide(snapshot: FollowSnapshot): Verdict<FollowerResize> {
+  const rising = snapshot.led.flatMap(({ statefulSet, wanted }): FollowerResize[] => {
     if (typeof wanted !== "number" || wanted <= statefulSet.replicas) return [];
     if (snapshot.refused.has(statefulSet.uid) || malformedDelay(statefulSet) !== undefined) return [];
     return [{ statefulSet, target: wanted, claim: undefined }];
@@ -73,7 +73,7 @@ export function decide(snapshot: FollowSnapshot): Verdict<Resizing> {
 }
 
 /** Undefined for one that has the size that is wanted, or is to be larger, or is lowered by the function of its delay. */
-function decideOne(snapshot: FollowSnapshot, { statefulSet, wanted }: Led): Verdict<Resizing> | undefined {
+function decideOne(snapshot: FollowSnapshot, { statefulSet, wanted }: Led): Verdict<FollowerResize> | undefined {
   const { name: zone, replicas, uid, scaling } = statefulSet;
   if (typeof wanted !== "number") return wait(wanted.guard, wanted.sentence, { zone, recheckMs: wanted.recheckMs });
   if (wanted === replicas) return undefined;
@@ -93,13 +93,13 @@ function malformedDelay({ name, scaling }: StatefulSet): string | undefined {
 }
 
 /** Where its pods are asked before they go, or the budget of the zone does not let all of them go, one goes at a time. */
-function lower(snapshot: FollowSnapshot, statefulSet: StatefulSet, wanted: number): Verdict<Resizing> {
+function lower(snapshot: FollowSnapshot, statefulSet: StatefulSet, wanted: number): Verdict<FollowerResize> {
   const one = statefulSet.replicas - 1;
   const verdict = lowerTo(snapshot, statefulSet, isAsked(statefulSet) ? one : wanted);
   return verdict.kind === "wait" && verdict.guard === "budget" ? lowerTo(snapshot, statefulSet, one) : verdict;
 }
 
-function lowerTo(snapshot: FollowSnapshot, statefulSet: StatefulSet, target: number): Verdict<Resizing> {
+function lowerTo(snapshot: FollowSnapshot, statefulSet: StatefulSet, target: number): Verdict<FollowerResize> {
   const { name: zone, replicas, scaling } = statefulSet;
   const because = `${zone} is made smaller, from ${replicas} to ${target}`;
   const held = ({ guard, sentence }: HeldBack) =>
@@ -130,7 +130,7 @@ function heldByAnswers({ zones, questions }: FollowSnapshot, claim: OtherClaim):
 }
 
 /** The pods that would leave by what was decided: those that are to be asked are among them. */
-export function leaversBy({ zones }: FollowSnapshot, { statefulSet, target }: Resizing): readonly Pod[] {
+export function leaversBy({ zones }: FollowSnapshot, { statefulSet, target }: FollowerResize): readonly Pod[] {
   const own = zones.find((zone) => zone.statefulSet.uid === statefulSet.uid);
   return (own?.pods ?? []).filter(({ ordinal }) => ordinal >= statefulSet.start + target);
 }

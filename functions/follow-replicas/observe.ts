@@ -5,12 +5,12 @@ import { openQuestions, withAnswers } from "../shared/health/ask-pods.ts";
 import { findLed, type Scales } from "../shared/scaling/follower-sizes.ts";
 import { refusedSizes } from "../shared/scaling/resize.ts";
 import { claimsBy } from "../shared/transaction/claims.ts";
-import type { Observed } from "../shared/transaction/observe-group.ts";
+import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { decide, type FollowSnapshot, leaversBy } from "./decide.ts";
 
 export const name = "follow-replicas";
 
-export function snapshotOf(context: Context, observed: Observed, scales: Scales): FollowSnapshot {
+export function snapshotOf(context: Context, observed: GroupObservation, scales: Scales): FollowSnapshot {
   const { key, zones, departed, strayClaims, nowMs, ledger } = observed;
   const members = zones.map(({ statefulSet }) => statefulSet);
   return {
@@ -34,7 +34,7 @@ export function snapshotOf(context: Context, observed: Observed, scales: Scales)
 /** Rule R22: the pods that would leave, and whose StatefulSets ask, are asked. */
 export function ask(
   context: Context,
-  { key }: Observed,
+  { key }: GroupObservation,
   snapshot: FollowSnapshot,
 ): Promise<FollowSnapshot> | undefined {
   if (snapshot.questions === undefined) return undefined;

@@ -1,23 +1,27 @@
 /** One pass over a group: claims that are over go, and sizes follow. */
 
 import type { Context } from "../shared/contract/context.ts";
-import type { Outcome } from "../shared/contract/definition.ts";
+import type { ReconcileResult } from "../shared/contract/definition.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
 import { passUnconcerned } from "../shared/reconcile/concern.ts";
 import { type Gate, perform } from "../shared/reconcile/perform.ts";
 import { isFollowing, readScales, type Scales } from "../shared/scaling/follower-sizes.ts";
 import { lookAtLedger } from "../shared/transaction/claims.ts";
 import { Conflict, forgetLedger, knownLedger, waitForLedger } from "../shared/transaction/ledger-copy.ts";
-import type { Observed } from "../shared/transaction/observe-group.ts";
+import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { actOn, endClaims, telling, writeBack } from "./act.ts";
-import { decide, type FollowSnapshot, type Resizing } from "./decide.ts";
+import { decide, type FollowerResize, type FollowSnapshot } from "./decide.ts";
 import { ask, name, snapshotOf } from "./observe.ts";
 
 const isOwn = (claim: Claim): boolean => claim.isKnown && claim.by === name;
 
 /** Throws ClusterError where trying again later can help. */
-export async function run(context: Context, key: GroupKey, wake: { readonly sweep: boolean }): Promise<Outcome> {
+export async function run(
+  context: Context,
+  key: GroupKey,
+  wake: { readonly sweep: boolean },
+): Promise<ReconcileResult> {
   const idle = await passUnconcerned(context, key, wake, { isAsked: isFollowing, isOwn });
   if (idle !== undefined) return idle;
   try {
@@ -41,7 +45,7 @@ async function endOwn(context: Context, key: GroupKey, sweep: boolean): Promise<
 }
 
 /** What is mirrored is read once in a pass, however often that decides; the act reads it again. */
-function gateOf(): Gate<FollowSnapshot, Resizing> {
+function gateOf(): Gate<FollowSnapshot, FollowerResize> {
   let reading: Promise<Scales> | undefined;
   return {
     name,
@@ -56,7 +60,7 @@ function gateOf(): Gate<FollowSnapshot, Resizing> {
   };
 }
 
-async function readAndWriteBack(context: Context, { key, zones }: Observed): Promise<Scales> {
+async function readAndWriteBack(context: Context, { key, zones }: GroupObservation): Promise<Scales> {
   const members = zones.map(({ statefulSet }) => statefulSet);
   const scales = await readScales(context.cluster, members);
   if (context.mode === "act") await writeBack(context, key, members, scales);

@@ -14,7 +14,7 @@ import {
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { kinds } from "../shared/ledger/claim-kinds.ts";
 import type { Act } from "../shared/reconcile/act.ts";
-import type { Telling } from "../shared/reconcile/record.ts";
+import type { EventPolicy } from "../shared/reconcile/record.ts";
 import { whyClocksUnsure } from "../shared/suspension/clocks.ts";
 import { removalEnded } from "../shared/suspension/looks.ts";
 import { readMembers } from "../shared/suspension/reading.ts";
@@ -34,16 +34,16 @@ import {
 import { findClaimed } from "../shared/transaction/claimed-objects.ts";
 import { claimsBy, lookAtLedger, writeClaims } from "../shared/transaction/claims.ts";
 import { isLongKnown } from "../shared/transaction/ledger-copy.ts";
-import type { Observed } from "../shared/transaction/observe-group.ts";
+import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { describeAgreeing, isRemoving, type Member } from "../shared/volumes/members.ts";
 import type { VolumeClaim } from "../shared/volumes/pvc.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
-import type { Target } from "./decide.ts";
+import type { RemovalTarget } from "./decide.ts";
 import { isRetained, whyKept } from "./holding.ts";
 import { name } from "./observe.ts";
 import { retainOrStay } from "./retaining.ts";
 
-export const telling: Telling = {
+export const telling: EventPolicy = {
   taking: "removing",
   reasons: { begins: eventReasons.removing, waits: eventReasons.removalWaiting, ends: eventReasons.removed },
   quietGuards: new Set([
@@ -72,7 +72,7 @@ function withdrawnOf(context: Context, key: GroupKey): Set<string> {
 const goOnMs = 200;
 
 /** `statefulSet`: that of the target, as the group's view has it. */
-export function actOn(key: GroupKey, statefulSet: StatefulSet, target: Target): Act {
+export function actOn(key: GroupKey, statefulSet: StatefulSet, target: RemovalTarget): Act {
   const { member, kind } = target;
   return {
     name: kind,
@@ -92,7 +92,7 @@ export function actOn(key: GroupKey, statefulSet: StatefulSet, target: Target): 
   };
 }
 
-async function carryOut(context: Context, key: GroupKey, target: Target, notAfterMs: number): Promise<void> {
+async function carryOut(context: Context, key: GroupKey, target: RemovalTarget, notAfterMs: number): Promise<void> {
   if (target.kind === "remove") return remove(context, key, target.member, target.claim.id, notAfterMs);
   if (target.kind === "restamp") return beginAnew(context, name, key, target.anew, notAfterMs);
   if (target.kind === "release") {
@@ -204,10 +204,10 @@ async function deleteClaim(
  * Takes out of our claims those whose volumes are gone, and those that nothing rests on any more. Resolves to true where one of
  * them stands on that is older than anything that may rest on it, and not known for long. Throws as a look does.
  */
-export async function endClaims(context: Context, observed: Observed): Promise<boolean> {
+export async function endClaims(context: Context, observed: GroupObservation): Promise<boolean> {
   const { key } = observed;
   const { cluster } = context;
-  let now: Observed | undefined = observed;
+  let now: GroupObservation | undefined = observed;
   let isLeft = false;
   for (const { id } of claimsBy(observed, "volume", name)) {
     const claim = now && claimsBy(now, "volume", name).find((one) => one.id === id);

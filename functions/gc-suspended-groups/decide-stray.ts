@@ -20,12 +20,12 @@ export interface StrayFate {
   readonly isRetained?: boolean;
 }
 
-export interface Surroundings extends Clocks {
+export interface StraySurroundings extends Clocks {
   readonly removes: boolean;
   readonly isNamespaceEnding: boolean;
 }
 
-export function decideStray({ claim, users }: Stray, around: Surroundings): StrayFate {
+export function decideStray({ claim, users }: Stray, around: StraySurroundings): StrayFate {
   const { removes, isNamespaceEnding } = around;
   const { name, isHeld, isTerminating, isOnHold, recover, state, owned } = claim;
   const isMarked = meant(state) === "Removing";

@@ -3,7 +3,7 @@
 import { hold, removalClaim } from "../shared/annotations/suspension.ts";
 import { clockSkewMs } from "../shared/clock/skew.ts";
 import { take, type Verdict, wait } from "../shared/contract/verdict.ts";
-import { type Around, refuseClaim } from "../shared/groups/refuse-claim.ts";
+import { type LedgerSurroundings, refuseClaim } from "../shared/groups/refuse-claim.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import type { OtherClaim } from "../shared/reconcile/act.ts";
 import { type Clocks, earlierMs, laterMs, whyClocksUnsure } from "../shared/suspension/clocks.ts";
@@ -15,7 +15,6 @@ import { isRemoving, isUsed, type Member } from "../shared/volumes/members.ts";
 import { meant, type VolumeClaim } from "../shared/volumes/pvc.ts";
 import {
   goneRecheckMs,
-  type Held,
   heldRecheckMs,
   isOnHold,
   isOver,
@@ -23,12 +22,13 @@ import {
   isStuck,
   keptUntil,
   type Now,
+  type RemovalBlocked,
   whyHeld,
   whyTakenBack,
   whyTimeUnsure,
 } from "./holding.ts";
 
-export interface RemovalSnapshot extends Around, Clocks {
+export interface RemovalSnapshot extends LedgerSurroundings, Clocks {
   readonly group: string;
   /** All of the group that have volume claims. */
   readonly members: readonly Member[];
@@ -43,7 +43,7 @@ export interface RemovalSnapshot extends Around, Clocks {
   readonly saidLately: ReadonlySet<string>;
 }
 
-export type Target =
+export type RemovalTarget =
   /** Its pod is wanted or there, or a volume is in use, or it must not go after all: its time begins anew. */
   | { readonly kind: "restamp"; readonly member: Member; readonly anew: Anew }
   /** The point of no return, and what comes after it, under a claim of the ledger. */
@@ -69,7 +69,7 @@ export type Target =
 /** A weekly time is looked at now and then all the same: somebody may shorten it, and no event tells of a StatefulSet. */
 const longestRecheckMs = 300_000;
 
-export function decide(snapshot: RemovalSnapshot): Verdict<Target> {
+export function decide(snapshot: RemovalSnapshot): Verdict<RemovalTarget> {
   const { members, removes, isNamespaceEnding, group } = snapshot;
   if (!removes)
     return releaseAll(
@@ -90,7 +90,7 @@ export function decide(snapshot: RemovalSnapshot): Verdict<Target> {
       ...releaseStuck(member, now),
     ]),
   ];
-  const held = new Map<Member, Held>();
+  const held = new Map<Member, RemovalBlocked>();
   const due: Member[] = [];
   for (const member of members) {
     if (begun.some((one) => one.member === member)) continue;
@@ -107,11 +107,11 @@ export function decide(snapshot: RemovalSnapshot): Verdict<Target> {
 }
 
 function conclude(
-  targets: readonly Target[],
-  held: ReadonlyMap<Member, Held>,
+  targets: readonly RemovalTarget[],
+  held: ReadonlyMap<Member, RemovalBlocked>,
   group: string,
   isWordKept: boolean,
-): Verdict<Target> {
+): Verdict<RemovalTarget> {
   const [acting] = targets.filter(({ kind }) => kind !== "tell");
   const longestMs = isWordKept ? keptWordMs : longestRecheckMs;
   const waits = [...held.values()].map(({ recheckMs }) => Math.min(recheckMs ?? heldRecheckMs, longestMs));
@@ -136,7 +136,7 @@ const isFrozen = (member: Member): boolean => whyFrozen(member) !== undefined;
  * Before every other check: the time of what is wanted, there or in use begins anew. So does that of one that is marked for its
  * removal and not deleted, where its time is not over by what is known now.
  */
-function restamp(member: Member, now: Now): Extract<Target, { kind: "restamp" }>[] {
+function restamp(member: Member, now: Now): Extract<RemovalTarget, { kind: "restamp" }>[] {
   const seen = whyAnew(member);
   if (seen !== undefined) return [{ kind: "restamp", member, anew: seen }];
   const marked = member.claims.filter(({ state, isTerminating }) => meant(state) === "Removing" && !isTerminating);
@@ -150,7 +150,7 @@ function restamp(member: Member, now: Now): Extract<Target, { kind: "restamp" }>
 }
 
 /** What is past the point of no return and is being deleted loses our finalizer; one that somebody holds keeps it. */
-function releaseRemoving(member: Member): Target[] {
+function releaseRemoving(member: Member): RemovalTarget[] {
   const { claims } = member;
   if (!isRemoving(member) || isOnHold(member) || isUsed(member) || isFrozen(member)) return [];
   const ours = claims.filter(({ isTerminating, isHeld }) => isTerminating && isHeld);
@@ -162,7 +162,7 @@ function releaseRemoving(member: Member): Target[] {
  * A removal that does not go on is taken back: its claim would hold up every rollout and drain of the group. So is one of which
  * only some volume claims are marked, because the mark of the first one keeps the claim alive.
  */
-function standBack(member: Member, now: Now): Target[] {
+function standBack(member: Member, now: Now): RemovalTarget[] {
   const isMarked = member.claims.some(({ state }) => meant(state) === "Removing");
   const why = isMarked ? whyTakenBack(member, now) : undefined;
   if (why === undefined) return [];
@@ -174,7 +174,7 @@ function standBack(member: Member, now: Now): Target[] {
  * Deleted, and held by our finalizer, though no removal will ever come: nobody asks for it, its StatefulSet is another one, or
  * wants the pod, which cannot start. After its time it goes, and its PersistentVolume is kept.
  */
-function releaseStuck(member: Member, now: Now): Target[] {
+function releaseStuck(member: Member, now: Now): RemovalTarget[] {
   if (whyClocksUnsure(now) !== undefined) return [];
   const claims = stuckClaims(member, now, earlierMs(now));
   return claims.length === 0 ? [] : [{ kind: "release", member, claims, kept: claims }];
@@ -195,12 +195,12 @@ function stuckClaims(member: Member, { nowMs }: Now, atMs: number): readonly Vol
 }
 
 /** Its time is over by one of two clocks that contradict each other: it is not let go. */
-function whyStuckHeld(member: Member, now: Now): Held | undefined {
+function whyStuckHeld(member: Member, now: Now): RemovalBlocked | undefined {
   return stuckClaims(member, now, laterMs(now)).length === 0 ? undefined : whyTimeUnsure(member, now);
 }
 
 /** Nobody is left who could have it back. What a user holds stays, and so does its namespace. */
-function endNamespace(members: readonly Member[], group: string): Verdict<Target> {
+function endNamespace(members: readonly Member[], group: string): Verdict<RemovalTarget> {
   const free = members.filter((member) => !isOnHold(member));
   const kept = members.find((member) => isOnHold(member) && member.claims.some(({ isHeld }) => isHeld));
   const verdict = releaseAll(
@@ -221,8 +221,8 @@ function releaseAll(
   sentence: string,
   isKept: (member: Member, claim: VolumeClaim) => boolean,
   isReleased: (claim: VolumeClaim) => boolean = () => true,
-): Verdict<Target> {
-  const targets = members.flatMap((member): Target[] => {
+): Verdict<RemovalTarget> {
+  const targets = members.flatMap((member): RemovalTarget[] => {
     const claims = member.claims.filter((claim) => isOurs(claim) && isReleased(claim));
     const kept = claims.filter((claim) => claim.isTerminating && isKept(member, claim));
     return claims.length === 0 ? [] : [{ kind: "release", member, claims, kept }];
@@ -233,9 +233,13 @@ function releaseAll(
 }
 
 /** Those that go now, each under a claim of its own; the others are added to `held`. */
-function chooseRemovals(snapshot: RemovalSnapshot, due: readonly Member[], held: Map<Member, Held>): Target[] {
+function chooseRemovals(
+  snapshot: RemovalSnapshot,
+  due: readonly Member[],
+  held: Map<Member, RemovalBlocked>,
+): RemovalTarget[] {
   const { nowMs, claims, times } = snapshot;
-  const targets: Target[] = [];
+  const targets: RemovalTarget[] = [];
   // What was begun is ended first, and needs no turn: the point of no return is behind it.
   const begun = due.filter(isRemoving);
   for (const member of begun)
@@ -299,7 +303,7 @@ function claimOf({ set, ordinal, claims }: Member, known: KnownClaim | undefined
  * not say once more that its time goes on, because the two would write in turn. For the same reason it does not say that the
  * clocks contradict each other, unless it says nothing yet: by another API server they may agree.
  */
-function tell(member: Member, { guard, sentence, recheckMs = 0 }: Held): Extract<Target, { kind: "tell" }>[] {
+function tell(member: Member, { guard, sentence, recheckMs = 0 }: RemovalBlocked): RemovalTarget[] {
   if (tellerOf(member) !== "collector") return [];
   const isByClock = guard === "clock-unsure" || (guard === "suspended" && recheckMs <= clockSkewMs);
   if (isByClock && member.claims.every(({ message }) => message !== undefined)) return [];

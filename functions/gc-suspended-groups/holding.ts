@@ -11,7 +11,7 @@ import { isRecovering, isRemoving, isUsed, isWantedMember, type Member, whyNeede
 import { whyUnclear } from "../shared/volumes/owners.ts";
 import { meant, type VolumeClaim } from "../shared/volumes/pvc.ts";
 
-export interface Held {
+export interface RemovalBlocked {
   readonly guard: string;
   readonly sentence: string;
   readonly recheckMs?: number;
@@ -38,7 +38,7 @@ export function isOnHold({ set, claims }: Member): boolean {
 }
 
 /** `due`: its time is over and nothing holds it. Undefined for one that is none of ours: nothing is suspended, or it returns. */
-export function whyHeld(member: Member, now: Now): Held | "due" | undefined {
+export function whyHeld(member: Member, now: Now): RemovalBlocked | "due" | undefined {
   if (!isSuspended(member)) return undefined;
   const removing = isRemoving(member);
   // Before the point of no return whoever wants it back has it (invariant S2); what nobody asks for is not removed either.
@@ -53,7 +53,7 @@ export function whyHeld(member: Member, now: Now): Held | "due" | undefined {
 }
 
 /** What holds a volume before the point of no return. Others are asked about its data when all else lets it go (I11). */
-function whyNotYet(member: Member, now: Now): Held | undefined {
+function whyNotYet(member: Member, now: Now): RemovalBlocked | undefined {
   const held =
     whyUntimedOnHold(member) ??
     whyKept(member) ??
@@ -68,12 +68,12 @@ function whyNotYet(member: Member, now: Now): Held | undefined {
 }
 
 /** A hold is what somebody wants. A duration that is missing or malformed is a mistake, so the volume claim says that first. */
-function whyUntimedOnHold(member: Member): Held | undefined {
+function whyUntimedOnHold(member: Member): RemovalBlocked | undefined {
   return isOnHold(member) ? whyUntimed(member) : undefined;
 }
 
 /** What holds a volume whatever its time. */
-export function whyKept(member: Member): Held | undefined {
+export function whyKept(member: Member): RemovalBlocked | undefined {
   const { name, set, claims, others } = member;
   if (isOnHold(member)) {
     const sentence = `the volumes of ${name} stay: ${hold.key} says so, or says something that nobody can read`;
@@ -96,7 +96,7 @@ export function whyKept(member: Member): Held | undefined {
  * Why a removal that was begun does not go on. As long as one volume claim is not deleted, what its user says counts; after that
  * what keeps our finalizer there does: a hold, the mode None, or a pod that came back.
  */
-export function whyTakenBack(member: Member, now: Now): Held | undefined {
+export function whyTakenBack(member: Member, now: Now): RemovalBlocked | undefined {
   const { name, pod, claims } = member;
   const isDeleted = claims.every(({ isTerminating }) => isTerminating);
   // A second volume claim may have lost its mark when the pod was seen.
@@ -135,7 +135,7 @@ export function keptUntil(member: Member, { deletedMs, suspendedMs = 0 }: Volume
     : undefined;
 }
 
-function whyUnsure(member: Member, { nowMs }: Now): Held | undefined {
+function whyUnsure(member: Member, { nowMs }: Now): RemovalBlocked | undefined {
   const { name } = member;
   const unclear = whyUnclear(member);
   if (unclear !== undefined) return unclear;
@@ -151,7 +151,7 @@ function whyUnsure(member: Member, { nowMs }: Now): Held | undefined {
   return whyUntimed(member);
 }
 
-function whyUntimed(member: Member): Held | undefined {
+function whyUntimed(member: Member): RemovalBlocked | undefined {
   const duration = durationNow(member);
   if (duration.kind === "value") return undefined;
   return { guard: duration.guard, sentence: `the volumes of ${member.name} stay: ${duration.sentence}` };
@@ -161,7 +161,7 @@ function whyUntimed(member: Member): Held | undefined {
  * Nothing is marked, and nothing is deleted, by clocks that contradict each other. It comes before the words with a time: by a
  * clock that is behind each of them is of the future.
  */
-export function whyTimeUnsure({ name }: Member, now: Now): Held | undefined {
+export function whyTimeUnsure({ name }: Member, now: Now): RemovalBlocked | undefined {
   const why = whyClocksUnsure(now);
   return (
     why && { guard: why.guard, sentence: `the volumes of ${name} stay: ${why.sentence}`, recheckMs: heldRecheckMs }
@@ -175,7 +175,7 @@ export function isOver(member: Member, now: Now): boolean {
   return duration.kind === "value" && ageMs !== undefined && ageMs >= duration.value;
 }
 
-function whyYoung(member: Member, now: Now): Held | undefined {
+function whyYoung(member: Member, now: Now): RemovalBlocked | undefined {
   const said = durationNow(member);
   const ageMs = ageOf(member, earlierMs(now), now.seenSinceMs);
   if (said.kind !== "value") return undefined;
@@ -196,7 +196,7 @@ function whyYoung(member: Member, now: Now): Held | undefined {
 }
 
 /** Deleted, and not gone: somebody else's finalizer is on it, or a pod holds it. */
-function whyLingering({ name, claims }: Member): Held | undefined {
+function whyLingering({ name, claims }: Member): RemovalBlocked | undefined {
   const foreign = claims.find(({ isHeld, finalizers }) => !isHeld && finalizers.length > 0);
   if (foreign === undefined)
     return { guard: "removing", sentence: `the volumes of ${name} go`, recheckMs: goneRecheckMs };

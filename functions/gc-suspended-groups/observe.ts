@@ -9,7 +9,7 @@ import { volumeHoldSetting } from "../shared/suspension/settings.ts";
 import { withTrueMarks } from "../shared/suspension/settle-marks.ts";
 import { ageOf, durationNow } from "../shared/suspension/time-left.ts";
 import { claimsBy } from "../shared/transaction/claims.ts";
-import type { Observed } from "../shared/transaction/observe-group.ts";
+import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { isRemoving, type Member } from "../shared/volumes/members.ts";
 import type { RemovalSnapshot } from "./decide.ts";
 
@@ -21,7 +21,7 @@ export function removesVolumes(context: Context): boolean {
 }
 
 /** Throws ClusterError. */
-export async function observe(context: Context, observed: Observed): Promise<RemovalSnapshot> {
+export async function observe(context: Context, observed: GroupObservation): Promise<RemovalSnapshot> {
   const { key, zones, departed, strayClaims } = observed;
   const names = zones.map(({ statefulSet }) => statefulSet.name);
   const beforeMs = context.cluster.serverTimeMs();

@@ -1,7 +1,7 @@
 /** One pass over a group: claims of volumes that are gone go, what is due is removed, and what nears its end is told. */
 
 import type { Context } from "../shared/contract/context.ts";
-import type { Outcome } from "../shared/contract/definition.ts";
+import type { ReconcileResult } from "../shared/contract/definition.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
 import { ledgerNewMs } from "../shared/ledger/reservation.ts";
@@ -16,13 +16,17 @@ import { Conflict, forgetLedger, knownLedger, waitForLedger } from "../shared/tr
 import { isRecovering, isRequested } from "../shared/volumes/members.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { actOn, endClaims, telling } from "./act.ts";
-import { decide, type RemovalSnapshot, type Target } from "./decide.ts";
+import { decide, type RemovalSnapshot, type RemovalTarget } from "./decide.ts";
 import { name, observe } from "./observe.ts";
 
 const isOwn = (claim: Claim): boolean => claim.isKnown && claim.by === name;
 
 /** Throws ClusterError where trying again later can help. */
-export async function run(context: Context, key: GroupKey, wake: { readonly sweep: boolean }): Promise<Outcome> {
+export async function run(
+  context: Context,
+  key: GroupKey,
+  wake: { readonly sweep: boolean },
+): Promise<ReconcileResult> {
   if (!(await isGroupOfConcern(context, key, wake, isOwn))) return { recheckMs: undefined, acting: undefined };
   let isClaimLeft = false;
   try {
@@ -54,7 +58,7 @@ async function endOwn(context: Context, key: GroupKey): Promise<boolean> {
   return look !== undefined && look.young === undefined && (await endClaims(context, look.observed));
 }
 
-function gateOf(key: GroupKey, seen: (snapshot: RemovalSnapshot) => void): Gate<RemovalSnapshot, Target> {
+function gateOf(key: GroupKey, seen: (snapshot: RemovalSnapshot) => void): Gate<RemovalSnapshot, RemovalTarget> {
   const known = new Map<string, StatefulSet>();
   return {
     name,

@@ -6,13 +6,13 @@ import type { Downscale } from "../shared/scaling/downscale-review.ts";
 import { type Origin, refuseDropped, refuseProtected } from "../shared/scaling/refused-downscales.ts";
 import { describeSizes, sizesOf } from "../shared/scaling/size-changes.ts";
 
-export interface DownscaleSnapshot extends Origin {
+export interface GuardedDownscale extends Origin {
   readonly change: Downscale;
   /** By the label of what is stored. */
   readonly isProtected: boolean;
 }
 
-export function decide(snapshot: DownscaleSnapshot): AdmissionAnswer {
+export function decide(snapshot: GuardedDownscale): AdmissionAnswer {
   const { change, isProtected } = snapshot;
   if (isProtected) return refuseProtected(change);
   return refuseDropped(change, snapshot) ?? allow("allowed");

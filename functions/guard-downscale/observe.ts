@@ -5,7 +5,7 @@ import { noDownscale } from "../shared/annotations/scaling.ts";
 import { read } from "../shared/annotations/table.ts";
 import type { Downscale, SizedObject } from "../shared/scaling/downscale-review.ts";
 import { originOf } from "../shared/scaling/refused-downscales.ts";
-import type { DownscaleSnapshot } from "./decide.ts";
+import type { GuardedDownscale } from "./decide.ts";
 
 export const name = "guard-downscale";
 
@@ -14,6 +14,6 @@ export function observe(
   change: Downscale,
   request: AdmissionRequest,
   stored: SizedObject["metadata"],
-): DownscaleSnapshot {
+): GuardedDownscale {
   return { ...originOf(change, request), change, isProtected: read(noDownscale, stored) === true };
 }

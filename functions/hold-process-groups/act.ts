@@ -12,7 +12,7 @@ import { announceNews, isNews } from "../shared/events/recorder.ts";
 import type { OtherObject } from "../shared/kubernetes/cluster.ts";
 import { resultOfFailure, sayRefusal, type WriteResult } from "../shared/reconcile/write-result.ts";
 import { type ClaimPatch, patchVolumeClaim } from "../shared/suspension/writing.ts";
-import type { Step, Told, Verdict } from "./decide.ts";
+import type { ClusterStep, ClusterVerdict, GroupEvent } from "./decide.ts";
 import type { ProtectionChange } from "./decide-protection.ts";
 import {
   type FoundationCluster,
@@ -21,14 +21,14 @@ import {
   rawGroups,
   terminatingCondition,
 } from "./foundation-cluster.ts";
-import { name, type Observed, resource } from "./observe.ts";
+import { type ClusterObservation, name, resource } from "./observe.ts";
 
 /** One look at a cluster, and what was decided on it. */
-export interface Looked {
+export interface ClusterAttempt {
   readonly context: Context;
   readonly key: ObjectRef;
-  readonly observed: Observed;
-  readonly verdict: Verdict;
+  readonly observed: ClusterObservation;
+  readonly verdict: ClusterVerdict;
   /** Nothing is sent by it after this moment of the monotonic clock. */
   readonly notAfterMs: number;
 }
@@ -37,7 +37,7 @@ export interface Looked {
 const claimsAtOnce = 16;
 
 /** Throws ClusterError where the API server was not there. */
-export async function carryOut(looked: Looked, step: Step): Promise<WriteResult> {
+export async function carryOut(looked: ClusterAttempt, step: ClusterStep): Promise<WriteResult> {
   if (step.kind === "annotate") {
     const changes = step.changes.map(({ claim, annotations }) => ({ claim, patch: { annotations } }));
     return patchClaims(looked, step.kind, changes);
@@ -52,7 +52,7 @@ export async function carryOut(looked: Looked, step: Step): Promise<WriteResult>
   return written;
 }
 
-async function protect(looked: Looked, changes: readonly ProtectionChange[]): Promise<WriteResult> {
+async function protect(looked: ClusterAttempt, changes: readonly ProtectionChange[]): Promise<WriteResult> {
   const patches = changes.map(({ claim, protection }) => ({ claim, patch: protectionPatch(claim, protection) }));
   const written = await patchClaims(looked, "protect", patches);
   if (written !== "refused") return written;
@@ -69,7 +69,7 @@ function protectionPatch({ finalizers }: GroupClaim, protection: ProtectionChang
 }
 
 /** Only what changes is written: who else writes the spec finds his own fields as they were. */
-function specPatch({ spec }: OtherObject, step: Extract<Step, { kind: "change-spec" }>): object {
+function specPatch({ spec }: OtherObject, step: Extract<ClusterStep, { kind: "change-spec" }>): object {
   const { processGroupsToRemove, processGroupsToRemoveWithoutExclusion, buggify } = fieldsOf(spec) ?? {};
   const changed = {
     ...changeOf("processGroupsToRemove", processGroupsToRemove, step.toRemove),
@@ -114,7 +114,7 @@ function statusPatch({ status }: OtherObject, ids: readonly string[]): object {
 
 /** Of the object, or where a status is given of that alone. */
 async function patchCluster(
-  looked: Looked,
+  looked: ClusterAttempt,
   object: OtherObject,
   action: string,
   change: object,
@@ -148,7 +148,11 @@ interface PatchedClaim {
 }
 
 /** All of them, some at a time; throws when all were tried: the first error that says that the API server was not there. */
-async function patchClaims(looked: Looked, action: string, changes: readonly PatchedClaim[]): Promise<WriteResult> {
+async function patchClaims(
+  looked: ClusterAttempt,
+  action: string,
+  changes: readonly PatchedClaim[],
+): Promise<WriteResult> {
   const results: WriteResult[] = [];
   const failures: unknown[] = [];
   for (let first = 0; first < changes.length; first += claimsAtOnce) {
@@ -162,7 +166,7 @@ async function patchClaims(looked: Looked, action: string, changes: readonly Pat
   return results.find((result) => result !== "done") ?? "done";
 }
 
-async function patchOne(looked: Looked, action: string, { claim, patch }: PatchedClaim): Promise<WriteResult> {
+async function patchOne(looked: ClusterAttempt, action: string, { claim, patch }: PatchedClaim): Promise<WriteResult> {
   const report = reporting(looked, action, claim.name);
   try {
     await patchVolumeClaim(looked.context, claim, patch, looked.notAfterMs);
@@ -178,7 +182,7 @@ async function patchOne(looked: Looked, action: string, { claim, patch }: Patche
   return "done";
 }
 
-async function sayOfClaim({ context, key }: Looked, claim: GroupClaim, message: string): Promise<void> {
+async function sayOfClaim({ context, key }: ClusterAttempt, claim: GroupClaim, message: string): Promise<void> {
   const { namespace, name: called, uid } = claim;
   const identity = `${uid} ${message}`;
   if (!isNews(context, key, identity)) return;
@@ -187,19 +191,19 @@ async function sayOfClaim({ context, key }: Looked, claim: GroupClaim, message: 
   await announceNews(context, name, key, { about, ...said, identity });
 }
 
-function reporting({ context, key }: Looked, action: string, object: string) {
+function reporting({ context, key }: ClusterAttempt, action: string, object: string) {
   return (result: ActReport["result"], reason: string) =>
     context.reporter.act({ key, function: name, action, object, zone: "", result, reason });
 }
 
-interface Said {
+interface ClusterEvent {
   readonly type: "Normal" | "Warning";
   readonly reason: string;
   readonly message: string;
 }
 
 /** An Event about the cluster, once. Resolves, never rejects. */
-async function say({ context, key, observed }: Looked, said: Said, again = ""): Promise<void> {
+async function say({ context, key, observed }: ClusterAttempt, said: ClusterEvent, again = ""): Promise<void> {
   if (context.mode === "shadow" || observed.object === undefined) return;
   const { uid } = observed.object.metadata;
   const identity = `${uid} ${said.reason} ${said.message} ${again}`;
@@ -208,12 +212,15 @@ async function say({ context, key, observed }: Looked, said: Said, again = ""): 
 }
 
 /** What somebody has to do, or would be surprised by. */
-export async function announceLook(looked: Looked): Promise<void> {
+export async function announceLook(looked: ClusterAttempt): Promise<void> {
   for (const { guard, sentence } of looked.verdict.told)
     await say(looked, { type: "Warning", reason: eventReasons.groupWaiting, message: `${guard}: ${sentence}` });
 }
 
-async function tellOfChange(looked: Looked, step: Extract<Step, { kind: "change-spec" }>): Promise<void> {
+async function tellOfChange(
+  looked: ClusterAttempt,
+  step: Extract<ClusterStep, { kind: "change-spec" }>,
+): Promise<void> {
   const { cluster } = looked.observed.snapshot;
   const again = looked.observed.object?.metadata.resourceVersion ?? "";
   for (const { sentence } of step.added) {
@@ -226,7 +233,7 @@ async function tellOfChange(looked: Looked, step: Extract<Step, { kind: "change-
   }
 }
 
-function isRecovered({ observed }: Looked, { id, guard }: Told): boolean {
+function isRecovered({ observed }: ClusterAttempt, { id, guard }: GroupEvent): boolean {
   if (guard !== "letting-go") return false;
   const { cluster, claims } = observed.snapshot;
   const held = cluster?.held.kind === "value" ? cluster.held.value[id] : undefined;
@@ -239,9 +246,9 @@ const addressesStay =
 
 /** Spec 1.1 D6 and D7: nobody here can speak with the database. */
 async function sayRecovered(
-  looked: Looked,
+  looked: ClusterAttempt,
   { groups, usesLocalities }: FoundationCluster,
-  { id }: Told,
+  { id }: GroupEvent,
   again: string,
 ): Promise<void> {
   const addresses = groups.get(id)?.addresses ?? [];

@@ -21,7 +21,7 @@ export interface Case {
 }
 
 /** What holds for all process groups of one look. */
-export interface Around {
+export interface GroupConditions {
   readonly nowMs: number;
   /** How long a volume is kept, in milliseconds; undefined where nobody can tell. */
   readonly durationMs: number | undefined;
@@ -35,7 +35,7 @@ export interface Around {
  * `hold`: it is blocked, and recorded as ours. `unlist`: it is to come back: nobody asks for its removal any more. `clear`: the
  * operator forgets that it was to go. `let-go`: our block is lifted. `withdraw`: its volume claims ask for nothing any more.
  */
-export interface Judged {
+export interface GroupDecision {
   readonly step?: "hold" | "unlist" | "clear" | "let-go" | "withdraw";
   readonly guard: string;
   readonly sentence: string;
@@ -49,7 +49,7 @@ const settleMs = 30_000;
 const restampMs = 5_000;
 
 /** Undefined for one that nobody wants removed, and that is not held back. */
-export function judge(one: Case, around: Around): Judged | undefined {
+export function judge(one: Case, around: GroupConditions): GroupDecision | undefined {
   return one.held === undefined ? judgeFree(one, around) : judgeHeld(one, one.held, around);
 }
 
@@ -58,7 +58,7 @@ function isWantedGone({ group, isListed, isListedUnexcluded }: Case): boolean {
 }
 
 /** Whoever deleted its volume claims was faster than our block: our protection alone holds them. */
-function judgeKept(one: Case): Judged | undefined {
+function judgeKept(one: Case): GroupDecision | undefined {
   const { id, claims, held } = one;
   const [first] = claims;
   if (first === undefined || !claims.every(isKept)) return undefined;
@@ -82,11 +82,11 @@ export function keptSinceMs(one: Case): number | undefined {
  * Nobody gets such a volume claim back, so that our block keeps a pod alone, which no function here would let go. One that is
  * removed without an exclusion keeps it: its data may be nowhere else.
  */
-function isBlockOver({ group, isListedUnexcluded }: Case, { isTold }: Judged): boolean {
+function isBlockOver({ group, isListedUnexcluded }: Case, { isTold }: GroupDecision): boolean {
   return isTold === true && !isListedUnexcluded && group?.isExclusionSkipped !== true;
 }
 
-function judgeFree(one: Case, { durationMs, holds, unfound }: Around): Judged | undefined {
+function judgeFree(one: Case, { durationMs, holds, unfound }: GroupConditions): GroupDecision | undefined {
   const { id, group, claims, isBlocked, isListedUnexcluded } = one;
   const kept = judgeKept(one);
   if (kept !== undefined) return kept;
@@ -109,7 +109,7 @@ function judgeFree(one: Case, { durationMs, holds, unfound }: Around): Judged | 
   return { step: "hold", guard: "holding", sentence: `${id} is to go: its volume is held back first` };
 }
 
-function judgeHeld(one: Case, held: HeldGroup, around: Around): Judged {
+function judgeHeld(one: Case, held: HeldGroup, around: GroupConditions): GroupDecision {
   const { id, group, claims, isBlocked } = one;
   if (claims.length === 0 && around.unfound !== undefined) return judgeUnfound(one, around.unfound);
   if (claims.length === 0)
@@ -131,7 +131,7 @@ function judgeHeld(one: Case, held: HeldGroup, around: Around): Judged {
 }
 
 /** That its volume was not found does not say that it is gone: its block stays, unless nobody wants it removed any more. */
-function judgeUnfound(one: Case, unfound: string): Judged {
+function judgeUnfound(one: Case, unfound: string): GroupDecision {
   const { id, group, isBlocked } = one;
   if (!isWantedGone(one) && group !== undefined)
     return {
@@ -144,7 +144,7 @@ function judgeUnfound(one: Case, unfound: string): Judged {
 }
 
 /** Spec 3.5, recover under F1: the block stays, both lists and the status are cleared, and the pod is waited for. */
-function judgeReturning(one: Case, { recoveringMs }: HeldGroup, { nowMs }: Around): Judged {
+function judgeReturning(one: Case, { recoveringMs }: HeldGroup, { nowMs }: GroupConditions): GroupDecision {
   const { id, group, claims, pod, isBlocked, isListed, isListedUnexcluded } = one;
   const sinceMs = recoveringMs ?? nowMs;
   const isUndone = isDirty(group) && nowMs - sinceMs >= restampMs;
@@ -173,13 +173,13 @@ function isDirty(group: ProcessGroup | undefined): boolean {
 }
 
 /** A status that is written anew says nothing of it for a while: it may say again that it is to go, and that it is excluded. */
-function judgeUnlisted({ id }: Case): Judged {
+function judgeUnlisted({ id }: Case): GroupDecision {
   const sentence = `the operator does not list ${id}, whose volume is there: its block stays until it does`;
   return { guard: "group-unlisted", sentence };
 }
 
 /** Whoever wanted it removed does not any more. Our block goes when nothing of a suspension is left on its volume claims. */
-function judgeWithdrawn({ id, claims }: Case): Judged {
+function judgeWithdrawn({ id, claims }: Case): GroupDecision {
   const isAsked = claims.some(({ request, drainedMs }) => meant(request) === true || drainedMs !== undefined);
   if (isAsked) return { step: "withdraw", guard: "withdrawn", sentence: `nobody wants ${id} removed any more` };
   if (claims.some(({ state, isHeld }) => state.kind !== "absent" || isHeld))
@@ -187,7 +187,7 @@ function judgeWithdrawn({ id, claims }: Case): Judged {
   return { step: "let-go", guard: "letting-go", sentence: `nobody wants ${id} removed any more: our block is lifted` };
 }
 
-function judgeLeaving(one: Case, { durationMs }: Around): Judged {
+function judgeLeaving(one: Case, { durationMs }: GroupConditions): GroupDecision {
   const { id, group, pod, isListedUnexcluded, claims } = one;
   if (isListedUnexcluded || group?.isExclusionSkipped === true) {
     if (durationMs === 0)

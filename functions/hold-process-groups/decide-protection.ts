@@ -21,7 +21,7 @@ export interface ProtectionChange {
   readonly protection: "add" | "drop";
 }
 
-interface Words {
+interface ProtectionBlocked {
   readonly guard: string;
   readonly sentence: string;
 }
@@ -70,7 +70,7 @@ function isDropped(claim: GroupClaim, { cluster, holds, isNamespaceEnding }: Pro
 }
 
 /** What is said of the option itself; undefined where it can be read. */
-export function wordsOnOption({ cluster }: ProtectionSnapshot): Words | undefined {
+export function wordsOnOption({ cluster }: ProtectionSnapshot): ProtectionBlocked | undefined {
   if (cluster?.protects.kind !== "malformed") return undefined;
   return { guard: "protection-malformed", sentence: cluster.protects.sentence };
 }
@@ -81,7 +81,7 @@ export function isKept({ isTerminating, isProtected }: GroupClaim): boolean {
 }
 
 /** Why it is kept, and what whoever needs its data has to do. */
-export function wordsOnKept(id: string, { name, volumeName }: GroupClaim, why: KeptBecause): Words {
+export function wordsOnKept(id: string, { name, volumeName }: GroupClaim, why: KeptBecause): ProtectionBlocked {
   const volume = volumeName === undefined ? "it has no PersistentVolume" : `save its PersistentVolume ${volumeName}`;
   return { guard: why, sentence: `${reasons[why](id, name)}; nobody gets the volume claim back: ${volume}` };
 }
@@ -107,7 +107,7 @@ export function isKeptBecause(guard: string): boolean {
  * Each says on itself why it is kept, until its time runs. By key. What gc-suspended-groups says of one whose PersistentVolume it
  * cannot keep stays: it would write that again.
  */
-export function messageOf(claim: GroupClaim, { guard, sentence }: Words): Readonly<Record<string, string>> {
+export function messageOf(claim: GroupClaim, { guard, sentence }: ProtectionBlocked): Readonly<Record<string, string>> {
   const isSaid = [guard, "volume-not-retained"].includes(claim.message?.guard ?? "");
   const isNews = claim.state.kind === "absent" && !isSaid;
   return isNews ? { [keys.suspendMessage.key]: keys.formatMessage({ guard, sentence }) } : {};

@@ -2,7 +2,7 @@
 import type { HeldGroup, HeldGroups } from "../shared/annotations/foundationdb.ts";
 import * as keys from "../shared/annotations/suspension.ts";
 import { meant } from "../shared/volumes/pvc.ts";
-import { type Around, type Case, type Judged, judge } from "./decide-group.ts";
+import { type Case, type GroupConditions, type GroupDecision, judge } from "./decide-group.ts";
 import {
   isKept,
   isProtecting,
@@ -27,11 +27,11 @@ export interface RemovalsSnapshot extends ProtectionSnapshot {
 }
 
 /** A process group of which something is said in an Event. */
-export interface Told extends Pick<Judged, "guard" | "sentence"> {
+export interface GroupEvent extends Pick<GroupDecision, "guard" | "sentence"> {
   readonly id: string;
 }
 
-export type Step =
+export type ClusterStep =
   /** What of the spec changes, and which blocks are ours then: one write. */
   | {
       readonly kind: "change-spec";
@@ -39,19 +39,19 @@ export type Step =
       readonly toRemoveUnexcluded: readonly string[];
       readonly blocked: readonly string[];
       readonly held: HeldGroups;
-      readonly lifted: readonly Told[];
-      readonly added: readonly Told[];
+      readonly lifted: readonly GroupEvent[];
+      readonly added: readonly GroupEvent[];
     }
   /** Nothing of a removal stays in the status of these process groups. */
   | { readonly kind: "clear-status"; readonly ids: readonly string[] }
   | { readonly kind: "annotate"; readonly changes: readonly AnnotationChange[] }
   | { readonly kind: "protect"; readonly changes: readonly ProtectionChange[] };
 
-export interface Verdict {
+export interface ClusterVerdict {
   readonly guard: string;
   readonly sentence: string;
-  readonly step: Step | undefined;
-  readonly told: readonly Told[];
+  readonly step: ClusterStep | undefined;
+  readonly told: readonly GroupEvent[];
   /** The cluster is looked at again after this time, in milliseconds; undefined: when something is heard of it. */
   readonly recheckMs: number | undefined;
 }
@@ -64,7 +64,7 @@ const mostBlocks = 1_000;
 const everyGroup = "*";
 
 /** Our finalizer comes first: what is deleted without it is lost, whatever else we wanted to do. */
-export function decide(snapshot: RemovalsSnapshot): Verdict {
+export function decide(snapshot: RemovalsSnapshot): ClusterVerdict {
   const changes = snapshot.isProtectionRefused ? [] : protectionChanges(snapshot);
   if (changes.length > 0) return protect(snapshot, changes);
   const verdict = decideRemovals(snapshot);
@@ -75,9 +75,9 @@ export function decide(snapshot: RemovalsSnapshot): Verdict {
   return { ...verdict, guard, sentence, told: [...verdict.told, ...told] };
 }
 
-function protect({ cluster }: RemovalsSnapshot, changes: readonly ProtectionChange[]): Verdict {
+function protect({ cluster }: RemovalsSnapshot, changes: readonly ProtectionChange[]): ClusterVerdict {
   const [first] = changes.filter(({ protection }) => protection === "add");
-  const step: Step = { kind: "protect", changes };
+  const step: ClusterStep = { kind: "protect", changes };
   const words =
     first === undefined
       ? {
@@ -91,13 +91,13 @@ function protect({ cluster }: RemovalsSnapshot, changes: readonly ProtectionChan
   return { ...words, step, told: [], recheckMs: undefined };
 }
 
-function tellOfOption(snapshot: RemovalsSnapshot): readonly Told[] {
+function tellOfOption(snapshot: RemovalsSnapshot): readonly GroupEvent[] {
   const words = wordsOnOption(snapshot);
   return words === undefined ? [] : [{ id: snapshot.cluster?.name ?? "", ...words }];
 }
 
 /** What of the cluster's own settings nobody can read, or does not lead to its volumes. */
-function tellOfSettings(snapshot: RemovalsSnapshot): readonly Told[] {
+function tellOfSettings(snapshot: RemovalsSnapshot): readonly GroupEvent[] {
   const { cluster } = snapshot;
   if (cluster === undefined || cluster.isDeleting) return [];
   const { name: id, unreadable, duration, held } = cluster;
@@ -110,12 +110,12 @@ function tellOfSettings(snapshot: RemovalsSnapshot): readonly Told[] {
 }
 
 /** One of the same name had them, and is gone: nothing is written to them. */
-function tellOfStrangers({ cluster, claims }: RemovalsSnapshot): readonly Told[] {
+function tellOfStrangers({ cluster, claims }: RemovalsSnapshot): readonly GroupEvent[] {
   if (cluster === undefined || cluster.isDeleting) return [];
   return claims.filter((claim) => isStranger(claim, cluster)).map(tellOfGone);
 }
 
-function tellOfGone(claim: GroupClaim): Told {
+function tellOfGone(claim: GroupClaim): GroupEvent {
   return { id: claim.group, ...wordsOnKept(claim.group, claim, "owner-gone") };
 }
 
@@ -123,7 +123,7 @@ function isStranger(claim: GroupClaim, { uid }: FoundationCluster): boolean {
   return isKept(claim) && !claim.ownerUids.includes(uid);
 }
 
-function decideRemovals(snapshot: RemovalsSnapshot): Verdict {
+function decideRemovals(snapshot: RemovalsSnapshot): ClusterVerdict {
   const { cluster } = snapshot;
   if (cluster === undefined) return decideGone(snapshot);
   const { name, held: record, duration } = cluster;
@@ -142,13 +142,13 @@ function decideRemovals(snapshot: RemovalsSnapshot): Verdict {
 }
 
 /** Nobody is left who could say that the data is not needed. */
-function decideGone(snapshot: RemovalsSnapshot): Verdict {
+function decideGone(snapshot: RemovalsSnapshot): ClusterVerdict {
   const [first] = snapshot.claims.filter(isKept);
   if (first === undefined) return wait("done", "it is gone");
   return { ...wait("owner-gone", tellOfGone(first).sentence), step: sayKept(snapshot, "owner-gone") };
 }
 
-function sayKept({ claims }: RemovalsSnapshot, why: "owner-deleting" | "owner-gone"): Step | undefined {
+function sayKept({ claims }: RemovalsSnapshot, why: "owner-deleting" | "owner-gone"): ClusterStep | undefined {
   const changes = claims.filter(isKept).flatMap((claim): AnnotationChange[] => {
     const annotations = messageOf(claim, wordsOnKept(claim.group, claim, why));
     return Object.keys(annotations).length === 0 ? [] : [{ claim, annotations }];
@@ -156,11 +156,11 @@ function sayKept({ claims }: RemovalsSnapshot, why: "owner-deleting" | "owner-go
   return changes.length === 0 ? undefined : { kind: "annotate", changes };
 }
 
-function decideLiving(snapshot: RemovalsSnapshot, cluster: FoundationCluster, held: HeldGroups): Verdict {
+function decideLiving(snapshot: RemovalsSnapshot, cluster: FoundationCluster, held: HeldGroups): ClusterVerdict {
   const { nowMs, holds } = snapshot;
-  const around: Around = { nowMs, durationMs: meant(cluster.duration), holds, unfound: whyUnfound(snapshot) };
+  const around: GroupConditions = { nowMs, durationMs: meant(cluster.duration), holds, unfound: whyUnfound(snapshot) };
   const cases = casesOf(snapshot, cluster, held);
-  const judged = cases.flatMap((one): Looked[] => {
+  const judged = cases.flatMap((one): Decided[] => {
     const verdict = judge(one, around);
     return verdict === undefined ? [] : [{ one, verdict }];
   });
@@ -169,9 +169,9 @@ function decideLiving(snapshot: RemovalsSnapshot, cluster: FoundationCluster, he
   return conclude(cluster, bounded, step);
 }
 
-interface Looked {
+interface Decided {
   readonly one: Case;
-  readonly verdict: Judged;
+  readonly verdict: GroupDecision;
 }
 
 function casesOf({ claims, pods }: RemovalsSnapshot, cluster: FoundationCluster, held: HeldGroups): readonly Case[] {
@@ -194,7 +194,7 @@ function casesOf({ claims, pods }: RemovalsSnapshot, cluster: FoundationCluster,
 }
 
 /** The operator's list of blocks has an end: what does not fit waits, and says so. */
-function withinBounds(judged: readonly Looked[], { blocked }: FoundationCluster): readonly Looked[] {
+function withinBounds(judged: readonly Decided[], { blocked }: FoundationCluster): readonly Decided[] {
   let room = mostBlocks - blocked.length;
   return judged.map(({ one, verdict }) => {
     if (verdict.step !== "hold" || room-- > 0) return { one, verdict };
@@ -204,12 +204,12 @@ function withinBounds(judged: readonly Looked[], { blocked }: FoundationCluster)
 }
 
 function changeSpec(
-  judged: readonly Looked[],
+  judged: readonly Decided[],
   cluster: FoundationCluster,
   held: HeldGroups,
   nowMs: number,
-): Step | undefined {
-  const stepping = (...kinds: readonly Judged["step"][]) =>
+): ClusterStep | undefined {
+  const stepping = (...kinds: readonly GroupDecision["step"][]) =>
     judged.filter(({ verdict }) => kinds.includes(verdict.step));
   const kept = stepping("hold", "unlist");
   const lifted = stepping("let-go");
@@ -235,19 +235,26 @@ function changeSpec(
   };
 }
 
-function clearStatus(judged: readonly Looked[]): Step | undefined {
+function clearStatus(judged: readonly Decided[]): ClusterStep | undefined {
   const ids = judged.filter(({ verdict }) => verdict.step === "clear").map(({ one }) => one.id);
   return ids.length === 0 ? undefined : { kind: "clear-status", ids };
 }
 
-function annotate(cases: readonly Case[], judged: readonly Looked[], cluster: FoundationCluster): Step | undefined {
+function annotate(
+  cases: readonly Case[],
+  judged: readonly Decided[],
+  cluster: FoundationCluster,
+): ClusterStep | undefined {
   const verdicts = new Map(judged.map(({ one, verdict }) => [one.id, verdict]));
   const changes = cases.flatMap((one) => annotationChanges(one, verdicts.get(one.id), cluster));
   return changes.length === 0 ? undefined : { kind: "annotate", changes };
 }
 
-function conclude(cluster: FoundationCluster, judged: readonly Looked[], step: Step | undefined): Verdict {
-  const { name, duration } = cluster;
+function conclude(
+  { name, duration }: FoundationCluster,
+  judged: readonly Decided[],
+  step: ClusterStep | undefined,
+): ClusterVerdict {
   const told = judged.filter(({ verdict }) => verdict.isTold).map(tellOf);
   const recheckMs = judged.length === 0 ? undefined : lookAgainMs;
   const [acting] = judged.filter(({ verdict }) => verdict.step !== undefined);
@@ -275,19 +282,19 @@ function conclude(cluster: FoundationCluster, judged: readonly Looked[], step: S
   return { guard, sentence, step: undefined, told, recheckMs };
 }
 
-function also(told: readonly Told[], verdict: Verdict, recheckMs: number | undefined): Verdict {
+function also(told: readonly GroupEvent[], verdict: ClusterVerdict, recheckMs: number | undefined): ClusterVerdict {
   return { ...verdict, told: [...verdict.told, ...told], recheckMs };
 }
 
-function tellOf({ one, verdict }: Looked): Told {
+function tellOf({ one, verdict }: Decided): GroupEvent {
   return { id: one.id, guard: verdict.guard, sentence: verdict.sentence };
 }
 
-function wait(guard: string, sentence: string): Verdict {
+function wait(guard: string, sentence: string): ClusterVerdict {
   return { guard, sentence, step: undefined, told: [], recheckMs: undefined };
 }
 
 /** One that is about the whole cluster. */
-function toldOf(id: string, { guard, sentence, ...rest }: Verdict): Verdict {
+function toldOf(id: string, { guard, sentence, ...rest }: ClusterVerdict): ClusterVerdict {
   return { guard, sentence, ...rest, told: [{ id, guard, sentence }] };
 }

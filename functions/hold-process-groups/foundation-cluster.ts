@@ -13,7 +13,7 @@ import { parseTime } from "../shared/clock/durations.ts";
 import type { OtherObject, PodObject, VolumeClaimObject } from "../shared/kubernetes/cluster.ts";
 import { type Marks, parseMarks } from "../shared/volumes/foundationdb-marks.ts";
 import { parseVolumeUser, type VolumeUser } from "../shared/volumes/members.ts";
-import { parseVolumeClaim, type Said, said, type VolumeClaim } from "../shared/volumes/pvc.ts";
+import { type AnnotationValue, parseVolumeClaim, said, type VolumeClaim } from "../shared/volumes/pvc.ts";
 import { parseOwnerPace } from "../shared/volumes/removal-policy.ts";
 
 /** What FoundationDB's operator says of one process group. */
@@ -37,7 +37,7 @@ export interface FoundationCluster {
   readonly uid: string;
   readonly isDeleting: boolean;
   /** How long a volume is kept after its pod has gone, in milliseconds; absent: nothing of it is held back. */
-  readonly duration: Said<number>;
+  readonly duration: AnnotationValue<number>;
   /** What its volume claims are to say of how volumes go, by key; null where it says nothing. */
   readonly policy: Readonly<Record<string, string | null>>;
   /** What nobody can read of its own settings about removals, and what to do, for people. */
@@ -47,9 +47,9 @@ export interface FoundationCluster {
   readonly toRemove: readonly string[];
   readonly toRemoveUnexcluded: readonly string[];
   readonly blocked: readonly string[];
-  readonly held: Said<HeldGroups>;
+  readonly held: AnnotationValue<HeldGroups>;
   /** Its volume claims are to have our finalizer all their lives. */
-  readonly protects: Said<boolean>;
+  readonly protects: AnnotationValue<boolean>;
   /** False: processes are excluded by their addresses, which other ones may get later. */
   readonly usesLocalities: boolean;
   readonly groups: ReadonlyMap<string, ProcessGroup>;

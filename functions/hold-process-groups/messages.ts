@@ -3,7 +3,7 @@
 import * as keys from "../shared/annotations/suspension.ts";
 import { formatTime } from "../shared/clock/durations.ts";
 import { meant } from "../shared/volumes/pvc.ts";
-import { type Case, isDrained, type Judged, keptSinceMs } from "./decide-group.ts";
+import { type Case, type GroupDecision, isDrained, keptSinceMs } from "./decide-group.ts";
 import { isKept, isKeptBecause, messageOf } from "./decide-protection.ts";
 import type { FoundationCluster, GroupClaim } from "./foundation-cluster.ts";
 
@@ -34,7 +34,7 @@ const groupKind = "FoundationDBCluster.apps.foundationdb.org";
 /** Each says whose it is and how volumes go, and those of a removal that they are to be suspended. */
 export function annotationChanges(
   one: Case,
-  verdict: Judged | undefined,
+  verdict: GroupDecision | undefined,
   cluster: FoundationCluster,
 ): readonly AnnotationChange[] {
   return one.claims.flatMap((claim): AnnotationChange[] => {
@@ -76,7 +76,7 @@ function wordsOf({ group, held, pod }: Case, claim: GroupClaim, cluster: Foundat
   };
 }
 
-function requestOf(one: Case, claim: GroupClaim, verdict: Judged | undefined): Texts {
+function requestOf(one: Case, claim: GroupClaim, verdict: GroupDecision | undefined): Texts {
   const { held, group } = one;
   const free = { [keys.removalHeld.key]: null };
   if (isKept(claim)) return { ...free, ...keptRequest(one, claim) };

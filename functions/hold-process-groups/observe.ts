@@ -34,7 +34,7 @@ export const settings = { volumeHold: volumeHoldSetting };
 export const resource = "foundationdbclusters";
 
 /** A cluster as it was read, and what a decision makes of it. */
-export interface Observed {
+export interface ClusterObservation {
   readonly snapshot: RemovalsSnapshot;
   /** Undefined where it is gone. */
   readonly object: OtherObject | undefined;
@@ -95,7 +95,7 @@ async function listOrNone(cluster: Pick<Cluster, "list">, namespace: string | un
 }
 
 /** All of it by reads of now, the cluster first: what is gone by the lists was gone after it was read. Throws ClusterError. */
-export async function observe(context: Context, key: ObjectKey): Promise<Observed> {
+export async function observe(context: Context, key: ObjectKey): Promise<ClusterObservation> {
   const { cluster } = context;
   const object = await getOrNone(cluster, key);
   const marks = object === undefined ? usualMarks(key.name) : parseMarks(object);

@@ -1,9 +1,9 @@
 /** One pass over a FoundationDBCluster. */
 import type { Context } from "../shared/contract/context.ts";
-import type { Outcome } from "../shared/contract/definition.ts";
+import type { ReconcileResult } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import { reportLook } from "../shared/reconcile/report-look.ts";
-import { announceLook, carryOut, type Looked } from "./act.ts";
+import { announceLook, type ClusterAttempt, carryOut } from "./act.ts";
 import { decide } from "./decide.ts";
 import { name, observe } from "./observe.ts";
 
@@ -16,17 +16,17 @@ const contendedMs = 500;
 /** A write that was refused is tried again after this, in milliseconds. */
 const refusedForMs = 15_000;
 
-const nothing: Outcome = { recheckMs: undefined, acting: undefined };
+const nothing: ReconcileResult = { recheckMs: undefined, acting: undefined };
 
 /** Step after step, each on a fresh look, until there is something to wait for. Throws ClusterError. */
-export async function run(context: Context, key: ObjectRef): Promise<Outcome> {
+export async function run(context: Context, key: ObjectRef): Promise<ReconcileResult> {
   let isProtectionRefused = false;
   for (let looks = 0; looks < mostLooks; looks++) {
     const notAfterMs = context.cluster.monotonicMs() + actWithinMs;
     const observed = await observe(context, key);
     const verdict = decide({ ...observed.snapshot, isProtectionRefused });
     reportLook(context, name, key, verdict);
-    const looked: Looked = { context, key, observed, verdict, notAfterMs };
+    const looked: ClusterAttempt = { context, key, observed, verdict, notAfterMs };
     await announceLook(looked);
     const recheckMs = isProtectionRefused ? refusedForMs : verdict.recheckMs;
     if (verdict.step === undefined || context.mode === "shadow") return { ...nothing, recheckMs };

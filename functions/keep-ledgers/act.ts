@@ -2,7 +2,7 @@
 
 import { messageOf } from "../shared/base/error-message.ts";
 import type { Context } from "../shared/contract/context.ts";
-import type { Outcome } from "../shared/contract/definition.ts";
+import type { ReconcileResult } from "../shared/contract/definition.ts";
 import type { GroupMemory } from "../shared/contract/memory.ts";
 import { isNews } from "../shared/events/recorder.ts";
 import {
@@ -17,7 +17,7 @@ import { LedgerUnreadable } from "../shared/ledger/errors.ts";
 import { ledgerName } from "../shared/ledger/lease-name.ts";
 import { forgetLedger, knownLedger, noteLedger } from "../shared/transaction/ledger-copy.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
-import { decide, type Held, type Kept } from "./decide.ts";
+import { decide, type LedgerHoldings, type LedgerState } from "./decide.ts";
 import { isLiving, name, observeAll, observeVanished, readLease, vanishedOf } from "./observe.ts";
 
 /**
@@ -59,7 +59,7 @@ const lookedMs = new WeakMap<GroupMemory, number>();
  * The same for one group that something was heard of: at once if it was quiet for half a minute, else when that has passed.
  * Throws ClusterError.
  */
-export async function look(context: Context, key: GroupKey): Promise<Outcome> {
+export async function look(context: Context, key: GroupKey): Promise<ReconcileResult> {
   const memory = context.memoryOf(key);
   const nowMs = context.cluster.monotonicMs();
   const remainingMs = (lookedMs.get(memory) ?? Number.NEGATIVE_INFINITY) + lookEveryMs - nowMs;
@@ -78,10 +78,10 @@ export async function look(context: Context, key: GroupKey): Promise<Outcome> {
   return { recheckMs: undefined, acting: undefined };
 }
 
-const notLookedInto: Held = { open: [], claims: [], besides: [] };
+const notLookedInto: LedgerHoldings = { open: [], claims: [], besides: [] };
 
 async function keepLiving(context: Context, key: GroupKey, lease: LeaseObject | undefined): Promise<void> {
-  const kept: Kept = { key, isLiving: true, ledger: lease === undefined ? undefined : notLookedInto };
+  const kept: LedgerState = { key, isLiving: true, ledger: lease === undefined ? undefined : notLookedInto };
   const made =
     decide(kept).kind === "make" ? (await context.protocol.createLedger(context.cluster, key))?.uid : undefined;
   const uid = made ?? lease?.metadata.uid;

@@ -7,16 +7,16 @@ import { podNameOf } from "../shared/workloads/pods.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 
 /** What is seen of a group and of its ledger. */
-export interface Kept {
+export interface LedgerState {
   readonly key: GroupKey;
   /** A StatefulSet is in it. */
   readonly isLiving: boolean;
   /** Undefined where there is none. */
-  readonly ledger: Held | undefined;
+  readonly ledger: LedgerHoldings | undefined;
 }
 
 /** What a ledger holds. That of a living group stays whatever it holds, and is not looked into. */
-export interface Held {
+export interface LedgerHoldings {
   /** The reservations that are neither settled (rule R6) nor abandoned (rule R10). */
   readonly open: readonly Reservation[];
   /** All of them: only the function that made a claim knows when it is over (rule R10a). */
@@ -26,13 +26,13 @@ export interface Held {
 }
 
 /** `make` and `collect` are acts; `keep` needs none. */
-export type Verdict = { readonly kind: "make" | "collect" | "keep" } | Wait;
+export type LedgerDecision = { readonly kind: "make" | "collect" | "keep" } | Wait;
 
 /**
  * A group that has a StatefulSet has a ledger. One that has none any more keeps it until nobody needs what it holds: a ledger
  * that holds a reservation or a claim, or says what only another function understands, is never collected.
  */
-export function decide({ key: { group }, isLiving, ledger }: Kept): Verdict {
+export function decide({ key: { group }, isLiving, ledger }: LedgerState): LedgerDecision {
   if (ledger === undefined) return { kind: isLiving ? "make" : "keep" };
   if (isLiving) return { kind: "keep" };
   const held = heldIn(ledger);
@@ -47,7 +47,7 @@ export function decide({ key: { group }, isLiving, ledger }: Kept): Verdict {
   return wait("ledger-in-use", sentence);
 }
 
-function heldIn({ open, claims }: Held): { readonly what: string; readonly zone: string }[] {
+function heldIn({ open, claims }: LedgerHoldings): { readonly what: string; readonly zone: string }[] {
   return [
     ...open.map((one) => ({ what: `the reservation of ${podNameOf(one)}`, zone: one.statefulSet })),
     ...claims.map(({ kind, zone }) => ({ what: `a claim on ${zone} (${kind})`, zone })),

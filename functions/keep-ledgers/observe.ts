@@ -22,18 +22,18 @@ import { longestGapMs } from "../shared/suspension/looks.ts";
 import { observeGroup } from "../shared/transaction/observe-group.ts";
 import { groupKeyOf } from "../shared/workloads/group-key.ts";
 import { type GroupKey, groupPathOf, parseStatefulSet } from "../shared/workloads/statefulsets.ts";
-import type { Kept } from "./decide.ts";
+import type { LedgerState } from "./decide.ts";
 
 export const name = "keep-ledgers";
 
 /** The groups that there are, and the ledgers, of which some may be of groups that there are no more. */
-export interface Seen {
+export interface LedgerInventory {
   readonly groups: readonly GroupKey[];
   readonly leases: readonly LeaseObject[];
 }
 
 /** Lists everything, consistently: the groups first, so that a ledger that is made in between is not taken for a stray one. */
-export async function observeAll(context: Context): Promise<Seen> {
+export async function observeAll(context: Context): Promise<LedgerInventory> {
   const groups = await listGroups(context);
   return { groups, leases: await listLedgers(context) };
 }
@@ -74,7 +74,7 @@ async function listLedgers({ cluster, namespaces }: Context): Promise<LeaseObjec
 export function vanishedOf({
   groups,
   leases,
-}: Seen): readonly { readonly key: GroupKey; readonly lease: LeaseObject }[] {
+}: LedgerInventory): readonly { readonly key: GroupKey; readonly lease: LeaseObject }[] {
   const living = new Set(groups.map(groupPathOf));
   return leases.flatMap((lease) => {
     const key = keyOf(lease);
@@ -132,7 +132,7 @@ function isDownscaleNeeded({ lastDownscales: times, hasMalformedTimes }: Ledger,
  * A group that seems to be gone, with its ledger: as the API server has both now, and not as a watch last told. Throws
  * LedgerUnreadable, ClusterError.
  */
-export async function observeVanished(context: Context, key: GroupKey, lease: LeaseObject): Promise<Kept> {
+export async function observeVanished(context: Context, key: GroupKey, lease: LeaseObject): Promise<LedgerState> {
   const ledger = parseLedger(key, lease);
   const { open, zones, nowMs, joining } = await observeGroup(context, ledger, {
     permitSinceMs: undefined,

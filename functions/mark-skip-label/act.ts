@@ -17,15 +17,15 @@ import { eventReasons } from "../shared/events/reasons.ts";
 import { announceNews, isNews } from "../shared/events/recorder.ts";
 import type { Metadata } from "../shared/kubernetes/cluster.ts";
 import { resultOfFailure, sayRefusal, type WriteResult } from "../shared/reconcile/write-result.ts";
-import { labelText, type Member, type Step, type Verdict } from "./decide.ts";
-import { kindOf, name, type Observed } from "./observe.ts";
+import { labelText, type OwnerStep, type OwnerVerdict, type ReleasedPod } from "./decide.ts";
+import { kindOf, name, type OwnerObservation } from "./observe.ts";
 
 /** One look at an owner, and what was decided on it. */
-export interface Looked {
+export interface OwnerAttempt {
   readonly context: Context;
   readonly key: ObjectRef;
-  readonly observed: Observed & { readonly object: NonNullable<Observed["object"]> };
-  readonly verdict: Verdict;
+  readonly observed: OwnerObservation & { readonly object: NonNullable<OwnerObservation["object"]> };
+  readonly verdict: OwnerVerdict;
   /** Nothing is sent by it after this moment of the monotonic clock. */
   readonly notAfterMs: number;
 }
@@ -34,7 +34,7 @@ export interface Looked {
 const labelsAtOnce = 32;
 
 /** Writes the guard and the sentence to the owner where they are not there yet. Throws ClusterError. */
-export async function tell(looked: Looked): Promise<WriteResult | "told"> {
+export async function tell(looked: OwnerAttempt): Promise<WriteResult | "told"> {
   const { context, observed, verdict } = looked;
   const { owner } = observed.snapshot;
   const { guard, sentence } = verdict;
@@ -49,7 +49,7 @@ export async function tell(looked: Looked): Promise<WriteResult | "told"> {
 }
 
 /** Throws ClusterError where the API server was not there, having tried all of it. */
-export function carryOut(looked: Looked, step: Step): Promise<WriteResult> {
+export function carryOut(looked: OwnerAttempt, step: OwnerStep): Promise<WriteResult> {
   const { finalizers = [] } = looked.observed.object.metadata;
   switch (step.kind) {
     case "add-finalizer":
@@ -69,7 +69,7 @@ export function carryOut(looked: Looked, step: Step): Promise<WriteResult> {
 }
 
 /** A label that does is left as it is, and only timed. The pod itself says which label we added: that alone goes again. */
-function labelled({ cluster }: Context, { key, value = anyValue }: SkipLabel, { hasLabel }: Member): object {
+function labelled({ cluster }: Context, { key, value = anyValue }: SkipLabel, { hasLabel }: ReleasedPod): object {
   const stamp = { atMs: cluster.serverTimeMs(), key: hasLabel ? undefined : key };
   const annotations = { [skipLabelledAt.key]: formatStamp(stamp) };
   return hasLabel ? { annotations } : { labels: { [key]: value }, annotations };
@@ -78,7 +78,7 @@ function labelled({ cluster }: Context, { key, value = anyValue }: SkipLabel, { 
 type OwnerChange = Pick<Metadata, "finalizers"> | { readonly annotations: Readonly<Record<string, string | null>> };
 
 /** A merge patch under uid and resourceVersion: it makes nothing that is gone, and overwrites nothing that has changed. */
-async function patchOwner(looked: Looked, action: string, change: OwnerChange): Promise<WriteResult> {
+async function patchOwner(looked: OwnerAttempt, action: string, change: OwnerChange): Promise<WriteResult> {
   const { context, key, observed, verdict, notAfterMs } = looked;
   const { uid, resourceVersion } = observed.object.metadata;
   const report = reporting(looked, action, key.name);
@@ -100,10 +100,10 @@ async function patchOwner(looked: Looked, action: string, change: OwnerChange): 
 
 /** All of them, some at a time; throws when all were tried: the first error that says that the API server was not there. */
 async function patchPods(
-  looked: Looked,
+  looked: OwnerAttempt,
   action: string,
-  members: readonly Member[],
-  changeOf: (member: Member) => object,
+  members: readonly ReleasedPod[],
+  changeOf: (member: ReleasedPod) => object,
 ): Promise<WriteResult> {
   const results: WriteResult[] = [];
   const failures: unknown[] = [];
@@ -120,7 +120,12 @@ async function patchPods(
   return results.includes("done") ? "done" : "changed";
 }
 
-async function patchPod(looked: Looked, action: string, member: Member, change: object): Promise<WriteResult> {
+async function patchPod(
+  looked: OwnerAttempt,
+  action: string,
+  member: ReleasedPod,
+  change: object,
+): Promise<WriteResult> {
   const { context, key, verdict, notAfterMs } = looked;
   const { cluster } = context;
   const { uid, resourceVersion } = member;
@@ -142,12 +147,12 @@ async function patchPod(looked: Looked, action: string, member: Member, change: 
   }
 }
 
-function reporting({ context, key }: Looked, action: string, object: string) {
+function reporting({ context, key }: OwnerAttempt, action: string, object: string) {
   return (result: ActReport["result"], reason: string) =>
     context.reporter.act({ key, function: name, action, object, zone: "", result, reason });
 }
 
-interface Said {
+interface OwnerEvent {
   readonly type: "Normal" | "Warning";
   readonly reason: string;
   readonly message: string;
@@ -159,7 +164,7 @@ interface Said {
  * Sends an Event about the owner, once. In a namespace that is being deleted the API server takes none: there the status says it,
  * and the log.
  */
-export async function say({ context, key, observed }: Looked, { identity, ...said }: Said): Promise<void> {
+export async function say({ context, key, observed }: OwnerAttempt, { identity, ...said }: OwnerEvent): Promise<void> {
   if (context.mode === "shadow" || observed.snapshot.isNamespaceEnding) return;
   const { uid } = observed.object.metadata;
   const own = identity ?? `${uid} ${said.reason} ${said.message}`;
@@ -168,7 +173,7 @@ export async function say({ context, key, observed }: Looked, { identity, ...sai
   await announceNews(context, name, key, { about, ...said, identity: own });
 }
 
-const reasons: Readonly<Record<string, Pick<Said, "type" | "reason">>> = {
+const reasons: Readonly<Record<string, Pick<OwnerEvent, "type" | "reason">>> = {
   labelling: { type: "Normal", reason: eventReasons.skipLabelled },
   "labels-withdrawn": { type: "Normal", reason: eventReasons.skipWithdrawn },
   "marker-unseen": { type: "Normal", reason: eventReasons.skipWaiting },
@@ -180,7 +185,7 @@ const reasons: Readonly<Record<string, Pick<Said, "type" | "reason">>> = {
 };
 
 /** The Events of a look: its verdict, values that do not parse, and pods that no label reaches any more. */
-export async function announceLook(looked: Looked): Promise<void> {
+export async function announceLook(looked: OwnerAttempt): Promise<void> {
   const { verdict, observed } = looked;
   const { snapshot, malformed } = observed;
   const how = reasons[verdict.guard];
@@ -196,6 +201,6 @@ export async function announceLook(looked: Looked): Promise<void> {
   }
 }
 
-function isUnreachable({ isTerminating, hasLabel, mayRun }: Member): boolean {
+function isUnreachable({ isTerminating, hasLabel, mayRun }: ReleasedPod): boolean {
   return isTerminating && !hasLabel && mayRun;
 }

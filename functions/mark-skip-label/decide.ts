@@ -7,7 +7,7 @@ import { anyValue, type SkipLabel, type SkipStatus } from "../shared/annotations
 import { formatTime } from "../shared/clock/durations.ts";
 
 /** A pod whose chain of controllers leads to the owner, by uids. */
-export interface Member {
+export interface ReleasedPod {
   readonly name: string;
   readonly uid: string;
   readonly resourceVersion: string;
@@ -28,7 +28,7 @@ export interface Member {
   readonly refusal: string | undefined;
 }
 
-export interface Owner {
+export interface ReleasedOwner {
   /** Its kind and its name. */
   readonly shown: string;
   /** Undefined for one that is not being deleted. */
@@ -52,27 +52,27 @@ export interface OwnerSnapshot {
   /** The API server's clock, in milliseconds since the epoch. */
   readonly nowMs: number;
   /** Undefined where it is gone. */
-  readonly owner: Owner | undefined;
+  readonly owner: ReleasedOwner | undefined;
   readonly isNamespaceEnding: boolean;
   /** False: owners that are not being deleted have none of our finalizers. */
   readonly keepsFinalizers: boolean;
   /** How long after it got the label a pod's stop hook may not see it yet, in milliseconds. */
   readonly waitMs: number;
   /** As a fresh LIST has them; empty where nobody has to look. */
-  readonly members: readonly Member[];
+  readonly members: readonly ReleasedPod[];
 }
 
-export type Step =
+export type OwnerStep =
   | { readonly kind: "add-finalizer" | "remove-finalizer" | "remove-status" }
-  | { readonly kind: "label"; readonly members: readonly Member[]; readonly label: SkipLabel }
-  | { readonly kind: "unlabel"; readonly members: readonly Member[] };
+  | { readonly kind: "label"; readonly members: readonly ReleasedPod[]; readonly label: SkipLabel }
+  | { readonly kind: "unlabel"; readonly members: readonly ReleasedPod[] };
 
-export interface Verdict {
+export interface OwnerVerdict {
   /** `done` where nothing is left to do. */
   readonly guard: string;
   readonly sentence: string;
   /** What is done now; the owner is looked at again after it. */
-  readonly step: Step | undefined;
+  readonly step: OwnerStep | undefined;
   /** The guard and the sentence are written to the owner's status before the step; its pods are being let go. */
   readonly isTold: boolean;
   /** The owner is looked at again after this time, in milliseconds; undefined: when something is heard of it. */
@@ -94,20 +94,20 @@ export const actWithinMs = 15_000;
 const mostNames = 5;
 
 /** True where the pods of an owner have to be known: they are let go, or were, and stay after all. */
-export function needsMembers(owner: Owner, isNamespaceEnding: boolean): boolean {
+export function needsMembers(owner: ReleasedOwner, isNamespaceEnding: boolean): boolean {
   return isLetGo(owner, isNamespaceEnding) ? !owner.isOrphaning && isOfConcern(owner) : owner.status !== undefined;
 }
 
 /** True where the pods of an owner are all to go. */
-export function isLetGo({ deletedMs, isStopping }: Owner, isNamespaceEnding: boolean): boolean {
+export function isLetGo({ deletedMs, isStopping }: ReleasedOwner, isNamespaceEnding: boolean): boolean {
   return deletedMs !== undefined || isStopping || isNamespaceEnding;
 }
 
-function isOfConcern({ label, malformed }: Owner): boolean {
+function isOfConcern({ label, malformed }: ReleasedOwner): boolean {
   return label !== undefined || malformed !== undefined;
 }
 
-export function decide(snapshot: OwnerSnapshot): Verdict {
+export function decide(snapshot: OwnerSnapshot): OwnerVerdict {
   const { owner, isNamespaceEnding } = snapshot;
   // What is gone is let go, and nothing makes it again.
   if (owner === undefined) return done("it is gone");
@@ -120,7 +120,7 @@ export function decide(snapshot: OwnerSnapshot): Verdict {
 }
 
 /** While nothing says that its pods are to stop, they have no label of ours. */
-function decideLiving(snapshot: OwnerSnapshot, owner: Owner): Verdict {
+function decideLiving(snapshot: OwnerSnapshot, owner: ReleasedOwner): OwnerVerdict {
   const { shown, status, malformed } = owner;
   if (status !== undefined) return withdraw(snapshot, owner, status);
   if (malformed !== undefined) return { ...done(malformed), guard: "skip-label-malformed" };
@@ -131,9 +131,13 @@ function decideLiving(snapshot: OwnerSnapshot, owner: Owner): Verdict {
  * Labels of ours go. One that is under way may come after that: so the status, which makes every pass look at the pods, goes only
  * when nobody can label any more who has read that they are to stop.
  */
-function withdraw({ nowMs, members, keepsFinalizers }: OwnerSnapshot, owner: Owner, status: SkipStatus): Verdict {
+function withdraw(
+  { nowMs, members, keepsFinalizers }: OwnerSnapshot,
+  owner: ReleasedOwner,
+  status: SkipStatus,
+): OwnerVerdict {
   const sentence = `the pods of ${owner.shown} are not to stop any more: labels of ours go`;
-  const withdrawn: Obstacle = { guard: "labels-withdrawn", sentence };
+  const withdrawn: ReleaseObstacle = { guard: "labels-withdrawn", sentence };
   const ours = members.filter(({ isTerminating, ourKey }) => !isTerminating && ourKey !== undefined);
   if (ours.length > 0) return { ...telling(withdrawn), step: { kind: "unlabel", members: ours } };
   if (status.guard !== withdrawn.guard) return telling(withdrawn);
@@ -142,7 +146,7 @@ function withdraw({ nowMs, members, keepsFinalizers }: OwnerSnapshot, owner: Own
 }
 
 /** What is done about our finalizer on an owner that is not being deleted; undefined where nothing is to be. */
-function holding(keepsFinalizers: boolean, { shown, label, isHeld }: Owner): Verdict | undefined {
+function holding(keepsFinalizers: boolean, { shown, label, isHeld }: ReleasedOwner): OwnerVerdict | undefined {
   const wantsFinalizer = keepsFinalizers && label !== undefined;
   if (wantsFinalizer === isHeld) return undefined;
   if (wantsFinalizer)
@@ -154,7 +158,7 @@ function holding(keepsFinalizers: boolean, { shown, label, isHeld }: Owner): Ver
 }
 
 /** Labels, then a look that finds none missing, then the markers, and only then the finalizer. */
-function decideLettingGo(snapshot: OwnerSnapshot, owner: Owner): Verdict {
+function decideLettingGo(snapshot: OwnerSnapshot, owner: ReleasedOwner): OwnerVerdict {
   const { members, isNamespaceEnding } = snapshot;
   const { shown, label, deletedMs } = owner;
   const living = members.filter(({ isTerminating }) => !isTerminating);
@@ -199,9 +203,9 @@ function decideLettingGo(snapshot: OwnerSnapshot, owner: Owner): Verdict {
  */
 function deadlineOf(
   { waitMs }: OwnerSnapshot,
-  { deadlineMs }: Owner,
+  { deadlineMs }: ReleasedOwner,
   deletedMs: number,
-  living: readonly Member[],
+  living: readonly ReleasedPod[],
 ): number {
   const firstMs = Math.min(...living.map(({ labelledMs = Number.POSITIVE_INFINITY }) => labelledMs));
   const seenMs = Number.isFinite(firstMs) ? firstMs + Math.min(waitMs, deadlineMs) : deletedMs;
@@ -209,11 +213,11 @@ function deadlineOf(
 }
 
 /** True for a pod whose stop hook may not let go yet: nobody has seen that it would. */
-export function mayNotSee({ mayRun, hasSeen, labelledMs }: Member, nowMs: number, waitMs: number): boolean {
+export function mayNotSee({ mayRun, hasSeen, labelledMs }: ReleasedPod, nowMs: number, waitMs: number): boolean {
   return mayRun && !hasSeen && (labelledMs ?? nowMs) + waitMs > nowMs;
 }
 
-interface Obstacle {
+interface ReleaseObstacle {
   readonly guard: string;
   readonly sentence: string;
 }
@@ -221,10 +225,10 @@ interface Obstacle {
 /** Why the owner is not let go yet; undefined where it is. */
 function obstacleTo(
   { nowMs, waitMs }: OwnerSnapshot,
-  { shown, malformed }: Owner,
-  living: readonly Member[],
-  missing: readonly Member[],
-): Obstacle | undefined {
+  { shown, malformed }: ReleasedOwner,
+  living: readonly ReleasedPod[],
+  missing: readonly ReleasedPod[],
+): ReleaseObstacle | undefined {
   if (malformed !== undefined && living.length > 0) return { guard: "skip-label-malformed", sentence: malformed };
   const [refused] = missing;
   const [taken] = missing.filter(({ hasLabel, taken }) => !hasLabel && taken !== undefined);
@@ -240,21 +244,21 @@ function obstacleTo(
   return { guard: "marker-unseen", sentence };
 }
 
-function release(owner: Owner, sentence: string, guard = "released"): Verdict {
+function release(owner: ReleasedOwner, sentence: string, guard = "released"): OwnerVerdict {
   if (!owner.isHeld)
     return { ...done(sentence), recheckMs: owner.deletedMs === undefined ? undefined : unheldRecheckMs };
   return doing(guard, sentence, { kind: "remove-finalizer" });
 }
 
-function done(sentence: string): Verdict {
+function done(sentence: string): OwnerVerdict {
   return { guard: "done", sentence, step: undefined, isTold: false, recheckMs: undefined };
 }
 
-function doing(guard: string, sentence: string, step: Step): Verdict {
+function doing(guard: string, sentence: string, step: OwnerStep): OwnerVerdict {
   return { guard, sentence, step, isTold: false, recheckMs: undefined };
 }
 
-function telling({ guard, sentence }: Obstacle): Verdict {
+function telling({ guard, sentence }: ReleaseObstacle): OwnerVerdict {
   return { guard, sentence, step: undefined, isTold: true, recheckMs: lookAgainMs };
 }
 
@@ -263,12 +267,12 @@ export function labelText({ key, value = anyValue }: SkipLabel): string {
   return `${key}=${value}`;
 }
 
-function releasedSentence(shown: string, { length }: readonly Member[]): string {
+function releasedSentence(shown: string, { length }: readonly ReleasedPod[]): string {
   if (length === 0) return `no pod of ${shown} is left to be labelled: it is let go`;
   return `${length === 1 ? "the one pod" : `all ${length} pods`} of ${shown} ${length === 1 ? "has" : "have"} the label: it is let go`;
 }
 
-function namesOf(members: readonly Member[]): string {
+function namesOf(members: readonly ReleasedPod[]): string {
   const names = members.map(({ name }) => name).sort();
   if (names.length <= mostNames) return names.join(", ");
   return `${names.slice(0, mostNames).join(", ")} and ${names.length - mostNames} more`;

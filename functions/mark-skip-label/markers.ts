@@ -4,7 +4,7 @@ import { valuesOf } from "../shared/base/settings.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import { isNews } from "../shared/events/recorder.ts";
-import { type Member, mayNotSee } from "./decide.ts";
+import { mayNotSee, type ReleasedPod } from "./decide.ts";
 import { settings } from "./owners.ts";
 
 const name = "mark-skip-label";
@@ -20,9 +20,9 @@ const atOnce = 8;
 export async function seeMarkers(
   context: Context,
   key: ObjectRef,
-  members: readonly Member[],
+  members: readonly ReleasedPod[],
   waitMs: number,
-): Promise<readonly Member[]> {
+): Promise<readonly ReleasedPod[]> {
   const { cluster, mode } = context;
   const { skipLabelMarker: marker } = valuesOf(settings, context.settings);
   if (marker === "none" || mode === "shadow" || cluster.readFile === undefined) return members;

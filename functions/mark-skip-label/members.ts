@@ -4,7 +4,7 @@ import { read, type SkipLabel, skipLabelledAt } from "../shared/annotations/skip
 import { fieldsOf } from "../shared/base/fields.ts";
 import type { Cluster, Metadata, OtherObject, PodObject, Resource } from "../shared/kubernetes/cluster.ts";
 import { listOfType } from "../shared/kubernetes/owner-kinds.ts";
-import type { Member } from "./decide.ts";
+import type { ReleasedPod } from "./decide.ts";
 
 export interface MembersOf {
   readonly namespace: string;
@@ -13,7 +13,7 @@ export interface MembersOf {
   readonly resources: readonly Resource[];
   /** The label by which the pods are let go; undefined where nobody can tell. */
   readonly label: SkipLabel | undefined;
-  /** Of a pod, by its uid: see {@link Member.refusal}. */
+  /** Of a pod, by its uid: see {@link ReleasedPod.refusal}. */
   refusalOf(uid: string): string | undefined;
 }
 
@@ -26,7 +26,7 @@ const clockSkewMs = 10_000;
 export async function findMembers(
   cluster: Pick<Cluster, "list" | "serverTimeMs">,
   of: MembersOf,
-): Promise<readonly Member[]> {
+): Promise<readonly ReleasedPod[]> {
   const { namespace } = of;
   const { items: pods } = await cluster.list("pods", { namespace });
   // After the pods, so that the controller of each that there was is in it, unless it is gone.
@@ -78,7 +78,7 @@ function memberOf(
   chain: readonly OtherObject[],
   { label, refusalOf }: MembersOf,
   nowMs: number,
-): Member {
+): ReleasedPod {
   const { metadata, status } = pod;
   const { name, uid, resourceVersion, deletionTimestamp, labels = {} } = metadata;
   const text = label && labels[label.key];

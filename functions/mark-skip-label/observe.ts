@@ -16,7 +16,7 @@ import {
   resources,
 } from "../shared/kubernetes/cluster.ts";
 import { ownerResources } from "../shared/kubernetes/owner-kinds.ts";
-import { isLetGo, needsMembers, type Owner, type OwnerSnapshot } from "./decide.ts";
+import { isLetGo, needsMembers, type OwnerSnapshot, type ReleasedOwner } from "./decide.ts";
 import { seeMarkers } from "./markers.ts";
 import { findMembers } from "./members.ts";
 import { listOwners, parseOwner, settings } from "./owners.ts";
@@ -28,7 +28,7 @@ export { settings };
 export const refusedForMs = 5_000;
 
 /** An owner as it was read, and what a decision makes of it. */
-export interface Observed {
+export interface OwnerObservation {
   readonly snapshot: OwnerSnapshot;
   /** Undefined where it is gone. */
   readonly object: OtherObject | undefined;
@@ -47,7 +47,7 @@ export async function isEnding(cluster: Pick<Cluster, "get">, namespace: string)
 }
 
 /** All of it by reads of now: an event is only a hint. Throws ClusterError. */
-export async function observe(context: Context, key: ObjectRef): Promise<Observed> {
+export async function observe(context: Context, key: ObjectRef): Promise<OwnerObservation> {
   const { cluster } = context;
   const { skipLabelWaitMs, skipLabelFinalizer, skipLabelKeys } = valuesOf(settings, context.settings);
   const [object, isNamespaceEnding] = await Promise.all([
@@ -76,7 +76,7 @@ export async function observe(context: Context, key: ObjectRef): Promise<Observe
 }
 
 /** The label that matters now: the one that pods get, or the one that they got. */
-function labelOf(owner: Owner, isNamespaceEnding: boolean): SkipLabel | undefined {
+function labelOf(owner: ReleasedOwner, isNamespaceEnding: boolean): SkipLabel | undefined {
   if (isLetGo(owner, isNamespaceEnding)) return owner.label;
   const key = owner.status?.label;
   return key === undefined ? undefined : { key, value: undefined };

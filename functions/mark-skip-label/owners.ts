@@ -17,7 +17,7 @@ import { parseDuration, setting } from "../shared/base/settings.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import type { Cluster, OtherObject, Resource } from "../shared/kubernetes/cluster.ts";
 import { listOfType, skipLabelKindsSetting } from "../shared/kubernetes/owner-kinds.ts";
-import type { Owner } from "./decide.ts";
+import type { ReleasedOwner } from "./decide.ts";
 
 export const settings = {
   skipLabelKinds: skipLabelKindsSetting,
@@ -69,8 +69,8 @@ const usualDeadlineMs = 300_000;
 const orphaning = "orphan";
 
 /** An owner as it asks, and what of that does not parse. */
-export interface Asked {
-  readonly owner: Owner;
+export interface ParsedOwner {
+  readonly owner: ReleasedOwner;
   readonly malformed: readonly Malformed[];
 }
 
@@ -96,7 +96,7 @@ export function parseOwner(
   { metadata }: OtherObject,
   shown: string,
   permitted: readonly string[],
-): Asked {
+): ParsedOwner {
   const malformed: Malformed[] = [];
   const permit = (label: SkipLabel): SkipLabel | undefined => {
     const sentence = whyForbidden(label, permitted);
@@ -112,7 +112,7 @@ export function parseOwner(
   const label = asked === "none" ? undefined : (asked ?? (isUsual ? permit(skipPreStopChecks) : undefined));
   const wrong = malformed.find(({ key }) => key === skipLabel.key);
   const deletedMs = Date.parse(metadata.deletionTimestamp ?? "");
-  const owner: Owner = {
+  const owner: ReleasedOwner = {
     shown,
     deletedMs: Number.isNaN(deletedMs) ? undefined : deletedMs,
     isOrphaning: metadata.finalizers?.includes(orphaning) ?? false,

@@ -1,9 +1,9 @@
 /** One pass over an owner, or over all owners of a namespace that is being deleted. */
 import type { Context } from "../shared/contract/context.ts";
-import type { Outcome } from "../shared/contract/definition.ts";
+import type { ReconcileResult } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import { reportLook } from "../shared/reconcile/report-look.ts";
-import { announceLook, carryOut, type Looked, tell } from "./act.ts";
+import { announceLook, carryOut, type OwnerAttempt, tell } from "./act.ts";
 import { actWithinMs, decide } from "./decide.ts";
 import { isEnding, listKeys, name, observe, refusedForMs } from "./observe.ts";
 
@@ -17,7 +17,7 @@ const contendedMs = 500;
 const unwatchedRecheckMs = 15_000;
 
 /** Throws ClusterError where trying again later can help. */
-export async function run(context: Context, key: ObjectRef): Promise<Outcome> {
+export async function run(context: Context, key: ObjectRef): Promise<ReconcileResult> {
   if (key.resource !== "namespaces") return runOwner(context, key);
   const { namespaces, cluster } = context;
   const isServed = namespaces === undefined || namespaces.includes(key.name);
@@ -32,10 +32,10 @@ export async function run(context: Context, key: ObjectRef): Promise<Outcome> {
   return rechecks.length === 0 ? nothing : { ...nothing, recheckMs: Math.min(...rechecks) };
 }
 
-const nothing: Outcome = { recheckMs: undefined, acting: undefined };
+const nothing: ReconcileResult = { recheckMs: undefined, acting: undefined };
 
 /** Step after step, each on a fresh look, until there is something to wait for. */
-async function runOwner(context: Context, key: ObjectRef): Promise<Outcome> {
+async function runOwner(context: Context, key: ObjectRef): Promise<ReconcileResult> {
   for (let looks = 0; looks < mostLooks; looks++) {
     const notAfterMs = context.cluster.monotonicMs() + actWithinMs;
     const observed = await observe(context, key);
@@ -43,7 +43,7 @@ async function runOwner(context: Context, key: ObjectRef): Promise<Outcome> {
     const { object } = observed;
     reportLook(context, name, key, verdict);
     if (object === undefined) return nothing;
-    const looked: Looked = { context, key, observed: { ...observed, object }, verdict, notAfterMs };
+    const looked: OwnerAttempt = { context, key, observed: { ...observed, object }, verdict, notAfterMs };
     const became = context.mode === "shadow" ? "idle" : await act(looked);
     if (became === "refused") {
       const sentence = `the API server does not take a write to it: ${verdict.sentence}`;
@@ -56,7 +56,7 @@ async function runOwner(context: Context, key: ObjectRef): Promise<Outcome> {
 }
 
 /** What is told is told before anything is done: a release after the deadline has been said aloud (invariant M1). */
-async function act(looked: Looked): Promise<"done" | "changed" | "refused" | "idle"> {
+async function act(looked: OwnerAttempt): Promise<"done" | "changed" | "refused" | "idle"> {
   const { step, isTold } = looked.verdict;
   if (isTold) {
     const told = await tell(looked);
@@ -78,6 +78,6 @@ async function act(looked: Looked): Promise<"done" | "changed" | "refused" | "id
   return became;
 }
 
-function recheckOf({ resource }: ObjectRef, { observed }: Looked): number | undefined {
+function recheckOf({ resource }: ObjectRef, { observed }: OwnerAttempt): number | undefined {
   return resource === "rabbitmqclusters" || !observed.snapshot.owner?.isHeld ? undefined : unwatchedRecheckMs;
 }

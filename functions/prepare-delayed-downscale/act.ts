@@ -5,7 +5,7 @@ import { eventReasons } from "../shared/events/reasons.ts";
 import { isSuccess, PodHttpError } from "../shared/http/pod-http.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import type { Act } from "../shared/reconcile/act.ts";
-import type { Telling } from "../shared/reconcile/record.ts";
+import type { EventPolicy } from "../shared/reconcile/record.ts";
 import {
   endOfScaleDown,
   forgetWithdrawn,
@@ -15,13 +15,13 @@ import {
   sizeChanged,
 } from "../shared/scaling/resize.ts";
 import { type ClaimEnd, claimsBy, lookAtLedger, renewClaim, writeClaim } from "../shared/transaction/claims.ts";
-import type { Observed } from "../shared/transaction/observe-group.ts";
+import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { Lowering } from "./decide.ts";
 import { listOwn, name, readWanted, sizeOf } from "./observe.ts";
 import { send } from "./tell-pods.ts";
 
-export const telling: Telling = {
+export const telling: EventPolicy = {
   taking: "lowering",
   reasons: {
     begins: eventReasons.downscaling,
@@ -65,9 +65,9 @@ async function checkAgain(context: Context, { statefulSet, target, claim }: Lowe
 }
 
 /** Takes out of our claims what is over, and what nobody carries out. Resolves to the ledger of then. Throws as a look does. */
-export async function endClaims(context: Context, observed: Observed): Promise<Observed | undefined> {
+export async function endClaims(context: Context, observed: GroupObservation): Promise<GroupObservation | undefined> {
   const { key } = observed;
-  let now: Observed | undefined = observed;
+  let now: GroupObservation | undefined = observed;
   for (const { id } of claimsBy(observed, "scale-down", name)) {
     const claim: KnownClaim | undefined = now && claimsBy(now, "scale-down", name).find((one) => one.id === id);
     if (now === undefined || claim === undefined) continue;
@@ -87,7 +87,7 @@ export async function endClaims(context: Context, observed: Observed): Promise<O
  */
 async function undo(
   context: Context,
-  observed: Observed,
+  observed: GroupObservation,
   claim: KnownClaim,
   { where, undoes }: Extract<ClaimEnd, { kind: "abandoned" }>,
 ): Promise<void> {

@@ -6,7 +6,7 @@ import { type Pod, podNameOf } from "../shared/workloads/pods.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 
 /** What a pod said when it was told that it is going to leave: since when it knows, by its own word; or why it does not count. */
-export type Answer =
+export type PrepareAnswer =
   | { readonly kind: "prepared"; readonly sinceMs: number }
   | { readonly kind: "failed"; readonly why: string };
 
@@ -23,11 +23,11 @@ export interface DelayedSet {
   /** Its pods that a claim of ours names leave already, or are told by whoever ends it. */
   readonly isClaimed: (ordinal: number) => boolean;
   /** By pod uid: another pod of the same name has said nothing. */
-  readonly answers: ReadonlyMap<string, Answer>;
+  readonly answers: ReadonlyMap<string, PrepareAnswer>;
 }
 
 /** The pods that are told that they stay, and those that are told that they leave; highest ordinals first. */
-export interface Telling {
+export interface PodsToNotify {
   readonly stay: readonly Pod[];
   readonly leave: readonly Pod[];
 }
@@ -38,7 +38,7 @@ const aheadMs = 30_000;
 const secondMs = 1_000;
 
 /** Everybody who is to stay is told so, whether or not anybody remembers having told them otherwise. */
-export function whoIsTold({ statefulSet, wanted, pods, isClaimed }: Omit<DelayedSet, "answers">): Telling {
+export function whoIsTold({ statefulSet, wanted, pods, isClaimed }: Omit<DelayedSet, "answers">): PodsToNotify {
   const { start, replicas } = statefulSet;
   const told = [...pods.values()]
     .filter(({ ordinal }) => ordinal >= start && ordinal < start + replicas && !isClaimed(ordinal))
@@ -51,8 +51,8 @@ export function whoIsTold({ statefulSet, wanted, pods, isClaimed }: Omit<Delayed
 }
 
 /** What a pod's answer says: only a time in the past counts, in Unix seconds. */
-export function readAnswer({ status, body }: { status: number; body: string }, nowMs: number): Answer {
-  const failed = (why: string): Answer => ({ kind: "failed", why });
+export function readAnswer({ status, body }: { status: number; body: string }, nowMs: number): PrepareAnswer {
+  const failed = (why: string): PrepareAnswer => ({ kind: "failed", why });
   if (status === 409) return failed("it answered 409: somebody has locked it");
   if (status < 200 || status > 299) return failed(`it answered ${status}`);
   const { timestamp } = fieldsOf(parseJson(body)) ?? {};

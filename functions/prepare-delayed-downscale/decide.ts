@@ -2,7 +2,7 @@
 
 import { formatTime } from "../shared/clock/durations.ts";
 import { take, type Verdict, type Wait, wait } from "../shared/contract/verdict.ts";
-import { type Around, type HeldBack, leaversOf, refuseScaleDown } from "../shared/groups/refuse-claim.ts";
+import { type HeldBack, type LedgerSurroundings, leaversOf, refuseScaleDown } from "../shared/groups/refuse-claim.ts";
 import { heldLeaving, isAsked, type Questions } from "../shared/health/permit.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/claim-kinds.ts";
@@ -13,14 +13,14 @@ import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { type DelayedSet, leavingRun, type Run, whoIsTold } from "./decide-leaving.ts";
 
 /** One StatefulSet of the group, or why nothing is done to its size and to none of its pods. */
-export type Delayed = DelayedSet | { readonly statefulSet: StatefulSet; readonly held: Held };
+export type Delayed = DelayedSet | { readonly statefulSet: StatefulSet; readonly held: DownscaleBlocked };
 
-export interface Held {
+export interface DownscaleBlocked {
   readonly guard: string;
   readonly sentence: string;
 }
 
-export interface DelaySnapshot extends Around {
+export interface DelaySnapshot extends LedgerSurroundings {
   readonly group: string;
   readonly nowMs: number;
   /** When those were asked once more that were due, in milliseconds since the epoch: who became due since was not. */

@@ -1,21 +1,21 @@
 /** What is read of StatefulSets whose downscales have a delay: how many replicas there are to be, and which pods there are. */
 
-import type { Endpoint } from "../shared/annotations/endpoint.ts";
+import type { PodEndpoint } from "../shared/annotations/endpoint.ts";
 import type { Cluster } from "../shared/kubernetes/cluster.ts";
 import { type Claim, namesOrdinal } from "../shared/ledger/claim.ts";
 import { findLed, readScales } from "../shared/scaling/follower-sizes.ts";
 import type { SizeHeld } from "../shared/scaling/wanted-replicas.ts";
 import { type Pod, parsePod } from "../shared/workloads/pods.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
-import type { Held } from "./decide.ts";
-import type { Answer, DelayedSet } from "./decide-leaving.ts";
+import type { DownscaleBlocked } from "./decide.ts";
+import type { DelayedSet, PrepareAnswer } from "./decide-leaving.ts";
 
 export const name = "prepare-delayed-downscale";
 
 /** A StatefulSet as this function needs it before anybody is told anything. */
 export type Unasked =
-  | (Omit<DelayedSet, "answers"> & { readonly endpoint: Endpoint })
-  | { readonly statefulSet: StatefulSet; readonly held: Held };
+  | (Omit<DelayedSet, "answers"> & { readonly endpoint: PodEndpoint })
+  | { readonly statefulSet: StatefulSet; readonly held: DownscaleBlocked };
 
 /** Whether a StatefulSet is this function's to make smaller: its downscales have a delay, and another object says its size. */
 export function isDelayed({ scaling, deleting }: StatefulSet): boolean {
@@ -32,7 +32,7 @@ export async function observeSet(
   const { scaling, serviceName, name: zone } = statefulSet;
   const delay = scaling?.delay;
   if (delay === undefined) return undefined;
-  const hold = (held: Held): Unasked => ({ statefulSet, held });
+  const hold = (held: DownscaleBlocked): Unasked => ({ statefulSet, held });
   const { delayMs, endpoint } = delay;
   if (delayMs === undefined || endpoint === undefined) {
     const why = scaling?.malformed.map(({ sentence }) => sentence).join(" ");
@@ -83,18 +83,18 @@ export function sizeOf(wanted: number | SizeHeld | undefined): number | undefine
 }
 
 /** What pods have said to this process, by uid. Losing it costs a call to each. */
-export type Heard = Map<string, Word>;
+export type PodAnswers = Map<string, Word>;
 
 export interface Word {
   readonly told: "stay" | "leave";
   /** When it was asked, by the monotonic clock. */
   readonly atMs: number;
   /** Of one that leaves. */
-  readonly answer?: Answer;
+  readonly answer?: PrepareAnswer;
 }
 
 /** What those that leave have said. */
-export function answersOf(heard: Heard): ReadonlyMap<string, Answer> {
+export function answersOf(heard: PodAnswers): ReadonlyMap<string, PrepareAnswer> {
   const answers = [...heard].flatMap(([uid, { answer }]) => (answer === undefined ? [] : [[uid, answer] as const]));
   return new Map(answers);
 }

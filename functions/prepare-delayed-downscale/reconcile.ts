@@ -1,7 +1,7 @@
 /** One pass over a group: claims that are over go, pods are told, and then it is decided whether a zone is made smaller. */
 
 import type { Context } from "../shared/contract/context.ts";
-import type { Outcome } from "../shared/contract/definition.ts";
+import type { ReconcileResult } from "../shared/contract/definition.ts";
 import { leaversOf } from "../shared/groups/refuse-claim.ts";
 import { openQuestions, withAnswers } from "../shared/health/ask-pods.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
@@ -10,7 +10,7 @@ import { type Gate, perform } from "../shared/reconcile/perform.ts";
 import { refusedSizes } from "../shared/scaling/resize.ts";
 import { claimsBy, lookAtLedger } from "../shared/transaction/claims.ts";
 import { Conflict, forgetLedger, waitForLedger } from "../shared/transaction/ledger-copy.ts";
-import type { Observed } from "../shared/transaction/observe-group.ts";
+import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { actOn, endClaims, telling } from "./act.ts";
 import { type Delayed, type DelaySnapshot, decide, type Lowering } from "./decide.ts";
@@ -21,7 +21,11 @@ const contendedMs = 1_000;
 const isOwn = (claim: Claim): boolean => claim.isKnown && claim.by === name;
 
 /** Throws ClusterError where trying again later can help. */
-export async function run(context: Context, key: GroupKey, wake: { readonly sweep: boolean }): Promise<Outcome> {
+export async function run(
+  context: Context,
+  key: GroupKey,
+  wake: { readonly sweep: boolean },
+): Promise<ReconcileResult> {
   const idle = await passUnconcerned(context, key, wake, { isAsked: isDelayed, isOwn });
   if (idle !== undefined) return idle;
   let round: Round | undefined;
@@ -60,7 +64,7 @@ function gateOf(round: Round | undefined): Gate<DelaySnapshot, Lowering> {
 }
 
 /** What was found and told, over the StatefulSets and the ledger that are decided on. */
-function snapshotOf(context: Context, observed: Observed, round: Round | undefined): DelaySnapshot {
+function snapshotOf(context: Context, observed: GroupObservation, round: Round | undefined): DelaySnapshot {
   const { delayed = [], askedAtMs = 0 } = round ?? {};
   const { key, zones, departed, strayClaims, nowMs, ledger } = observed;
   const now = new Map(zones.map(({ statefulSet }) => [statefulSet.uid, statefulSet]));
@@ -88,7 +92,7 @@ function snapshotOf(context: Context, observed: Observed, round: Round | undefin
 }
 
 /** Rule R22: the pods that would leave, and whose StatefulSets ask, are asked. */
-function ask(context: Context, { key }: Observed, snapshot: DelaySnapshot): Promise<DelaySnapshot> | undefined {
+function ask(context: Context, { key }: GroupObservation, snapshot: DelaySnapshot): Promise<DelaySnapshot> | undefined {
   if (snapshot.questions === undefined) return undefined;
   return withAnswers(context, name, key, snapshot, (then) => {
     const verdict = decide(then);

@@ -1,18 +1,18 @@
 /** Pods are told that they leave, or that they stay, and what they answer is remembered by their uid. */
 
-import type { Endpoint } from "../shared/annotations/endpoint.ts";
+import type { PodEndpoint } from "../shared/annotations/endpoint.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { GroupMemory } from "../shared/contract/memory.ts";
 import { defaultMostPerGroup } from "../shared/http/calls.ts";
 import { isSuccess, type PodHttp, PodHttpError } from "../shared/http/pod-http.ts";
 import { actWithinMs } from "../shared/ledger/reservation.ts";
-import type { Observed } from "../shared/transaction/observe-group.ts";
+import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { askedGroupOf } from "../shared/workloads/group-key.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import type { Delayed } from "./decide.ts";
 import { leavingRun, readAnswer, whoIsTold } from "./decide-leaving.ts";
-import { answersOf, type Heard, isDelayed, listOwn, name, observeSet, type Unasked } from "./observe.ts";
+import { answersOf, isDelayed, listOwn, name, observeSet, type PodAnswers, type Unasked } from "./observe.ts";
 
 /** As many as `PodHttp` lets one group have: those beyond are not kept in its queue. */
 const mostAtOnce = defaultMostPerGroup;
@@ -24,17 +24,17 @@ const tellWithinMs = 10_000;
 const goOnMs = 1_000;
 
 /** What this process remembers of the pods of a group. */
-const memories = new WeakMap<GroupMemory, Heard>();
+const memories = new WeakMap<GroupMemory, PodAnswers>();
 
-function heardIn(context: Context, key: GroupKey): Heard {
+function heardIn(context: Context, key: GroupKey): PodAnswers {
   const group = context.memoryOf(key);
   const heard = memories.get(group) ?? new Map();
   memories.set(group, heard);
   return heard;
 }
 
-interface Call {
-  readonly set: Extract<Unasked, { endpoint: Endpoint }>;
+interface PrepareCall {
+  readonly set: Extract<Unasked, { endpoint: PodEndpoint }>;
   readonly pod: Pod;
   readonly told: "stay" | "leave";
 }
@@ -52,7 +52,11 @@ export interface Round {
  * Tells each pod of the group what it is to do: all of them in a sweep, and otherwise those to whom this process has not said so.
  * Those that are about to leave are asked once more. Throws ClusterError, Conflict, and what `waitForLedger` explains.
  */
-export async function tellPods(context: Context, { key, zones, ledger }: Observed, sweep: boolean): Promise<Round> {
+export async function tellPods(
+  context: Context,
+  { key, zones, ledger }: GroupObservation,
+  sweep: boolean,
+): Promise<Round> {
   const { cluster, pods: http } = context;
   const heard = heardIn(context, key);
   const members = zones.map(({ statefulSet }) => statefulSet);
@@ -69,18 +73,19 @@ export async function tellPods(context: Context, { key, zones, ledger }: Observe
   if (http === undefined) throw new Error("this process cannot call pods");
 
   const readMs = cluster.monotonicMs();
-  const isNews = ({ pod, told }: Call) => {
+  const isNews = ({ pod, told }: PrepareCall) => {
     const word = heard.get(pod.uid);
     return sweep || word?.told !== told || word.answer?.kind === "failed";
   };
   const calls = sets.flatMap((set) => {
     const { stay, leave } = whoIsTold(set);
     return [
-      ...stay.map((pod): Call => ({ set, pod, told: "stay" })),
-      ...leave.map((pod): Call => ({ set, pod, told: "leave" })),
+      ...stay.map((pod): PrepareCall => ({ set, pod, told: "stay" })),
+      ...leave.map((pod): PrepareCall => ({ set, pod, told: "leave" })),
     ];
   });
-  const order = ({ pod, told }: Call) => (told === "stay" ? Number.NEGATIVE_INFINITY : (heard.get(pod.uid)?.atMs ?? 0));
+  const order = ({ pod, told }: PrepareCall) =>
+    told === "stay" ? Number.NEGATIVE_INFINITY : (heard.get(pod.uid)?.atMs ?? 0);
   const round = { context, http, key, heard, readMs };
   const first = calls.filter(isNews).sort((one, other) => Math.sign(order(one) - order(other)) || 0);
   const late = await makeCalls(round, first);
@@ -94,25 +99,25 @@ interface Calling {
   readonly context: Context;
   readonly http: PodHttp;
   readonly key: GroupKey;
-  readonly heard: Heard;
+  readonly heard: PodAnswers;
   /** When it was read what is to be told, by the monotonic clock. */
   readonly readMs: number;
 }
 
 /** Nobody leaves on a word of long ago: somebody else may have told the pod to stay since. */
-async function askOnceMore(round: Calling, sets: readonly Call["set"][], askedAtMs: number): Promise<number> {
+async function askOnceMore(round: Calling, sets: readonly PrepareCall["set"][], askedAtMs: number): Promise<number> {
   const { heard, readMs } = round;
   const calls = sets.flatMap((set) => {
     const run = leavingRun({ ...set, answers: answersOf(heard) }, askedAtMs);
     const old = run.pods.filter(({ uid }) => (heard.get(uid)?.atMs ?? 0) < readMs);
-    return old.map((pod): Call => ({ set, pod, told: "leave" }));
+    return old.map((pod): PrepareCall => ({ set, pod, told: "leave" }));
   });
   // What is not heard now has not been heard.
   for (const { pod } of calls) heard.delete(pod.uid);
   return makeCalls(round, calls);
 }
 
-function withAnswers(one: Unasked, heard: Heard): Delayed {
+function withAnswers(one: Unasked, heard: PodAnswers): Delayed {
   return "held" in one ? one : { ...one, answers: answersOf(heard) };
 }
 
@@ -123,7 +128,7 @@ async function relist({ cluster }: Context, one: Delayed): Promise<Delayed> {
 }
 
 /** Resolves to how many could not be sent in time. */
-async function makeCalls(round: Calling, calls: readonly Call[]): Promise<number> {
+async function makeCalls(round: Calling, calls: readonly PrepareCall[]): Promise<number> {
   const queue = calls.values();
   let unsent = 0;
   const work = async () => {
@@ -134,7 +139,10 @@ async function makeCalls(round: Calling, calls: readonly Call[]): Promise<number
 }
 
 /** False where it was too late to send it. A pod that cannot be told to stay is told again by the next sweep. */
-async function makeCall({ context, http, key, heard, readMs }: Calling, { set, pod, told }: Call): Promise<boolean> {
+async function makeCall(
+  { context, http, key, heard, readMs }: Calling,
+  { set, pod, told }: PrepareCall,
+): Promise<boolean> {
   const { cluster, reporter } = context;
   const atMs = cluster.monotonicMs();
   const notAfterMs = readMs + (told === "stay" ? actWithinMs : tellWithinMs);
@@ -164,9 +172,9 @@ function unheard(pod: Pod, why: string): string {
 /** Both may meet their own effect: the pod keeps the first time that it was told. */
 export function send(
   http: PodHttp,
-  { statefulSet, endpoint }: Pick<Call["set"], "statefulSet" | "endpoint">,
+  { statefulSet, endpoint }: Pick<PrepareCall["set"], "statefulSet" | "endpoint">,
   pod: Pod,
-  told: Call["told"],
+  told: PrepareCall["told"],
   notAfterMs: number,
 ) {
   const { scheme, port, path, authorization } = endpoint;

@@ -19,7 +19,7 @@ import { lookAtLedger, renewClaim, timesAfter, writeClaims } from "../shared/tra
 import { Conflict, forgetLedger, waitForLedger } from "../shared/transaction/ledger-copy.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { allowUntil, type Begun, goOn, type Work } from "./confirm.ts";
-import { type Asked, decide, refuseOutdated, sentenceOf } from "./decide.ts";
+import { decide, type RequestedDownscale, refuseOutdated, sentenceOf } from "./decide.ts";
 import { name as by, observe, readKey, readStatefulSet, saidStatefulSet } from "./observe.ts";
 
 /** Judges the reviews of one process. */
@@ -47,7 +47,7 @@ async function review(context: Context, deadlines: Deadlines, request: Admission
   const never = refusesDownscale ? refuseProtected(downscale) : refuseDropped(downscale, originOf(downscale, request));
   if (never !== undefined) return said(context, statefulSet, never);
   const [from, to] = sizesOf(downscale, statefulSet.start);
-  const asked: Asked = { resource, namespace, name, from, to };
+  const asked: RequestedDownscale = { resource, namespace, name, from, to };
   // From here on nothing goes through that was not told: whatever breaks is a refusal.
   try {
     const { deadlineMs } = request;
@@ -76,7 +76,7 @@ async function findStatefulSet({ cluster }: Context, downscale: Downscale): Prom
   }
   const said = saidStatefulSet(downscale);
   if (said !== undefined && said.scaling?.preparesDownscale !== true) return allow("not-prepared");
-  const asked = (start?: number): Asked => {
+  const asked = (start?: number): RequestedDownscale => {
     const [from, to] = sizesOf(downscale, start);
     return { resource, namespace, name, from, to };
   };
@@ -101,7 +101,7 @@ async function inTime<T>(deadlines: Deadlines, deadlineMs: number, work: () => P
   }
 }
 
-function refuseError(asked: Asked, error: unknown): Denied {
+function refuseError(asked: RequestedDownscale, error: unknown): Denied {
   const unread = refuseUnread(error, asked.resource, asked.name);
   if (unread?.code === 404) return { ...unread, sentence: sentenceOf(asked, unread.sentence) };
   const held: HeldBack | undefined = waitForLedger(error) ?? unread;
@@ -109,9 +109,9 @@ function refuseError(asked: Asked, error: unknown): Denied {
   return internalError("prepare-broken", sentenceOf(asked, messageOf(error)));
 }
 
-type Question = Pick<Work, "asked" | "statefulSet" | "deadlineMs">;
+type RefusedWork = Pick<Work, "asked" | "statefulSet" | "deadlineMs">;
 
-async function judge(context: Context, question: Question): Promise<AdmissionAnswer> {
+async function judge(context: Context, question: RefusedWork): Promise<AdmissionAnswer> {
   const { asked, statefulSet } = question;
   const endpoint = prepareEndpointOf(statefulSet);
   if ("guard" in endpoint) return badRequest(endpoint.guard, sentenceOf(asked, endpoint.sentence));

@@ -5,7 +5,7 @@ import type { AdmissionAnswer, Denied } from "../shared/admission/definition.ts"
 import { messageOf } from "../shared/base/error-message.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { isSuccess, type PodHttp } from "../shared/http/pod-http.ts";
-import { type Told, tellPods } from "../shared/http/tell-pods.ts";
+import { type PodAnswered, tellPods } from "../shared/http/tell-pods.ts";
 import { changeClaim, type KnownClaim } from "../shared/ledger/claim.ts";
 import type { ClaimWhereabouts } from "../shared/ledger/claim-kinds.ts";
 import { addressOf, isTakenBack, type PrepareEndpoint, requestTo } from "../shared/scaling/prepared.ts";
@@ -15,7 +15,7 @@ import { lookAtLedger, renewClaim, writeClaims } from "../shared/transaction/cla
 import { Conflict } from "../shared/transaction/ledger-copy.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
-import { type Asked, sentenceOf } from "./decide.ts";
+import { type RequestedDownscale, sentenceOf } from "./decide.ts";
 import { name as by, changeOf } from "./observe.ts";
 
 /** One review of a downscale whose pods must be told. */
@@ -24,7 +24,7 @@ export interface Work {
   readonly pods: PodHttp;
   readonly key: GroupKey;
   readonly endpoint: PrepareEndpoint;
-  readonly asked: Asked;
+  readonly asked: RequestedDownscale;
   readonly statefulSet: StatefulSet;
   /** No answer is of use after this moment of the monotonic clock. */
   readonly deadlineMs: number;
@@ -72,14 +72,18 @@ export async function goOn(work: Work, begun: Begun, retry: Retry): Promise<Admi
   }
 }
 
-function tellAll({ context, pods, endpoint }: Work, { toTell }: Begun, deadlineMs: number): Promise<readonly Told[]> {
+function tellAll(
+  { context, pods, endpoint }: Work,
+  { toTell }: Begun,
+  deadlineMs: number,
+): Promise<readonly PodAnswered[]> {
   const addresses = toTell.map(({ name }) => addressOf(endpoint, name));
   const request = requestTo(endpoint, "POST");
   const clock = context.cluster;
   return tellPods({ pods, clock, addresses, request, isHeard: isSuccess, deadlineMs, isAllOrNone: true });
 }
 
-function unprepared({ asked, context, key }: Work, { toTell }: Begun, { pod, why }: Told): Denied {
+function unprepared({ asked, context, key }: Work, { toTell }: Begun, { pod, why }: PodAnswered): Denied {
   context.reporter.problem(key, by, `pod ${pod} was not prepared: ${why}`);
   const standing = toTell.find(({ name }) => name === pod);
   if (standing?.neverReady !== true) {
@@ -94,7 +98,7 @@ function unprepared({ asked, context, key }: Work, { toTell }: Begun, { pod, why
 }
 
 interface Failure {
-  readonly told: readonly Told[];
+  readonly told: readonly PodAnswered[];
   readonly answer: Denied;
 }
 
@@ -116,7 +120,7 @@ async function refuse(work: Work, begun: Begun, retry: Retry, { told, answer }: 
  * Rule R20, by the one who knows that nothing was let through: the pods are told that they stay; then the claim goes. What nobody
  * has answered stays claimed, and is taken back later.
  */
-async function takeBack(work: Work, begun: Begun, retry: Retry, told: readonly Told[]): Promise<void> {
+async function takeBack(work: Work, begun: Begun, retry: Retry, told: readonly PodAnswered[]): Promise<void> {
   const { context, pods, endpoint, key, asked } = work;
   const { cluster } = context;
   const results = await tellPods({
@@ -131,7 +135,7 @@ async function takeBack(work: Work, begun: Begun, retry: Retry, told: readonly T
   const wasSent = new Set(told.filter(({ sent }) => sent).map(({ pod }) => pod));
   const silent = results.filter(({ pod, heard }) => !heard && wasSent.has(pod));
   if (silent.length > 0) {
-    const [{ pod, why }] = silent as [Told];
+    const [{ pod, why }] = silent as [PodAnswered];
     context.reporter.problem(key, by, `pod ${pod} of ${asked.name} was not told that it stays: ${why}`);
     return;
   }

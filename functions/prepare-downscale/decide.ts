@@ -6,7 +6,7 @@ import { isMalformed } from "../shared/annotations/parse-scaling.ts";
 import { lastDownscale, minTimeBetweenZonesDownscale, unpreparedPods } from "../shared/annotations/scaling.ts";
 import { lastDownscales } from "../shared/annotations/table.ts";
 import { formatTime } from "../shared/clock/durations.ts";
-import { type Around, refuseClaim } from "../shared/groups/refuse-claim.ts";
+import { type LedgerSurroundings, refuseClaim } from "../shared/groups/refuse-claim.ts";
 import type { Zone } from "../shared/groups/zones.ts";
 import type { Claim, ClaimContent, KnownClaim } from "../shared/ledger/claim.ts";
 import { describeSizes, joinScaleDown, type Size, type SizeChange } from "../shared/scaling/size-changes.ts";
@@ -14,7 +14,7 @@ import { restAfter } from "../shared/scaling/wanted-replicas.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 
 /** What is asked for, as a sentence about it begins. */
-export interface Asked {
+export interface RequestedDownscale {
   readonly resource: string;
   readonly namespace: string;
   readonly name: string;
@@ -32,10 +32,10 @@ export interface Times {
   readonly tracker: ReadonlyMap<string, number | "malformed">;
 }
 
-export interface DownscaleSnapshot {
-  readonly asked: Asked;
+export interface PreparedDownscale {
+  readonly asked: RequestedDownscale;
   readonly nowMs: number;
-  readonly around: Around;
+  readonly around: LedgerSurroundings;
   readonly change: SizeChange;
   readonly content: ClaimContent;
   /** The claims of the zone but those that have settled; ours are those that a review of this function made. */
@@ -48,14 +48,14 @@ export interface DownscaleSnapshot {
   readonly missing: string;
 }
 
-export type Verdict =
+export type DownscaleDecision =
   | { readonly kind: "denied"; readonly answer: Denied }
   /** It is what is claimed already: the stamps are renewed, and it is allowed. */
   | { readonly kind: "joins"; readonly claims: readonly KnownClaim[] }
   /** Its pods are told first. `besides`: the claims of others that it joins. */
   | { readonly kind: "tells"; readonly besides: readonly KnownClaim[] };
 
-export function decide(snapshot: DownscaleSnapshot): Verdict {
+export function decide(snapshot: PreparedDownscale): DownscaleDecision {
   const { asked, change, ours, foreign } = snapshot;
   const own = joinScaleDown(ours, change);
   const others = joinScaleDown(foreign, change);
@@ -69,7 +69,7 @@ export function decide(snapshot: DownscaleSnapshot): Verdict {
   return refused === undefined ? { kind: "tells", besides } : denied(refused);
 }
 
-function denied(answer: Denied): Verdict {
+function denied(answer: Denied): DownscaleDecision {
   return { kind: "denied", answer };
 }
 
@@ -78,7 +78,11 @@ function denied(answer: Denied): Verdict {
  * another size. The API server asks again by itself where it had an older state. `said`: what the review brings of it. The
  * sentence tells no uid, which is a condition of deletions.
  */
-export function refuseOutdated(asked: Asked, said: StatefulSet | undefined, stored: StatefulSet): Denied | undefined {
+export function refuseOutdated(
+  asked: RequestedDownscale,
+  said: StatefulSet | undefined,
+  stored: StatefulSet,
+): Denied | undefined {
   if (said !== undefined && said.uid !== stored.uid)
     return conflict("uid-conflict", sentenceOf(asked, "the StatefulSet of this name is another one now"));
   const start = said?.start ?? stored.start;
@@ -88,12 +92,12 @@ export function refuseOutdated(asked: Asked, said: StatefulSet | undefined, stor
 }
 
 /** What every refusal says: the object, the sizes, and why. */
-export function sentenceOf({ resource, namespace, name, from, to }: Asked, cause: string): string {
+export function sentenceOf({ resource, namespace, name, from, to }: RequestedDownscale, cause: string): string {
   return `downscale of ${resource}/${name} in ${namespace} ${describeSizes(from, to)} is not allowed: ${cause}`;
 }
 
 /** The other zones of the group: first how long ago they were made smaller, then whether one of them is being updated. */
-function refuseByOthers(snapshot: DownscaleSnapshot): Denied | undefined {
+function refuseByOthers(snapshot: PreparedDownscale): Denied | undefined {
   const { isGrouped, around, asked } = snapshot;
   if (!isGrouped) return undefined;
   const others = around.zones.filter(({ statefulSet }) => statefulSet.name !== asked.name);
@@ -104,7 +108,7 @@ function refuseByOthers(snapshot: DownscaleSnapshot): Denied | undefined {
 }
 
 /** The label of the other zone decides, as rollout-operator has it; the newest of all that tell its time counts. */
-function refuseByTime({ asked, nowMs, times }: DownscaleSnapshot, { statefulSet }: Zone): Denied | undefined {
+function refuseByTime({ asked, nowMs, times }: PreparedDownscale, { statefulSet }: Zone): Denied | undefined {
   const { name, scaling, createdMs } = statefulSet;
   if (scaling === undefined) return undefined;
   const { minTimeMs, lastDownscaleMs } = scaling;
@@ -130,7 +134,7 @@ function refuseByTime({ asked, nowMs, times }: DownscaleSnapshot, { statefulSet 
   return askAgain("min-time-between-zones", sentenceOf(asked, `${rest.because}, and ${wait}`), name);
 }
 
-function refuseByUpdate(asked: Asked, { statefulSet, outdated }: Zone): Denied | undefined {
+function refuseByUpdate(asked: RequestedDownscale, { statefulSet, outdated }: Zone): Denied | undefined {
   const { name, updateRevision, countedReplicas, updatedReplicas } = statefulSet;
   if (updateRevision !== undefined && outdated.length === 0 && countedReplicas === updatedReplicas) return undefined;
   return askAgain("zone-updating", sentenceOf(asked, describeUpdate(statefulSet, outdated.length)), name);
@@ -150,7 +154,7 @@ function describeUpdate({ name, ...status }: Zone["statefulSet"], outdated: numb
  * limit is for pods that come back. What was joined is no obstacle.
  */
 function refuseByClaims(
-  { asked, around, content }: DownscaleSnapshot,
+  { asked, around, content }: PreparedDownscale,
   besides: readonly KnownClaim[],
 ): Denied | undefined {
   const isJoined = (claim: Claim) => besides.some(({ id }) => id === claim.id);
@@ -161,7 +165,7 @@ function refuseByClaims(
   return held && askAgain(held.guard, sentenceOf(asked, held.sentence), asked.name);
 }
 
-function refuseMissing({ asked, missing }: DownscaleSnapshot): Denied | undefined {
+function refuseMissing({ asked, missing }: PreparedDownscale): Denied | undefined {
   if (missing === "") return undefined;
   const what = `no pod stands at ${missing} of ${asked.name}, so that nobody can be told there: wait for it, or write these ordinals into the annotation ${unpreparedPods.key}`;
   return askAgain("pod-missing", sentenceOf(asked, what), asked.name);

@@ -23,11 +23,11 @@ import { isPrepared, preparedId } from "../shared/scaling/prepared.ts";
 import { leavingOrdinals, type SizeChange, scaleDownPhases } from "../shared/scaling/size-changes.ts";
 import { findClaimed } from "../shared/transaction/claimed-objects.ts";
 import { timesAfter } from "../shared/transaction/claims.ts";
-import type { Observed } from "../shared/transaction/observe-group.ts";
+import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { groupKeyOf } from "../shared/workloads/group-key.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import { type GroupKey, parseStatefulSet, type StatefulSet } from "../shared/workloads/statefulsets.ts";
-import { type Asked, type DownscaleSnapshot, sentenceOf } from "./decide.ts";
+import { type PreparedDownscale, type RequestedDownscale, sentenceOf } from "./decide.ts";
 
 export const name = "prepare-downscale";
 /** Where rollout-operator keeps the times of downscales, with `-use-zone-tracker`, unless told otherwise. */
@@ -56,7 +56,11 @@ export async function readStatefulSet(cluster: Cluster, { namespace, name: set }
 }
 
 /** Whose ledger the claim is written to (rule R1). Throws ClusterError. */
-export async function readKey({ views }: Context, asked: Asked, stored: StatefulSet): Promise<GroupKey | Denied> {
+export async function readKey(
+  { views }: Context,
+  asked: RequestedDownscale,
+  stored: StatefulSet,
+): Promise<GroupKey | Denied> {
   const { namespace, group, podLabels } = stored;
   if (group !== undefined) return groupKeyOf(stored);
   const budgets = (await views.budgets(namespace)).filter((one) => selects(one, podLabels));
@@ -69,8 +73,8 @@ export async function readKey({ views }: Context, asked: Asked, stored: Stateful
 }
 
 /** What a look at the ledger says of a downscale. */
-export interface Seen {
-  readonly snapshot: DownscaleSnapshot;
+export interface DownscaleObservation {
+  readonly snapshot: PreparedDownscale;
   /** The claims of this function that are over, on any zone of the group: the next write takes them out. */
   readonly settled: readonly KnownClaim[];
   /** The pods that must be told, highest ordinal first. */
@@ -83,10 +87,10 @@ export interface Seen {
 /** Reads all of it, the pods and the StatefulSet by GETs after the ledger (rule R21). Throws ClusterError. */
 export async function observe(
   context: Context,
-  observed: Observed,
-  asked: Asked,
+  observed: GroupObservation,
+  asked: RequestedDownscale,
   statefulSet: StatefulSet,
-): Promise<Seen | Denied> {
+): Promise<DownscaleObservation | Denied> {
   const { cluster } = context;
   const { ledger, zones, departed, strayClaims } = observed;
   const content = contentOf(asked, statefulSet, observed);
@@ -103,7 +107,7 @@ export async function observe(
   const released = statefulSet.scaling?.unprepared ?? [];
   const isReleased = ({ ordinal, neverReady }: Pod) =>
     neverReady && released.some(({ first, last }) => ordinal >= first && ordinal <= last);
-  const snapshot: DownscaleSnapshot = {
+  const snapshot: PreparedDownscale = {
     asked,
     nowMs: cluster.serverTimeMs(),
     around: {
@@ -129,11 +133,15 @@ export async function observe(
 }
 
 /** The change as claims are compared with it; `pods` are left to who has read them. */
-export function changeOf({ name: zone, from, to }: Asked, { uid }: StatefulSet): Omit<SizeChange, "pods"> {
+export function changeOf({ name: zone, from, to }: RequestedDownscale, { uid }: StatefulSet): Omit<SizeChange, "pods"> {
   return { zone, uid, start: from.start, newStart: to.start, from: from.replicas, to: to.replicas };
 }
 
-function contentOf({ name: zone, from, to }: Asked, { uid }: StatefulSet, { ledger, nowMs }: Observed): ClaimContent {
+function contentOf(
+  { name: zone, from, to }: RequestedDownscale,
+  { uid }: StatefulSet,
+  { ledger, nowMs }: GroupObservation,
+): ClaimContent {
   return {
     // Nobody has two at one revision of the ledger: a write of it makes another one.
     id: preparedId(`${zone.slice(0, 150)}-${ledger.resourceVersion}`),
@@ -154,8 +162,8 @@ function contentOf({ name: zone, from, to }: Asked, { uid }: StatefulSet, { ledg
  */
 async function findSettled(
   cluster: Cluster,
-  { ledger, zones }: Observed,
-  { namespace, name: own }: Asked,
+  { ledger, zones }: GroupObservation,
+  { namespace, name: own }: RequestedDownscale,
 ): Promise<readonly KnownClaim[]> {
   const stands = (claim: KnownClaim) =>
     zones.some(

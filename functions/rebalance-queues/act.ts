@@ -9,7 +9,7 @@ import {
 import { read } from "../shared/annotations/table.ts";
 import { valuesOf } from "../shared/base/settings.ts";
 import type { Context } from "../shared/contract/context.ts";
-import type { Outcome } from "../shared/contract/definition.ts";
+import type { ReconcileResult } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import type { GroupMemory } from "../shared/contract/memory.ts";
 import { type Wait, wait } from "../shared/contract/verdict.ts";
@@ -24,11 +24,11 @@ import {
   wordsOf,
 } from "../shared/kubernetes/cluster.ts";
 import { askedGroupOf } from "../shared/workloads/group-key.ts";
-import { ask, type Refusal } from "./ask.ts";
-import { decide, failure, pauseMs, type Rebalance, type Step } from "./decide.ts";
-import { isOfOperator, name, observe, type Seen, settings } from "./observe.ts";
+import { ask, type RebalanceRefusal } from "./ask.ts";
+import { decide, failure, pauseMs, type Rebalance, type RebalanceStep } from "./decide.ts";
+import { isOfOperator, name, observe, type QueueObservation, settings } from "./observe.ts";
 
-const nothing: Outcome = { recheckMs: undefined, acting: undefined };
+const nothing: ReconcileResult = { recheckMs: undefined, acting: undefined };
 const contendedMs = 1_000;
 const refusedMs = 60_000;
 /** So often the end of a rebalance is written anew where others write the StatefulSet meanwhile. */
@@ -48,7 +48,7 @@ const quietGuards: ReadonlySet<string> = new Set([
 ]);
 
 /** Throws ClusterError where trying again can help. */
-export async function run(context: Context, key: ObjectRef): Promise<Outcome> {
+export async function run(context: Context, key: ObjectRef): Promise<ReconcileResult> {
   const first = await observe(context, key);
   if (first === undefined) return nothing;
   sayMalformed(context, key, first);
@@ -65,19 +65,24 @@ export async function run(context: Context, key: ObjectRef): Promise<Outcome> {
   return step.kind === "note" ? { recheckMs: contendedMs, acting: undefined } : say(context, key, seen, step);
 }
 
-function decideNow(context: Context, { snapshot }: Seen): Step {
+function decideNow(context: Context, { snapshot }: QueueObservation): RebalanceStep {
   const { rebalanceAfterMs } = valuesOf(settings, context.settings);
   return decide({ ...snapshot, settleMs: rebalanceAfterMs });
 }
 
 /** What a shadow would have written counts for it. */
-function remembered(context: Context, key: ObjectRef, seen: Seen): Seen {
+function remembered(context: Context, key: ObjectRef, seen: QueueObservation): QueueObservation {
   const state = context.mode === "shadow" ? unwritten.get(context.memoryOf(key)) : undefined;
   return state === undefined ? seen : { ...seen, snapshot: { ...seen.snapshot, state } };
 }
 
 /** Claims it, asks one node, and writes down what that said. */
-async function rebalance(context: Context, key: ObjectRef, seen: Seen, step: Rebalance): Promise<Outcome> {
+async function rebalance(
+  context: Context,
+  key: ObjectRef,
+  seen: QueueObservation,
+  step: Rebalance,
+): Promise<ReconcileResult> {
   const { statefulSet, snapshot } = seen;
   const { endpoint, nodes } = snapshot;
   const { namespace, name: zone } = statefulSet;
@@ -114,7 +119,7 @@ async function rebalance(context: Context, key: ObjectRef, seen: Seen, step: Reb
 }
 
 /** The StatefulSet as it was written, or what keeps it from being written. */
-type Written =
+type ClaimWrite =
   | { readonly object: StatefulSetObject; readonly held?: undefined }
   | { readonly held: Wait; readonly object?: undefined };
 
@@ -125,7 +130,7 @@ async function write(
   { metadata }: StatefulSetObject,
   state: RebalanceState,
   more: Readonly<Record<string, null>> = {},
-): Promise<Written> {
+): Promise<ClaimWrite> {
   const { cluster, mode, reporter } = context;
   const { name: zone, uid, resourceVersion } = metadata;
   if (mode === "shadow") {
@@ -149,8 +154,8 @@ async function write(
   }
 }
 
-interface Ended {
-  readonly seen: Seen;
+interface EndedRebalance {
+  readonly seen: QueueObservation;
   /** As the claim left it. */
   readonly claimed: StatefulSetObject;
   readonly state: RebalanceState;
@@ -159,7 +164,7 @@ interface Ended {
 }
 
 /** What ends a claim that is still ours. A claim that nobody ends, ends by its age; it then counts as a failure. */
-async function end(context: Context, key: ObjectRef, { seen, claimed, state, end }: Ended): Promise<void> {
+async function end(context: Context, key: ObjectRef, { seen, claimed, state, end }: EndedRebalance): Promise<void> {
   const { cluster, reporter } = context;
   const served = seen.object.metadata.annotations?.[queueRebalanceNeededAt.key];
   // What lies ahead was not served, and what an operator copies is copied again.
@@ -186,13 +191,18 @@ async function end(context: Context, key: ObjectRef, { seen, claimed, state, end
 }
 
 /** A mark that lies ahead asks for nothing yet; one that cannot be read is for its owner to mend. */
-function hasCome({ object, snapshot }: Seen): boolean {
+function hasCome({ object, snapshot }: QueueObservation): boolean {
   const saidMs = read(queueRebalanceNeededAt, object.metadata);
   return saidMs !== undefined && saidMs <= snapshot.nowMs;
 }
 
 /** Reports what is waited for, and tells of it by an Event where that does not pass by itself. */
-async function say(context: Context, key: ObjectRef, seen: Seen, step: Exclude<Step, Rebalance>): Promise<Outcome> {
+async function say(
+  context: Context,
+  key: ObjectRef,
+  seen: QueueObservation,
+  step: Exclude<RebalanceStep, Rebalance>,
+): Promise<ReconcileResult> {
   const { statefulSet } = seen;
   const zone = statefulSet.name;
   if (step.kind === "note") return nothing;
@@ -212,14 +222,14 @@ async function say(context: Context, key: ObjectRef, seen: Seen, step: Exclude<S
   return { recheckMs, acting: undefined };
 }
 
-interface Said {
+interface RebalanceReport {
   readonly guard: string;
   readonly zone: string;
   readonly sentence: string;
   readonly wouldTake?: readonly { readonly action: string; readonly object: string }[];
 }
 
-function report(context: Context, key: ObjectRef, { guard, zone, sentence, wouldTake }: Said): void {
+function report(context: Context, key: ObjectRef, { guard, zone, sentence, wouldTake }: RebalanceReport): void {
   const memory = context.memoryOf(key);
   const sinceMs = memory.holding?.guard === guard ? memory.holding.sinceMs : context.cluster.serverTimeMs();
   memory.holding = { guard, zone, sinceMs };
@@ -230,7 +240,7 @@ function report(context: Context, key: ObjectRef, { guard, zone, sentence, would
 interface Acted {
   readonly zone: string;
   readonly pod: string;
-  readonly refusal: Refusal;
+  readonly refusal: RebalanceRefusal;
   readonly because: string;
 }
 
@@ -242,7 +252,7 @@ function sayAct({ reporter }: Context, key: ObjectRef, { zone, pod, refusal, bec
 }
 
 /** A value that does not parse warns on its object, once while it stays as it is. */
-function sayMalformed(context: Context, key: ObjectRef, { statefulSet, malformed }: Seen): void {
+function sayMalformed(context: Context, key: ObjectRef, { statefulSet, malformed }: QueueObservation): void {
   for (const { key: annotation, sentence } of malformed) {
     const identity = `${statefulSet.uid} ${annotation} ${sentence}`;
     if (!isNews(context, key, identity)) continue;

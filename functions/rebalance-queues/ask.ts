@@ -5,10 +5,10 @@ import type { Context } from "../shared/contract/context.ts";
 import { NoAuthority, trust, untrustedWords } from "../shared/health/authorities.ts";
 import { NoPassword, readPassword } from "../shared/health/credentials.ts";
 import { type PodAnswer, PodHttpError } from "../shared/http/pod-http.ts";
-import type { Endpoint } from "./decide.ts";
+import type { RebalanceEndpoint } from "./decide.ts";
 
 /** What became of it: undefined where the node has taken it on. */
-export type Refusal = { readonly guard: string; readonly why: string } | undefined;
+export type RebalanceRefusal = { readonly guard: string; readonly why: string } | undefined;
 
 const path = "/api/rebalance/queues";
 /** What RabbitMQ says of a request that it has taken on. It answers before the leaders have moved. */
@@ -22,14 +22,14 @@ export interface Node {
   readonly namespace: string;
   readonly group: string;
   readonly pod: string;
-  readonly endpoint: Endpoint;
+  readonly endpoint: RebalanceEndpoint;
 }
 
 /** Resolves always, 20 s later at most. */
-export async function ask(context: Context, node: Node): Promise<Refusal> {
+export async function ask(context: Context, node: Node): Promise<RebalanceRefusal> {
   const { cluster } = context;
   const [over, done] = [new AbortController(), new AbortController()];
-  const late = cluster.sleep(askWithinMs, done.signal).then((): Refusal => {
+  const late = cluster.sleep(askWithinMs, done.signal).then((): RebalanceRefusal => {
     over.abort();
     return unanswered(`${node.pod} did not answer within ${askWithinMs} ms`);
   });
@@ -38,7 +38,7 @@ export async function ask(context: Context, node: Node): Promise<Refusal> {
   return answered;
 }
 
-async function send({ cluster, pods }: Context, node: Node, signal: AbortSignal): Promise<Refusal> {
+async function send({ cluster, pods }: Context, node: Node, signal: AbortSignal): Promise<RebalanceRefusal> {
   const { namespace, group, pod, endpoint } = node;
   const { url, service, secret, authority } = endpoint;
   if (pods === undefined) return unanswered("this process calls no pods");
@@ -61,7 +61,7 @@ async function send({ cluster, pods }: Context, node: Node, signal: AbortSignal)
 }
 
 /** What an answer says. A success of another kind is not RabbitMQ's: something else listens there. */
-export function readAnswer(pod: string, { status, body }: Pick<PodAnswer, "status" | "body">): Refusal {
+export function readAnswer(pod: string, { status, body }: Pick<PodAnswer, "status" | "body">): RebalanceRefusal {
   if (status === takenOn) return undefined;
   const said = `${pod} answered HTTP ${status} ${body.trim()}`.trimEnd();
   if (status === 401 || status === 403) {
@@ -74,7 +74,7 @@ export function readAnswer(pod: string, { status, body }: Pick<PodAnswer, "statu
   return { guard: "rebalance-refused", why: cut(isOthers ? `that is no answer of RabbitMQ's: ${said}` : said) };
 }
 
-function unanswered(words: string): NonNullable<Refusal> {
+function unanswered(words: string): NonNullable<RebalanceRefusal> {
   return { guard: "rebalance-unanswered", why: cut(words) };
 }
 

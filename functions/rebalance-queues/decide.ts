@@ -4,7 +4,7 @@ import type { RebalanceFailure, RebalanceState } from "../shared/annotations/reb
 import { type Wait, wait } from "../shared/contract/verdict.ts";
 
 /** Where and with what a node is asked. */
-export interface Endpoint {
+export interface RebalanceEndpoint {
   readonly url: Pick<QuestionUrl, "scheme" | "port">;
   readonly service: string;
   /** The name of the Secret; undefined without one. */
@@ -28,7 +28,7 @@ export interface RebalanceSnapshot {
   readonly uid: string;
   readonly replicas: number;
   /** Why nobody can be asked, where that is so. */
-  readonly endpoint: Endpoint | Wait;
+  readonly endpoint: RebalanceEndpoint | Wait;
   readonly state: RebalanceState | undefined;
   /** Or what says that it is not whole. */
   readonly nodes: Nodes | string;
@@ -42,7 +42,7 @@ export interface RebalanceSnapshot {
 }
 
 /** Nothing is to be done. */
-export interface Rest {
+export interface AtRest {
   readonly kind: "rest";
   readonly sentence: string;
   readonly recheckMs: number | undefined;
@@ -62,7 +62,7 @@ export interface Rebalance {
   readonly because: string;
 }
 
-export type Step = Wait | Rest | Note | Rebalance;
+export type RebalanceStep = Wait | AtRest | Note | Rebalance;
 
 /** A claim is over by then, whatever became of whoever made it: all that it stands for takes less than half of that. */
 export const claimMs = 60_000;
@@ -75,7 +75,7 @@ const mostPauseMs = 900_000;
 /** How far clocks may differ. What is later than that was written by nobody who knew the time. */
 const skewMs = 60_000;
 
-export function decide(snapshot: RebalanceSnapshot): Step {
+export function decide(snapshot: RebalanceSnapshot): RebalanceStep {
   const { name, uid, replicas, endpoint, nodes, nowMs } = snapshot;
   const zone = name;
   if (replicas < 2) return rest(`${name} has ${replicas} replicas, and nothing to spread`);
@@ -86,7 +86,7 @@ export function decide(snapshot: RebalanceSnapshot): Step {
   return decideWhole(snapshot, nodes, state);
 }
 
-function decideWhole(snapshot: RebalanceSnapshot, nodes: Nodes, state: RebalanceState): Step {
+function decideWhole(snapshot: RebalanceSnapshot, nodes: Nodes, state: RebalanceState): RebalanceStep {
   const { name, wantedMs, nowMs } = snapshot;
   const isChanged = state.balanced !== nodes.digest;
   const isAsked = wantedMs !== undefined && wantedMs <= nowMs && wantedMs >= wholeSeconds(state.balancedMs);
@@ -106,7 +106,7 @@ function decideWhole(snapshot: RebalanceSnapshot, nodes: Nodes, state: Rebalance
   return { kind: "rebalance", pod, because, state: { ...state, failed, claimedMs: nowMs } };
 }
 
-function rest(sentence: string, recheckMs?: number): Rest {
+function rest(sentence: string, recheckMs?: number): AtRest {
   return { kind: "rest", sentence, recheckMs };
 }
 

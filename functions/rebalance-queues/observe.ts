@@ -22,7 +22,7 @@ import {
 } from "../shared/kubernetes/cluster.ts";
 import { type Pod, parsePod } from "../shared/workloads/pods.ts";
 import { parseStatefulSet, type StatefulSet } from "../shared/workloads/statefulsets.ts";
-import type { Endpoint, Nodes, RebalanceSnapshot } from "./decide.ts";
+import type { Nodes, RebalanceEndpoint, RebalanceSnapshot } from "./decide.ts";
 
 export const name = "rebalance-queues";
 export const settings = {
@@ -35,7 +35,7 @@ export const settings = {
   }),
 };
 
-export interface Seen {
+export interface QueueObservation {
   readonly statefulSet: StatefulSet;
   readonly object: StatefulSetObject;
   /** What is malformed of what this function alone reads of it. */
@@ -61,7 +61,10 @@ export async function isLabelled(cluster: Pick<Cluster, "get">, key: ObjectRef):
 }
 
 /** Undefined for one that is gone, or does not ask. Where nothing can be done, nothing more is read. Throws ClusterError. */
-export async function observe({ cluster }: Pick<Context, "cluster">, key: ObjectRef): Promise<Seen | undefined> {
+export async function observe(
+  { cluster }: Pick<Context, "cluster">,
+  key: ObjectRef,
+): Promise<QueueObservation | undefined> {
   const object = await getIfThere(cluster, "statefulsets", key);
   if (object?.metadata.labels?.[wantsRebalance.key] === undefined) return undefined;
   const { metadata } = object;
@@ -102,7 +105,7 @@ function off(zone: string): Wait {
 }
 
 /** Where its nodes are asked, as for a health question. */
-function endpointOf(metadata: Metadata, statefulSet: StatefulSet, malformed: Malformed[]): Endpoint | Wait {
+function endpointOf(metadata: Metadata, statefulSet: StatefulSet, malformed: Malformed[]): RebalanceEndpoint | Wait {
   const { name: zone, question, serviceName: service } = statefulSet;
   const ask = question?.ask;
   const how = `write annotation ${healthQuestion.key}: rabbitmq, and ${healthSecret.key} with the name of a Secret`;

@@ -6,7 +6,7 @@ import type { ObjectRef } from "../shared/contract/keys.ts";
 import { resultOfFailure, sayRefusal, type WriteResult } from "../shared/reconcile/write-result.ts";
 import { retain } from "../shared/suspension/retain-volume.ts";
 import { groupOfLoneStatefulSet } from "../shared/workloads/group-key.ts";
-import type { Release } from "./decide.ts";
+import type { FinalizerRelease } from "./decide.ts";
 import { type HeldObject, name } from "./observe.ts";
 
 /** So long after a look was begun something is done by it, in milliseconds. */
@@ -19,7 +19,7 @@ export const actWithinMs = 10_000;
 export async function release(
   context: Context,
   key: ObjectRef,
-  { held, finalizers, retains }: Release<HeldObject>,
+  { held, finalizers, retains }: FinalizerRelease<HeldObject>,
   notAfterMs: number,
 ): Promise<WriteResult> {
   const { resource, object, claim, shown } = held;

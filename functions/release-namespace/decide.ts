@@ -1,7 +1,7 @@
 /** What becomes of the objects with a finalizer of ours once their namespace is being deleted. Pure. */
 
 /** An object with a finalizer of ours. */
-export interface Held {
+export interface FinalizedObject {
   /** Such as `persistentvolumeclaims data-db-0`. */
   readonly shown: string;
   /** All of its finalizers, in their order. */
@@ -10,7 +10,7 @@ export interface Held {
   readonly isKept: boolean;
 }
 
-export interface Snapshot<H extends Held> {
+export interface NamespaceSnapshot<H extends FinalizedObject> {
   /** The API server's clock, in milliseconds since the epoch. */
   readonly nowMs: number;
   /** Since when the namespace is being deleted, in milliseconds since the epoch; undefined: it is not, or it is gone. */
@@ -19,7 +19,7 @@ export interface Snapshot<H extends Held> {
 }
 
 /** One object that loses our finalizers now. */
-export interface Release<H extends Held> {
+export interface FinalizerRelease<H extends FinalizedObject> {
   readonly held: H;
   /** What stays. */
   readonly finalizers: readonly string[];
@@ -27,10 +27,10 @@ export interface Release<H extends Held> {
   readonly retains: boolean;
 }
 
-export interface Verdict<H extends Held> {
+export interface NamespaceVerdict<H extends FinalizedObject> {
   readonly guard: string;
   readonly sentence: string;
-  readonly releases: readonly Release<H>[];
+  readonly releases: readonly FinalizerRelease<H>[];
   /** When to look again, in milliseconds; undefined: when something is heard of the namespace. */
   readonly recheckMs: number | undefined;
 }
@@ -49,7 +49,10 @@ const labelsWithinMs = 3_000;
 /** What was decided before the deletion may still be written: how soon to look again, in milliseconds. */
 const lookAgainMs = 1_000;
 
-export function decide<H extends Held>({ nowMs, endingSinceMs, held }: Snapshot<H>, ours: Ours): Verdict<H> {
+export function decide<H extends FinalizedObject>(
+  { nowMs, endingSinceMs, held }: NamespaceSnapshot<H>,
+  ours: Ours,
+): NamespaceVerdict<H> {
   if (endingSinceMs === undefined) {
     return { guard: "namespace-stays", sentence: "it is not being deleted", releases: [], recheckMs: undefined };
   }
@@ -58,7 +61,7 @@ export function decide<H extends Held>({ nowMs, endingSinceMs, held }: Snapshot<
   const releases = held
     .filter(({ finalizers }) => finalizers.some((one) => going.has(one)))
     .map(
-      (one): Release<H> => ({
+      (one): FinalizerRelease<H> => ({
         held: one,
         finalizers: one.finalizers.filter((name) => !going.has(name)),
         retains: one.isKept,

@@ -19,7 +19,7 @@ import { listOfType, ownerResources, skipLabelKindsSetting } from "../shared/kub
 import { outlivesNamespace } from "../shared/suspension/outlives-namespace.ts";
 import { parseVolumeClaim, type VolumeClaim } from "../shared/volumes/pvc.ts";
 import { parseSuspendableSet, type SuspendableSet } from "../shared/volumes/suspendable-set.ts";
-import type { Held, Ours, Snapshot } from "./decide.ts";
+import type { FinalizedObject, NamespaceSnapshot, Ours } from "./decide.ts";
 
 export const name = "release-namespace";
 
@@ -28,7 +28,7 @@ export const settings = { skipLabelKinds: skipLabelKindsSetting };
 export const ours: Ours = { atOnce: [volumeHold, volumeProtection], afterLabels: releaseFinalizer };
 
 /** An object as it was read. */
-export interface HeldObject extends Held {
+export interface HeldObject extends FinalizedObject {
   readonly resource: Resource;
   readonly object: OtherObject;
   /** Undefined for an owner. */
@@ -47,7 +47,7 @@ export async function listKeys({ cluster, namespaces }: Context): Promise<readon
 }
 
 /** All of it by reads of now. Throws ClusterError. */
-export async function observe(context: Context, key: ObjectRef): Promise<Snapshot<HeldObject>> {
+export async function observe(context: Context, key: ObjectRef): Promise<NamespaceSnapshot<HeldObject>> {
   const { cluster, namespaces } = context;
   const isServed = namespaces === undefined || namespaces.includes(key.name);
   const object = isServed ? await getOrNone(cluster, key.name) : undefined;

@@ -1,6 +1,6 @@
 /** One pass over a namespace. */
 import type { Context } from "../shared/contract/context.ts";
-import type { Outcome } from "../shared/contract/definition.ts";
+import type { ReconcileResult } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import { reportLook } from "../shared/reconcile/report-look.ts";
 import { actWithinMs, release } from "./act.ts";
@@ -11,7 +11,7 @@ import { name, observe, ours } from "./observe.ts";
 const atOnce = 16;
 
 /** Throws ClusterError where trying again later can help, having tried every object. */
-export async function run(context: Context, key: ObjectRef): Promise<Outcome> {
+export async function run(context: Context, key: ObjectRef): Promise<ReconcileResult> {
   const notAfterMs = context.cluster.monotonicMs() + actWithinMs;
   const { releases, recheckMs, ...said } = decide(await observe(context, key), ours);
   const step = releases.length === 0 ? undefined : { kind: "release" };

@@ -1,7 +1,7 @@
 /** One pass: each claim of a prepared downscale is ended where it is over, and taken back where it never came (rule R20). */
 
 import type { Context } from "../shared/contract/context.ts";
-import type { Outcome } from "../shared/contract/definition.ts";
+import type { ReconcileResult } from "../shared/contract/definition.ts";
 import type { GroupMemory } from "../shared/contract/memory.ts";
 import type { Announcement } from "../shared/events/event.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
@@ -28,7 +28,7 @@ interface End {
   readonly recheckMs?: number;
 }
 
-const nothing: Outcome = { recheckMs: undefined, acting: undefined };
+const nothing: ReconcileResult = { recheckMs: undefined, acting: undefined };
 /** A group says so many things while it is rolled: its ledger is read once in this time. */
 const lookEveryMs = 5_000;
 /** While a claim stands, others wait for its end: what happens in the group may be that. */
@@ -44,7 +44,11 @@ const notImplemented = 501;
 const isAsked = ({ scaling }: StatefulSet): boolean => scaling?.preparesDownscale === true;
 
 /** Throws ClusterError where trying again can help. */
-export async function look(context: Context, key: GroupKey, { sweep }: { readonly sweep: boolean }): Promise<Outcome> {
+export async function look(
+  context: Context,
+  key: GroupKey,
+  { sweep }: { readonly sweep: boolean },
+): Promise<ReconcileResult> {
   if (context.mode === "shadow") return nothing;
   const { cluster } = context;
   const memory = context.memoryOf(key);
@@ -159,14 +163,18 @@ async function undo(
   return end;
 }
 
-interface Said extends Pick<Announcement, "type" | "reason"> {
+interface ClaimEndEvent extends Pick<Announcement, "type" | "reason"> {
   readonly claim: KnownClaim;
   readonly statefulSet: StatefulSet | undefined;
   readonly end: End;
 }
 
 /** Once for each claim. */
-async function say(context: Context, key: GroupKey, { claim, statefulSet, end, type, reason }: Said): Promise<void> {
+async function say(
+  context: Context,
+  key: GroupKey,
+  { claim, statefulSet, end, type, reason }: ClaimEndEvent,
+): Promise<void> {
   const identity = `${end.guard} ${claim.id}`;
   if (statefulSet === undefined || !isNews(context, key, identity)) return;
   const about = { resource: "statefulsets", ...statefulSet } as const;
@@ -175,7 +183,7 @@ async function say(context: Context, key: GroupKey, { claim, statefulSet, end, t
 }
 
 /** Why pods do not know that they stay. */
-interface Untold {
+interface UntoldPod {
   readonly why: string;
   /** None of them can have anything to take back: it is another pod than was told, or knows no such request. */
   readonly isVain: boolean;
@@ -188,7 +196,7 @@ async function tellToStay(
   claim: KnownClaim,
   stay: Parameters<typeof toTell>[0],
   deadlineMs: number,
-): Promise<Untold | undefined> {
+): Promise<UntoldPod | undefined> {
   if (stay.length === 0) return undefined;
   if (pods === undefined || statefulSet === undefined) return { why: "this process calls no pods", isVain: false };
   const others = new Set(stay.filter((pod) => isOther(claim, pod)).map(({ name: pod }) => pod));

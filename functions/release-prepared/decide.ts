@@ -51,7 +51,7 @@ export function toTell(stay: readonly Pod[], released: readonly OrdinalRange[]):
 }
 
 /** A zone whose annotation does not say when it was last made smaller. */
-export interface Untold {
+export interface UntoldZone {
   readonly zone: string;
   /** When it was, by the ledger; in milliseconds since the epoch. */
   readonly downMs: number;
@@ -62,7 +62,7 @@ export function findUntold(
   statefulSets: readonly StatefulSet[],
   times: Readonly<Record<string, number>>,
   claims: readonly Claim[],
-): readonly Untold[] {
+): readonly UntoldZone[] {
   return statefulSets.flatMap(({ name: zone, scaling }) => {
     const downMs = times[zone];
     if (downMs === undefined || !scaling?.preparesDownscale || claims.some((claim) => claim.zone === zone)) return [];

@@ -10,9 +10,9 @@ import { isPrepared } from "../shared/scaling/prepared.ts";
 import { listClaimed } from "../shared/transaction/claimed-groups.ts";
 import { findClaimed } from "../shared/transaction/claimed-objects.ts";
 import { lookAtLedger } from "../shared/transaction/claims.ts";
-import type { Observed } from "../shared/transaction/observe-group.ts";
+import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { type GroupKey, parseStatefulSet } from "../shared/workloads/statefulsets.ts";
-import type { PreparedSnapshot, Timed, Untold } from "./decide.ts";
+import type { PreparedSnapshot, Timed, UntoldZone } from "./decide.ts";
 
 export const name = "release-prepared";
 export const settings = {
@@ -41,7 +41,7 @@ export async function readPrepared({ protocol, cluster }: Context, key: GroupKey
 export async function observeTime(
   context: Context,
   { namespace }: GroupKey,
-  { zone, downMs }: Untold,
+  { zone, downMs }: UntoldZone,
 ): Promise<Timed | undefined> {
   try {
     const object = await context.cluster.get("statefulsets", { namespace, name: zone });
@@ -69,7 +69,7 @@ export async function observe(
   context: Context,
   key: GroupKey,
   id: string,
-): Promise<{ readonly observed: Observed; readonly snapshot: PreparedSnapshot } | undefined> {
+): Promise<{ readonly observed: GroupObservation; readonly snapshot: PreparedSnapshot } | undefined> {
   const look = await lookAtLedger(context, key);
   const claim = look?.observed.ledger.claims.filter(isPrepared).find((one) => one.id === id);
   if (look === undefined || look.young !== undefined || claim === undefined) return undefined;

@@ -22,7 +22,7 @@ export interface Configuration {
   readonly isForeign: boolean;
 }
 
-export interface Snapshot {
+export interface CertificateSnapshot {
   /** The API server's clock: it is the API server that judges a certificate. */
   readonly nowMs: number;
   readonly dnsName: string;
@@ -87,7 +87,7 @@ export interface Done {
   readonly prepare: boolean;
 }
 
-export type Step = Generate | GenerateKey | Patch | Promote | Wait | Done;
+export type RotationStep = Generate | GenerateKey | Patch | Promote | Wait | Done;
 
 /** All API servers know a configuration by then. */
 export const trustSpreadsMs = 5_000;
@@ -104,7 +104,7 @@ const tryAgainMs = 30_000;
 /** A Secret that somebody else is to make: whoever installs waits for it. */
 const lookForSecretMs = 5_000;
 
-export function decide(snapshot: Snapshot): Step {
+export function decide(snapshot: CertificateSnapshot): RotationStep {
   const { nowMs, dnsName, stored, creationRefused } = snapshot;
   if (stored === undefined) {
     if (creationRefused !== undefined) return wait("secret-missing", creationRefused, { recheckMs: lookForSecretMs });
@@ -143,7 +143,7 @@ export function isLeftOut({ isForeign, bundles }: Configuration, presented: Gene
 }
 
 /** A generation that is only waiting for its turn: it may have been made long ago, or for another name. */
-function fits(next: Generation, { nowMs, dnsName }: Snapshot): boolean {
+function fits(next: Generation, { nowMs, dnsName }: CertificateSnapshot): boolean {
   return next.dnsNames.includes(dnsName) && nowMs < renewalMs(next);
 }
 
@@ -151,7 +151,7 @@ function generateFirst(dnsName: string, because: string): Generate {
   return { kind: "generate", as: "presented", dnsNames: [dnsName], because };
 }
 
-function generateKey({ keyFault }: Snapshot): GenerateKey | undefined {
+function generateKey({ keyFault }: CertificateSnapshot): GenerateKey | undefined {
   return keyFault === undefined ? undefined : { kind: "generate-key", because: keyFault };
 }
 
@@ -163,11 +163,11 @@ function promote(next: Generation, stored: StoredCertificates, nowMs: number, be
 
 /** First everybody trusts it, then everybody knows it, then it is presented. */
 function spread(
-  snapshot: Snapshot,
+  snapshot: CertificateSnapshot,
   stored: StoredCertificates,
   presented: Generation,
   next: Generation | undefined,
-): Step {
+): RotationStep {
   const { nowMs, trustedForMs, unseen } = snapshot;
   const configurations = snapshot.configurations.filter((one) => !isLeftOut(one, presented));
   const living = stored.previous.filter(({ notAfterMs }) => notAfterMs > nowMs);
@@ -200,12 +200,12 @@ function spread(
 }
 
 /** True once every replica knows the current review key, so that reviews may come under it. */
-function isSpread({ reviewKeys, keyKnownForMs }: Snapshot): boolean {
+function isSpread({ reviewKeys, keyKnownForMs }: CertificateSnapshot): boolean {
   return reviewKeys.current !== undefined && keyKnownForMs >= keySpreadsMs;
 }
 
 /** True where a path has no review key, or another one than the current. */
-function lacksKey({ pathKeys }: Configuration, { reviewKeys: { current } }: Snapshot): boolean {
+function lacksKey({ pathKeys }: Configuration, { reviewKeys: { current } }: CertificateSnapshot): boolean {
   return current !== undefined && pathKeys.some((key) => key !== current);
 }
 
@@ -216,7 +216,7 @@ export function isKeyDue({ refusal, keyRefusal, pathKeys }: Configuration, curre
 }
 
 /** What is left where all is trusted: paths without the review key. No certificate waits for them. */
-function awaitKeys(snapshot: Snapshot, unkeyed: readonly Configuration[], otherwise: Done): Done | Wait {
+function awaitKeys(snapshot: CertificateSnapshot, unkeyed: readonly Configuration[], otherwise: Done): Done | Wait {
   if (unkeyed.length === 0) return otherwise;
   const { recheckMs } = otherwise;
   if (isSpread(snapshot)) {
@@ -229,11 +229,11 @@ function awaitKeys(snapshot: Snapshot, unkeyed: readonly Configuration[], otherw
 
 /** Whoever writes the bundles finds the next authority in the Secret. Nobody is known to trust it before he is seen to. */
 function awaitOthers(
-  { nowMs, configurations, trustedForMs }: Snapshot,
+  { nowMs, configurations, trustedForMs }: CertificateSnapshot,
   stored: StoredCertificates,
   presented: Generation,
   next: Generation | undefined,
-): Step {
+): RotationStep {
   if (next === undefined)
     return { ...rest(presented, nowMs), sentence: "the certificate holds; others write caBundle" };
   const leftMs = presented.notAfterMs - lastMomentMs - nowMs;

@@ -18,7 +18,7 @@ import {
   type SecretObject,
   type WebhookConfigurationObject,
 } from "../shared/kubernetes/cluster.ts";
-import { type Configuration, isLeftOut, type Snapshot } from "./decide.ts";
+import { type CertificateSnapshot, type Configuration, isLeftOut } from "./decide.ts";
 
 export const name = "rotate-certificate";
 
@@ -62,7 +62,7 @@ export interface RefusedWrite extends Refused, Pick<Configuration, "isForeign"> 
 }
 
 export interface Observation {
-  readonly snapshot: Snapshot;
+  readonly snapshot: CertificateSnapshot;
   /** Undefined where there is none. */
   readonly secret: SecretObject | undefined;
 }
@@ -93,7 +93,7 @@ function observeKeys(
   secret: SecretObject | undefined,
   { knownKeys }: CertificateMemory,
   nowMs: number,
-): Pick<Snapshot, "reviewKeys" | "keyFault" | "keyKnownForMs"> {
+): Pick<CertificateSnapshot, "reviewKeys" | "keyFault" | "keyKnownForMs"> {
   const reviewKeys = parseReviewKeys(secret ?? {});
   watchKeys(knownKeys, reviewKeys, nowMs);
   const sinceMs = knownKeys.get(reviewKeys.current ?? "") ?? nowMs;

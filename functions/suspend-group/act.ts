@@ -5,7 +5,7 @@ import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { hasCode } from "../shared/kubernetes/cluster.ts";
 import type { Act } from "../shared/reconcile/act.ts";
-import type { Telling } from "../shared/reconcile/record.ts";
+import type { EventPolicy } from "../shared/reconcile/record.ts";
 import { isOver, noteRefusal, noteRefused, noteWithdrawn, readAgain, resize } from "../shared/scaling/resize.ts";
 import { noteSaid } from "../shared/suspension/said.ts";
 import {
@@ -22,11 +22,11 @@ import { describeAgreeing, durationOf, type Member, type VolumeUser } from "../s
 import { hasNewPartners, wordsOnPartners } from "../shared/volumes/owners.ts";
 import { meant, type VolumeClaim } from "../shared/volumes/pvc.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
-import { type LettingGo, leavingClaimOf, type Resizing, type Target } from "./decide.ts";
+import { type LettingGo, leavingClaimOf, type SuspensionResize, type SuspensionTarget } from "./decide.ts";
 import { lostOf, markUnknown, newsOf, tooLate, untilWhen } from "./news.ts";
 import { name } from "./observe.ts";
 
-export const telling: Telling = {
+export const telling: EventPolicy = {
   taking: "suspending",
   reasons: {
     begins: eventReasons.suspending,
@@ -48,7 +48,7 @@ export const telling: Telling = {
 const goOnMs = 200;
 
 /** `statefulSet`: that of the target, as the group's view has it. */
-export function actOn(key: GroupKey, statefulSet: StatefulSet, target: Target): Act {
+export function actOn(key: GroupKey, statefulSet: StatefulSet, target: SuspensionTarget): Act {
   if (target.kind === "resize") return resizing(statefulSet, target);
   if (target.kind === "let-go") return lettingGo(statefulSet, target);
   const { member } = target;
@@ -70,7 +70,7 @@ export function actOn(key: GroupKey, statefulSet: StatefulSet, target: Target): 
 }
 
 /** Rules R9, R18 and R21: the claim is written, the volume claims are as they were decided on, and so is the StatefulSet. */
-function resizing(statefulSet: StatefulSet, { set, target, leaving, claim }: Resizing): Act {
+function resizing(statefulSet: StatefulSet, { set, target, leaving, claim }: SuspensionResize): Act {
   return {
     name: leaving.length === 0 ? "raise" : "lower",
     object: set.name,
@@ -154,7 +154,7 @@ async function mark(context: Context, leaving: readonly Member[], notAfterMs: nu
 async function write(
   context: Context,
   key: GroupKey,
-  target: Exclude<Target, Resizing | LettingGo>,
+  target: Exclude<SuspensionTarget, SuspensionResize | LettingGo>,
   notAfterMs: number,
 ): Promise<void> {
   const { member } = target;
@@ -193,9 +193,9 @@ async function refuseWhileLeaving(context: Context, key: GroupKey, member: Membe
   if (ledger !== undefined && leavingClaimOf(ledger.claims, member) !== undefined) throw memberChanged(member.name);
 }
 
-type Written = Exclude<Target, Resizing | LettingGo | { readonly kind: "restamp" }>;
+type WrittenTarget = Exclude<SuspensionTarget, SuspensionResize | LettingGo | { readonly kind: "restamp" }>;
 
-function patchOf({ cluster }: Context, target: Written, claim: VolumeClaim): ClaimPatch {
+function patchOf({ cluster }: Context, target: WrittenTarget, claim: VolumeClaim): ClaimPatch {
   const { member } = target;
   const nowMs = cluster.serverTimeMs();
   switch (target.kind) {

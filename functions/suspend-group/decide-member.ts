@@ -23,7 +23,7 @@ import { meant, type VolumeClaim } from "../shared/volumes/pvc.ts";
 import { mendRecheckMs, whyNotBegun } from "./obstacles.ts";
 
 /** One write about one member. */
-export type Step =
+export type MemberStep =
   /** Others said that nobody needs its data: its volume claims say so, too. */
   | { readonly kind: "prove"; readonly member: Member; readonly claims: readonly VolumeClaim[] }
   /** Its volume claims get our finalizer, before anything goes. */
@@ -42,10 +42,10 @@ export type Step =
   | { readonly kind: "answer-recover"; readonly member: Member; readonly claims: readonly VolumeClaim[] };
 
 /** What a member waits for, or what is done about it; `goes`: its pod is to go, and its zone's turn decides when. */
-export interface Judged {
+export interface MemberDecision {
   readonly guard: string;
   readonly sentence: string;
-  readonly step?: Step;
+  readonly step?: MemberStep;
   readonly wish?: "goes" | "returns";
   readonly recheckMs?: number;
 }
@@ -59,14 +59,14 @@ const askAgainMs = 10_000;
  * Undefined for a member of which nobody wants anything. `protects`: volume claims may get our finalizer. What was seen of its
  * pod comes before every word. Only a step that clears the volume claims comes before it, because it takes the time away as well.
  */
-export function judge(member: Member, now: Clocks, protects: boolean): Judged | undefined {
+export function judge(member: Member, now: Clocks, protects: boolean): MemberDecision | undefined {
   const judged = judgeWords(member, now, protects);
   const anew = judged?.step?.kind === "clear" ? undefined : whyAnew(member);
   if (anew === undefined) return judged;
   return { guard: anew.guard, sentence: anew.sentence, step: { kind: "restamp", member, anew } };
 }
 
-function judgeWords(member: Member, now: Clocks, protects: boolean): Judged | undefined {
+function judgeWords(member: Member, now: Clocks, protects: boolean): MemberDecision | undefined {
   const { name, claims } = member;
   const unmarking = judgeMarks(member);
   if (unmarking !== undefined) return unmarking;
@@ -85,7 +85,7 @@ function judgeWords(member: Member, now: Clocks, protects: boolean): Judged | un
 }
 
 /** A mark of which the ledger knows nothing is taken away. */
-function judgeMarks(member: Member): Judged | undefined {
+function judgeMarks(member: Member): MemberDecision | undefined {
   const claims = member.claims.filter((one) => one.isMarkFalse);
   const [state] = claims.map((one) => one.state);
   if (state?.kind !== "malformed") return undefined;
@@ -94,10 +94,10 @@ function judgeMarks(member: Member): Judged | undefined {
 }
 
 /** Past the point of no return a wish is answered with the truth, once. */
-function judgeRemoving(member: Member): Judged | undefined {
+function judgeRemoving(member: Member): MemberDecision | undefined {
   const { name, claims, pod } = member;
   if (pod !== undefined && claims.some(({ isTerminating }) => !isTerminating) && isWantedMember(member)) {
-    const step: Step = { kind: "clear", member, how: "in-use-again" };
+    const step: MemberStep = { kind: "clear", member, how: "in-use-again" };
     return { guard: "in-use-again", sentence: `${name} is there again: its volumes are not removed`, step };
   }
   if (!isRecovering(member)) return undefined;
@@ -115,7 +115,7 @@ function judgeDeleted(
   { name: claim }: VolumeClaim,
   now: Clocks,
   protects: boolean,
-): Judged | undefined {
+): MemberDecision | undefined {
   const { name, pod } = member;
   if (isRecovering(member)) {
     const lost = `somebody has deleted the volume claim ${claim}, which nobody can take back; save its PersistentVolume`;
@@ -144,7 +144,7 @@ function untilWhen(member: Member): string {
 }
 
 /** The request is gone, though something was begun: it is taken back. */
-function judgeUnrequested(member: Member): Judged | undefined {
+function judgeUnrequested(member: Member): MemberDecision | undefined {
   if (!isBegun(member)) {
     const { name, claims } = member;
     const asked = claims.some(({ request }) => meant(request) === true);
@@ -155,7 +155,7 @@ function judgeUnrequested(member: Member): Judged | undefined {
 }
 
 /** Its pod comes back; only when it is ready on the same volume claims is anything of ours taken away. */
-function judgeReturning(member: Member, how: "recovered" | "withdrawn"): Judged {
+function judgeReturning(member: Member, how: "recovered" | "withdrawn"): MemberDecision {
   const { name, pod, claims, set } = member;
   if (how === "recovered" && claims.some(({ isRemovalHeld }) => isRemovalHeld)) {
     const sentence = `${name} is wanted again: ${set.owner ?? set.name} is first to give up its removal`;
@@ -178,11 +178,11 @@ function awaited({ set }: Member): string {
   return set.owner === undefined ? "not there yet" : `not there yet: ${set.owner} is to bring it back`;
 }
 
-function clearing(member: Member, how: "recovered" | "withdrawn" | "in-use-again", sentence: string): Judged {
+function clearing(member: Member, how: "recovered" | "withdrawn" | "in-use-again", sentence: string): MemberDecision {
   return { guard: how, sentence, step: { kind: "clear", member, how } };
 }
 
-function judgeRequested(member: Member, now: Clocks, protects: boolean): Judged | undefined {
+function judgeRequested(member: Member, now: Clocks, protects: boolean): MemberDecision | undefined {
   const { name } = member;
   const duration = durationOf(member);
   if (duration.kind === "malformed")
@@ -209,12 +209,12 @@ function judgeRequested(member: Member, now: Clocks, protects: boolean): Judged 
   return judgeSuspending(member);
 }
 
-function uninstalling({ name }: Member): Judged {
+function uninstalling({ name }: Member): MemberDecision {
   return { guard: "uninstalling", sentence: `${name} stays: VOLUME_HOLD is remove` };
 }
 
 /** Where others are asked they have to say it until its StatefulSet has given it up; their word is then written down. */
-function judgeDrain(member: Member, nowMs: number): Judged | undefined {
+function judgeDrain(member: Member, nowMs: number): MemberDecision | undefined {
   const { name, set, claims } = member;
   const needed = whyNeeded(member);
   const isLeaving = isBegun(member) && !isWantedMember(member);
@@ -223,7 +223,7 @@ function judgeDrain(member: Member, nowMs: number): Judged | undefined {
     return { guard: needed.guard, sentence: `${name} stays: ${needed.sentence}`, recheckMs: askAgainMs };
   if (isDrained(member, nowMs)) return undefined;
   if (set.policy.drain.kind === "value") {
-    const step: Step = { kind: "prove", member, claims };
+    const step: MemberStep = { kind: "prove", member, claims };
     return { guard: "drained", sentence: describeAgreeing(member) ?? name, step };
   }
   const why = whyUndrained(member, nowMs);
@@ -231,17 +231,17 @@ function judgeDrain(member: Member, nowMs: number): Judged | undefined {
 }
 
 /** Our finalizer comes before anything else; a volume claim that is being deleted takes none, and may have one of ours. */
-function judgeUnheld(member: Member, protects: boolean): Judged | undefined {
+function judgeUnheld(member: Member, protects: boolean): MemberDecision | undefined {
   const claims = member.claims.filter(({ state, isHeld, isTerminating }) =>
     isTerminating ? isHeld && state.kind === "absent" : state.kind === "absent" || !isHeld,
   );
   if (claims.length === 0 || !protects) return undefined;
-  const step: Step = { kind: "protect", member, claims };
+  const step: MemberStep = { kind: "protect", member, claims };
   return { guard: "protecting", sentence: `the volume claims of ${member.name} get our finalizer first`, step };
 }
 
 /** Its pod was taken, and another one stands in its place before the time has begun. */
-function judgeReplaced(member: Member): Judged | undefined {
+function judgeReplaced(member: Member): MemberDecision | undefined {
   const { name, pod, claims } = member;
   const isOther = pod !== undefined && claims.some(({ podUid }) => podUid !== undefined && podUid !== pod.uid);
   if (!isOther || pod.isTerminating || !isWantedMember(member)) return undefined;
@@ -249,7 +249,7 @@ function judgeReplaced(member: Member): Judged | undefined {
 }
 
 /** Protected; its pod goes in its turn, and its absence starts the time. */
-function judgeSuspending(member: Member): Judged {
+function judgeSuspending(member: Member): MemberDecision {
   const { name, pod, claims } = member;
   if (isWantedMember(member)) {
     if (pod === undefined || pod.isTerminating)
@@ -262,12 +262,12 @@ function judgeSuspending(member: Member): Judged {
     const sentence = `${name} is gone, and the API server still shows one of its volumes in use (condition Unused)`;
     return { guard: "pod-leaving", sentence, recheckMs: podRecheckMs };
   }
-  const step: Step = { kind: "stamp", member, claims };
+  const step: MemberStep = { kind: "stamp", member, claims };
   return { guard: "stamping", sentence: `${name} is gone: the time runs from now`, step };
 }
 
 /** Somebody has said another time: that counts, too, when its StatefulSet is gone. */
-function judgeKept(member: Member): Judged | undefined {
+function judgeKept(member: Member): MemberDecision | undefined {
   const duration = durationOf(member);
   // Of another owner the volume claim itself says it.
   if (duration.kind !== "value" || member.set.owner !== undefined) return undefined;
@@ -278,7 +278,7 @@ function judgeKept(member: Member): Judged | undefined {
   return { guard: "suspended", sentence, step: { kind: "note", member, claims } };
 }
 
-function judgeSuspended(member: Member, now: Clocks, protects: boolean): Judged | undefined {
+function judgeSuspended(member: Member, now: Clocks, protects: boolean): MemberDecision | undefined {
   const { name, pod, claims } = member;
   if (pod !== undefined && claims.some(({ podUid }) => podUid !== pod.uid))
     return clearing(member, "in-use-again", `${name} is there again: its volumes are in use`);

@@ -10,29 +10,29 @@ import { isProgress, keepsWord, keptWordMs, tellerOf } from "../shared/suspensio
 import { isBegun, isRequested, type Member } from "../shared/volumes/members.ts";
 import { hasNewPartners } from "../shared/volumes/owners.ts";
 import { isOwnerGroup } from "../shared/workloads/group-key.ts";
-import { type Judged, judge, podRecheckMs, type Step } from "./decide-member.ts";
-import { type LettingGo, letGo, lower, type Resizing, type SuspendSnapshot, whyOutOfLine } from "./lowering.ts";
+import { judge, type MemberDecision, type MemberStep, podRecheckMs } from "./decide-member.ts";
+import { type LettingGo, letGo, lower, type SuspendSnapshot, type SuspensionResize, whyOutOfLine } from "./lowering.ts";
 
 /** What a volume claim is to say that it waits for. */
-export interface Told {
+export interface MemberMessage {
   readonly kind: "tell";
   readonly member: Member;
   readonly guard: string;
   readonly sentence: string;
 }
 
-export type { LettingGo, Resizing, SuspendSnapshot };
+export type { LettingGo, SuspendSnapshot, SuspensionResize };
 
-export type Target = Step | Resizing | LettingGo | Told;
+export type SuspensionTarget = MemberStep | SuspensionResize | LettingGo | MemberMessage;
 
 interface JudgedMember {
   readonly member: Member;
-  readonly judged: Judged;
+  readonly judged: MemberDecision;
 }
 
 const heldRecheckMs = 15_000;
 
-export function decide(snapshot: SuspendSnapshot): Verdict<Target> {
+export function decide(snapshot: SuspendSnapshot): Verdict<SuspensionTarget> {
   const { members, nowMs, protects, group, isNamespaceEnding } = snapshot;
   const judgedAll = isNamespaceEnding
     ? []
@@ -40,7 +40,7 @@ export function decide(snapshot: SuspendSnapshot): Verdict<Target> {
         const judged = afterLeaving(snapshot, member, judge(member, snapshot, protects));
         return judged === undefined ? [] : [{ member, judged }];
       });
-  const steps = judgedAll.flatMap(({ judged }): Target[] => (judged.step === undefined ? [] : [judged.step]));
+  const steps = judgedAll.flatMap(({ judged }): SuspensionTarget[] => (judged.step === undefined ? [] : [judged.step]));
   const returning = judgedAll.filter(({ judged }) => judged.wish === "returns").map(({ member }) => member);
   const going = judgedAll.filter(({ judged }) => judged.wish === "goes").map(({ member }) => member);
   const raised = raise(snapshot, returning);
@@ -50,7 +50,7 @@ export function decide(snapshot: SuspendSnapshot): Verdict<Target> {
   const isOwned = isOwnerGroup(group);
   const lowered =
     going.length === 0 ? undefined : isOwned ? letGo(snapshot, going, lastMs) : lower(snapshot, going, lastMs);
-  const waits = new Map<Member, Pick<Judged, "guard" | "sentence">>([
+  const waits = new Map<Member, Pick<MemberDecision, "guard" | "sentence">>([
     ...raised.waits,
     ...going.flatMap((member) => {
       const why = (isOwned ? undefined : whyOutOfLine(snapshot, member, going)) ?? lowered?.held;
@@ -71,15 +71,15 @@ export function decide(snapshot: SuspendSnapshot): Verdict<Target> {
  * Rule R21: as long as the ledger has a scale-down of a member, whoever made it may still carry it out: its pod goes
  * though it is ready. It is told to have its volume back only when that has ended.
  */
-function afterLeaving({ zones }: SuspendSnapshot, member: Member, judged: Judged | undefined) {
+function afterLeaving({ zones }: SuspendSnapshot, member: Member, judged: MemberDecision | undefined) {
   if (judged?.step?.kind !== "clear") return judged;
   const claims = zones.find(({ statefulSet }) => statefulSet.uid === member.set.uid)?.claims ?? [];
   const claim = leavingClaimOf(claims, member);
   if (claim === undefined) return judged;
   const anew = whyAnew(member);
-  if (anew !== undefined) return { ...anew, step: { kind: "restamp", member, anew } } satisfies Judged;
+  if (anew !== undefined) return { ...anew, step: { kind: "restamp", member, anew } } satisfies MemberDecision;
   const sentence = `${member.name} may still be on its way out: ${describeClaim(claim)}`;
-  return { guard: "pod-leaving", sentence, recheckMs: podRecheckMs } satisfies Judged;
+  return { guard: "pod-leaving", sentence, recheckMs: podRecheckMs } satisfies MemberDecision;
 }
 
 /** The scale-down by which a member may still go, among the claims of its group or of its zone. */
@@ -96,10 +96,10 @@ export function leavingClaimOf(claims: readonly Claim[], { set, ordinal }: Membe
 /** What is done, or what the first of those waits for that wait. */
 function conclude(
   all: readonly JudgedMember[],
-  targets: readonly Target[],
-  waits: ReadonlyMap<Member, Pick<Judged, "guard" | "sentence">>,
+  targets: readonly SuspensionTarget[],
+  waits: ReadonlyMap<Member, Pick<MemberDecision, "guard" | "sentence">>,
   { group, isWordKept }: { readonly group: string; readonly isWordKept: boolean },
-): Verdict<Target> {
+): Verdict<SuspensionTarget> {
   const rechecks = [
     ...all.flatMap(({ judged }) => judged.recheckMs ?? (judged.wish === undefined ? [] : [podRecheckMs])),
     ...(isWordKept ? [keptWordMs] : []),
@@ -127,7 +127,10 @@ const byClock: ReadonlySet<string> = new Set(["wait-between-removals", "clock-un
  * A volume claim says what it waits for. It is written where another guard holds now, by one function for each member. What holds
  * by a clock is not written over another wait: a process with other clocks would write the other one again, in turn without end.
  */
-function tell(member: Member, { guard, sentence, step }: Pick<Judged, "guard" | "sentence" | "step">): Told[] {
+function tell(
+  member: Member,
+  { guard, sentence, step }: Pick<MemberDecision, "guard" | "sentence" | "step">,
+): MemberMessage[] {
   if (step !== undefined || tellerOf(member) !== "suspender") return [];
   // From the first request on, each volume claim of a pod names the others: once the pod is gone nothing else tells of them.
   if (hasNewPartners(member)) return [{ kind: "tell", member, guard, sentence }];
@@ -140,14 +143,14 @@ function tell(member: Member, { guard, sentence, step }: Pick<Judged, "guard" | 
 }
 
 interface Raised {
-  readonly targets: readonly Resizing[];
-  readonly waits: readonly (readonly [Member, Pick<Judged, "guard" | "sentence">])[];
+  readonly targets: readonly SuspensionResize[];
+  readonly waits: readonly (readonly [Member, Pick<MemberDecision, "guard" | "sentence">])[];
 }
 
 /** One ordinal at a time comes back, the lowest first: that is how a StatefulSet grows. */
 function raise({ members, zones, refused }: SuspendSnapshot, returning: readonly Member[]): Raised {
-  const waits: (readonly [Member, Pick<Judged, "guard" | "sentence">])[] = [];
-  const targets = new Map<string, Resizing>();
+  const waits: (readonly [Member, Pick<MemberDecision, "guard" | "sentence">])[] = [];
+  const targets = new Map<string, SuspensionResize>();
   for (const member of returning) {
     const { set, name, ordinal } = member;
     const hold = (held: HeldBack) => waits.push([member, held]);

@@ -7,7 +7,7 @@ import { endOfScaleDown, forgetWithdrawn, isWithdrawn, type ScaleDownEnd } from 
 import { removalEnded } from "../shared/suspension/looks.ts";
 import { claimsBy, lookAtLedger, timesAfter, writeClaims } from "../shared/transaction/claims.ts";
 import { isLongKnown } from "../shared/transaction/ledger-copy.ts";
-import type { Observed } from "../shared/transaction/observe-group.ts";
+import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { parseVolumeUser, type VolumeUser } from "../shared/volumes/members.ts";
 import { areLeaving, namedOf } from "../shared/volumes/owner-zones.ts";
 import { isOwnerGroup } from "../shared/workloads/group-key.ts";
@@ -15,9 +15,9 @@ import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { name } from "./observe.ts";
 
 /** Takes out of our claims what is over, and what nobody carries out: no pod was told. Throws as a look does. */
-export async function endClaims(context: Context, observed: Observed): Promise<void> {
+export async function endClaims(context: Context, observed: GroupObservation): Promise<void> {
   const { key } = observed;
-  let now: Observed | undefined = observed;
+  let now: GroupObservation | undefined = observed;
   for (const { id } of claimsBy(observed, "scale-down", name)) {
     const claim = now && claimsBy(now, "scale-down", name).find((one) => one.id === id);
     if (now === undefined || claim === undefined) continue;

@@ -2,7 +2,7 @@
 
 import { type Wait, wait } from "../shared/contract/verdict.ts";
 import { type PodDisruptionBudget, refusalOfAll } from "../shared/groups/pod-disruption-budget.ts";
-import { type Around, leaversOf, refuseScaleDown } from "../shared/groups/refuse-claim.ts";
+import { type LedgerSurroundings, leaversOf, refuseScaleDown } from "../shared/groups/refuse-claim.ts";
 import { heldLeaving, isAsked, type Questions } from "../shared/health/permit.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim, type HeldBack } from "../shared/ledger/claim-kinds.ts";
@@ -14,9 +14,9 @@ import { chooseTurn } from "../shared/suspension/removal-turn.ts";
 import type { Member } from "../shared/volumes/members.ts";
 import type { SuspendableSet } from "../shared/volumes/suspendable-set.ts";
 import { podNameOf } from "../shared/workloads/pods.ts";
-import type { Judged } from "./decide-member.ts";
+import type { MemberDecision } from "./decide-member.ts";
 
-export interface SuspendSnapshot extends Around, Clocks {
+export interface SuspendSnapshot extends LedgerSurroundings, Clocks {
   readonly group: string;
   /** All of the group that have volume claims. */
   readonly members: readonly Member[];
@@ -38,7 +38,7 @@ export interface SuspendSnapshot extends Around, Clocks {
 }
 
 /** Another size, with the members that go; none where one comes back. */
-export interface Resizing {
+export interface SuspensionResize {
   readonly kind: "resize";
   readonly set: SuspendableSet;
   readonly target: number;
@@ -56,9 +56,9 @@ export interface LettingGo {
 }
 
 export interface Lowered {
-  readonly targets: readonly (Resizing | LettingGo)[];
+  readonly targets: readonly (SuspensionResize | LettingGo)[];
   /** Why none goes; absent where one does. */
-  readonly held?: Pick<Judged, "guard" | "sentence">;
+  readonly held?: Pick<MemberDecision, "guard" | "sentence">;
 }
 
 /** One zone is made smaller, by those of its highest ordinals that are to go. */

@@ -5,7 +5,7 @@ import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { durationOf, type Member } from "../shared/volumes/members.ts";
 import { meant, type VolumeClaim } from "../shared/volumes/pvc.ts";
-import type { Step } from "./decide-member.ts";
+import type { MemberStep } from "./decide-member.ts";
 
 export function untilWhen(member: Member, nowMs: number): string {
   const keptMs = meant(durationOf(member));
@@ -31,7 +31,11 @@ export function tooLate({ name: claim, volumeName }: VolumeClaim): string {
   return `the removal of ${claim} had begun before anybody wanted it back; ${volume}`;
 }
 
-export function newsOf(context: Context, target: Exclude<Step, { readonly kind: "restamp" }>, claim: VolumeClaim) {
+export function newsOf(
+  context: Context,
+  target: Exclude<MemberStep, { readonly kind: "restamp" }>,
+  claim: VolumeClaim,
+) {
   const { member } = target;
   const since = claim.suspendedMs ?? 0;
   switch (target.kind) {

@@ -11,7 +11,7 @@ import { saidLately } from "../shared/suspension/said.ts";
 import { volumeHoldSetting } from "../shared/suspension/settings.ts";
 import { withTrueMarks } from "../shared/suspension/settle-marks.ts";
 import { claimsBy } from "../shared/transaction/claims.ts";
-import type { Observed } from "../shared/transaction/observe-group.ts";
+import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { isRequested, isSuspendedInPart } from "../shared/volumes/members.ts";
 import { parsePod } from "../shared/workloads/pods.ts";
 import { decide, type SuspendSnapshot } from "./decide.ts";
@@ -20,7 +20,7 @@ export const name = "suspend-group";
 export const settings = { volumeHold: volumeHoldSetting };
 
 /** Throws ClusterError. */
-export async function observe(context: Context, observed: Observed): Promise<SuspendSnapshot> {
+export async function observe(context: Context, observed: GroupObservation): Promise<SuspendSnapshot> {
   const { key, zones, departed, strayClaims } = observed;
   const names = zones.map(({ statefulSet }) => statefulSet.name);
   const { members: listed, nowMs, wallMs, isNamespaceEnding } = await readMembers(context, key, names);
@@ -64,7 +64,7 @@ async function readDisruptionBudgets({ cluster }: Context, namespace: string): P
 /** Rule R22: the pods that would go, and whose StatefulSets ask, are asked. */
 export function ask(
   context: Context,
-  { key }: Observed,
+  { key }: GroupObservation,
   snapshot: SuspendSnapshot,
 ): Promise<SuspendSnapshot> | undefined {
   if (snapshot.questions === undefined) return undefined;

@@ -5,7 +5,7 @@ import type { Member } from "../shared/volumes/members.ts";
 import { groupOfClaim, whyUnclear } from "../shared/volumes/owners.ts";
 import { groupOfOwner } from "../shared/workloads/group-key.ts";
 
-export interface Obstacle {
+export interface SuspensionObstacle {
   readonly guard: string;
   readonly sentence: string;
   readonly recheckMs: number;
@@ -15,9 +15,9 @@ export interface Obstacle {
 export const mendRecheckMs = 30_000;
 
 /** Why its suspension may not begin. */
-export function whyNotBegun(member: Member): Obstacle | undefined {
+export function whyNotBegun(member: Member): SuspensionObstacle | undefined {
   const { name, set, claims } = member;
-  const wait = (guard: string, sentence: string): Obstacle => ({ guard, sentence, recheckMs: mendRecheckMs });
+  const wait = (guard: string, sentence: string): SuspensionObstacle => ({ guard, sentence, recheckMs: mendRecheckMs });
   const unclear = whyUnclear(member);
   if (unclear !== undefined) return wait(unclear.guard, unclear.sentence);
   if (set.isDeleting) return wait("owner-deleting", `${name} stays as it is: ${set.name} is being deleted`);
@@ -55,7 +55,7 @@ function whyUncontrolled({ name, set, claims, pod }: Member): string | undefined
   return `${name} stays: ${actual}, and not ${set.owner}; correct ${volumeOwner.key}, or label the pod ${suspendable.key}=true`;
 }
 
-export function whyShared({ name, others }: Member): Obstacle | undefined {
+export function whyShared({ name, others }: Member): SuspensionObstacle | undefined {
   if (others.length === 0) return undefined;
   const users = others.map((pod) => pod.name).join(", ");
   const sentence = `${name} stays as it is: ${users} uses one of its volume claims, too`;

@@ -1,7 +1,7 @@
 /** One pass over a group: claims that are over go, and then it is decided what goes and what comes back. */
 
 import type { Context } from "../shared/contract/context.ts";
-import type { Outcome } from "../shared/contract/definition.ts";
+import type { ReconcileResult } from "../shared/contract/definition.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
 import { type Gate, perform } from "../shared/reconcile/perform.ts";
 import { notesOf } from "../shared/suspension/looks.ts";
@@ -10,14 +10,18 @@ import { lookAtLedger } from "../shared/transaction/claims.ts";
 import { Conflict, forgetLedger, knownLedger, waitForLedger } from "../shared/transaction/ledger-copy.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { actOn, telling } from "./act.ts";
-import { decide, type SuspendSnapshot, type Target } from "./decide.ts";
+import { decide, type SuspendSnapshot, type SuspensionTarget } from "./decide.ts";
 import { endClaims } from "./end-claims.ts";
 import { ask, name, observe } from "./observe.ts";
 
 const isOwn = (claim: Claim): boolean => claim.isKnown && claim.by === name;
 
 /** Throws ClusterError where trying again later can help. */
-export async function run(context: Context, key: GroupKey, wake: { readonly sweep: boolean }): Promise<Outcome> {
+export async function run(
+  context: Context,
+  key: GroupKey,
+  wake: { readonly sweep: boolean },
+): Promise<ReconcileResult> {
   if (!(await isGroupOfConcern(context, key, wake, isOwn))) return { recheckMs: undefined, acting: undefined };
   try {
     await endOwn(context, key);
@@ -38,7 +42,7 @@ async function endOwn(context: Context, key: GroupKey): Promise<void> {
   if (look !== undefined && look.young === undefined) await endClaims(context, look.observed);
 }
 
-function gateOf(key: GroupKey): Gate<SuspendSnapshot, Target> {
+function gateOf(key: GroupKey): Gate<SuspendSnapshot, SuspensionTarget> {
   const known = new Map<string, StatefulSet>();
   return {
     name,

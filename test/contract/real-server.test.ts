@@ -11,7 +11,7 @@ import { connect, type KubernetesCluster } from "../../functions/shared/kubernet
 import { protocol } from "../../functions/shared/ledger/protocol.ts";
 import type { Reservation } from "../../functions/shared/ledger/reservation.ts";
 import { waitForLedger, writeChange } from "../../functions/shared/transaction/ledger-copy.ts";
-import type { Observed } from "../../functions/shared/transaction/observe-group.ts";
+import type { GroupObservation } from "../../functions/shared/transaction/observe-group.ts";
 import { Api } from "../controlplane/api.ts";
 import { type ControlPlane, findAssets, startControlPlane } from "../controlplane/controlplane.ts";
 import { kubeconfigText } from "../support/kubeconfig.ts";
@@ -151,7 +151,7 @@ describe("real API server only", { skip }, () => {
     const context = { cluster, protocol, memoryOf: createMemory() } as unknown as Context;
     const guardOf = async (reservations: readonly Reservation[]) => {
       const change = { reservations, seenThrough: 1, membersThrough: 1, refusals: [], verdicts: {} };
-      const observed = { key: ledgerKey, ledger } as unknown as Observed;
+      const observed = { key: ledgerKey, ledger } as unknown as GroupObservation;
       const failed = await writeChange(context, observed, change).then(() => undefined, waitForLedger);
       return [failed?.guard, failed?.sentence] as const;
     };

@@ -1,7 +1,7 @@
 /** The `Cluster` of the functions, straight over the world's store: every call takes its time on the world's timeline. */
 
 import {
-  type Answered,
+  type AnsweredObject,
   type CallOptions,
   type Cluster,
   ClusterError,
@@ -76,7 +76,7 @@ class WorldCluster implements Cluster {
     resource: R,
     key: ObjectKey,
     options?: ObjectCallOptions<S>,
-  ): Promise<Answered<R, S>> {
+  ): Promise<AnsweredObject<R, S>> {
     return this.#call("get", resource, options, () => getFrom(this.#world.store, resource, key, options));
   }
 
@@ -109,7 +109,7 @@ class WorldCluster implements Cluster {
     key: ObjectKey,
     body: object,
     options?: ObjectCallOptions<S>,
-  ): Promise<Answered<R, S>> {
+  ): Promise<AnsweredObject<R, S>> {
     const { store } = this.#world;
     const admission = this.#admission;
     if (admission === undefined) {
@@ -121,7 +121,7 @@ class WorldCluster implements Cluster {
       "patch",
       resource,
       options,
-      async () => (await update(store, admission, request)) as Answered<R, S>,
+      async () => (await update(store, admission, request)) as AnsweredObject<R, S>,
     );
   }
 
@@ -249,9 +249,9 @@ export function getFrom<R extends Resource, S extends "scale" | undefined>(
   resource: R,
   key: ObjectKey,
   options: ObjectCallOptions<S> | undefined,
-): Answered<R, S> {
+): AnsweredObject<R, S> {
   const object = options?.subresource === "scale" ? store.getScale(resource, key) : store.get(resource, key);
-  return object as Answered<R, S>;
+  return object as AnsweredObject<R, S>;
 }
 
 /** What a patch does to a store, for every cluster that stands on one. */
@@ -261,10 +261,10 @@ export function patchIn<R extends Resource, S extends Subresource | undefined>(
   key: ObjectKey,
   body: object,
   options: ObjectCallOptions<S> | undefined,
-): Answered<R, S> {
+): AnsweredObject<R, S> {
   const subresource: Subresource | undefined = options?.subresource;
-  if (subresource === "scale") return store.patchScale(resource, key, body) as Answered<R, S>;
-  return store.patch(resource, key, body, subresource) as unknown as Answered<R, S>;
+  if (subresource === "scale") return store.patchScale(resource, key, body) as AnsweredObject<R, S>;
+  return store.patch(resource, key, body, subresource) as unknown as AnsweredObject<R, S>;
 }
 
 /** What a deletion asks of a store, for every cluster that stands on one. */

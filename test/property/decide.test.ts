@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { decide } from "../../functions/advance-zone-rollout/decide.ts";
-import { subjectOf, type Target } from "../../functions/advance-zone-rollout/decide-pods.ts";
+import { type RolloutTarget, subjectOf } from "../../functions/advance-zone-rollout/decide-pods.ts";
 import { guardOf, type Verdict } from "../../functions/shared/contract/verdict.ts";
 import { type GroupFacts, group, render, type SlotFacts, uidOf } from "./facts.ts";
 import {
@@ -22,16 +22,16 @@ import {
 const numRuns = 20_000;
 const fewRuns = 5_000;
 
-function check(property: (facts: GroupFacts, verdict: Verdict<Target>) => void, numRuns = fewRuns): void {
+function check(property: (facts: GroupFacts, verdict: Verdict<RolloutTarget>) => void, numRuns = fewRuns): void {
   const holds = fc.property(group, (facts) => property(facts, decide(render(facts))));
   fc.assert(holds, { numRuns, verbose: fc.VerbosityLevel.None });
 }
 
-function targetsOf(verdict: Verdict<Target>): readonly Target[] {
+function targetsOf(verdict: Verdict<RolloutTarget>): readonly RolloutTarget[] {
   return verdict.kind === "take" ? verdict.targets : [];
 }
 
-function placesOf(verdict: Verdict<Target>, action: "delete" | "repair"): Member[] {
+function placesOf(verdict: Verdict<RolloutTarget>, action: "delete" | "repair"): Member[] {
   return targetsOf(verdict).flatMap((target) =>
     target.action === action && "pod" in target
       ? [{ zone: target.statefulSet.name.charCodeAt(0) - 97, ordinal: target.pod.ordinal }]
@@ -39,7 +39,7 @@ function placesOf(verdict: Verdict<Target>, action: "delete" | "repair"): Member
   );
 }
 
-const words = (verdict: Verdict<Target>): string[] =>
+const words = (verdict: Verdict<RolloutTarget>): string[] =>
   targetsOf(verdict).map((target) => `${target.action} ${subjectOf(target)}`);
 
 test("whatever is deleted keeps Z1, Z2, Z3, Z4 and the budgets, and nobody else's reservation is touched", () => {
@@ -106,7 +106,7 @@ test("every repair and every record that is possible is in the take, whatever th
   });
 });
 
-function assertNoneLeftBehind(facts: GroupFacts, verdict: Verdict<Target>): void {
+function assertNoneLeftBehind(facts: GroupFacts, verdict: Verdict<RolloutTarget>): void {
   const deleted = placesOf(verdict, "delete");
   const [first] = deleted;
   if (first === undefined) return;

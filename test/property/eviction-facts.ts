@@ -3,7 +3,7 @@
  * and a ledger would show them. The naive rules read the facts; the product reads what is rendered from them.
  */
 import fc from "fast-check";
-import type { Asked, EvictionSnapshot } from "../../functions/evaluate-eviction/decide.ts";
+import type { EvictionSnapshot, ReviewedEviction } from "../../functions/evaluate-eviction/decide.ts";
 import { parseStoredBudget, surroundingsOf } from "../../functions/shared/groups/governing.ts";
 import {
   type PodDisruptionBudget,
@@ -241,7 +241,7 @@ export function render(facts: EvictionFacts): EvictionSnapshot {
   };
 }
 
-function askedOf({ zones }: EvictionFacts, { zone, place, uid, pinned, dryRun }: QuestionFacts): Asked {
+function askedOf({ zones }: EvictionFacts, { zone, place, uid, pinned, dryRun }: QuestionFacts): ReviewedEviction {
   const name = `${letterOf(zone)}-${(zones[zone]?.start ?? 0) + place}`;
   return { dryRun, eviction: { name, uid: uid === "as it is" ? `uid-${name}` : "another", isPinned: pinned, pin: [] } };
 }

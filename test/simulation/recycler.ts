@@ -10,14 +10,14 @@ import { countDown, isUnsettled, type Zone } from "../../functions/shared/groups
 import { finishAfterMs } from "../../functions/shared/ledger/reservation.ts";
 import { deletionOf } from "../../functions/shared/reconcile/act.ts";
 import { type Gate, perform } from "../../functions/shared/reconcile/perform.ts";
-import type { Telling } from "../../functions/shared/reconcile/record.ts";
-import type { Observed } from "../../functions/shared/transaction/observe-group.ts";
+import type { EventPolicy } from "../../functions/shared/reconcile/record.ts";
+import type { GroupObservation } from "../../functions/shared/transaction/observe-group.ts";
 import type { Pod } from "../../functions/shared/workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
 import type { Draw } from "./draw.ts";
 
 const name = "recycle-pods";
-const telling: Telling = {
+const telling: EventPolicy = {
   taking: "recycling",
   reasons: { begins: "RecyclingStarted", waits: "RecyclingWaiting", ends: "RecyclingCompleted" },
   quietGuards: new Set(["between-pods"]),
@@ -32,7 +32,7 @@ interface Recycled {
 export function createRecycler(draw: Draw, isActive: () => boolean, everyMs: number): FunctionDefinition<GroupKey> {
   const again = () => wait("between-pods", "the next pod goes later", { recheckMs: draw.between(0, 2 * everyMs) });
 
-  function decide({ zones, nowMs, open }: Observed): Verdict<Recycled> {
+  function decide({ zones, nowMs, open }: GroupObservation): Verdict<Recycled> {
     if (!isActive()) return take([], "all done");
     const members = new Set(zones.map(({ statefulSet }) => statefulSet.name));
     if (open.some((reservation) => !members.has(reservation.statefulSet))) return again();
@@ -48,7 +48,7 @@ export function createRecycler(draw: Draw, isActive: () => boolean, everyMs: num
     return take(targets, "recycling", { zone: zone.statefulSet.name, recheckMs: draw.between(0, 2 * everyMs) });
   }
 
-  const gate: Gate<Observed, Recycled> = {
+  const gate: Gate<GroupObservation, Recycled> = {
     name,
     telling,
     observe: (observed) => observed,

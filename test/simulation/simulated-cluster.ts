@@ -1,6 +1,6 @@
 /** A replica's connection to the world, with everything that can go wrong on it. */
 import {
-  type Answered,
+  type AnsweredObject,
   type CallOptions,
   type Cluster,
   ClusterError,
@@ -141,7 +141,7 @@ export class SimulatedCluster implements Cluster {
     resource: R,
     key: ObjectKey,
     options?: ObjectCallOptions<S>,
-  ): Promise<Answered<R, S>> {
+  ): Promise<AnsweredObject<R, S>> {
     return this.#call("get", resource, key.name, () => getFrom(this.#options.world.store, resource, key, options));
   }
 
@@ -166,7 +166,7 @@ export class SimulatedCluster implements Cluster {
     key: ObjectKey,
     body: object,
     options?: ObjectCallOptions<S>,
-  ): Promise<Answered<R, S>> {
+  ): Promise<AnsweredObject<R, S>> {
     const { world, observer, process } = this.#options;
     return this.#call("patch", resource, key.name, () => {
       const after = patchIn(world.store, resource, key, body, options);

@@ -2,7 +2,7 @@
 
 import { createListingViews } from "../../functions/shared/cache/listing.ts";
 import type { Context } from "../../functions/shared/contract/context.ts";
-import type { Outcome } from "../../functions/shared/contract/definition.ts";
+import type { ReconcileResult } from "../../functions/shared/contract/definition.ts";
 import { createMemory } from "../../functions/shared/contract/memory.ts";
 import { silentReporter } from "../../functions/shared/contract/reporter.ts";
 import { type Cluster, ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
@@ -33,7 +33,7 @@ export class KilledProcesses {
   }
 
   /** A process that is killed now and then, and comes again without any memory. Never resolves. */
-  async serve(run: (context: Context, wake: { readonly sweep: boolean }) => Promise<Outcome>): Promise<void> {
+  async serve(run: (context: Context, wake: { readonly sweep: boolean }) => Promise<ReconcileResult>): Promise<void> {
     const { world, random, wrap, count } = this.#around;
     const plain = wrap(createWorldCluster(world, { latencyMs: () => 1 + Math.floor(random() * 40) }));
     for (;;) {

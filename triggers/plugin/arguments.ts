@@ -20,7 +20,7 @@ export interface Why extends ApiServerOptions {
   readonly output: "text" | "json";
 }
 
-export interface Release extends ApiServerOptions {
+export interface ReleaseArguments extends ApiServerOptions {
   readonly command: "release";
   readonly group: string;
   readonly pod: string;
@@ -45,7 +45,7 @@ export interface Recover extends ApiServerOptions {
   readonly dryRun: boolean;
 }
 
-export type Command = Why | Release | Suspended | Recover | { readonly command: "help" };
+export type Command = Why | ReleaseArguments | Suspended | Recover | { readonly command: "help" };
 
 export const commands = ["why", "release", "suspended", "recover"] as const;
 

@@ -15,7 +15,7 @@ import {
   type Command,
   help,
   type Recover,
-  type Release,
+  type ReleaseArguments,
   readCommandLine,
   type Suspended,
   type Why,
@@ -28,7 +28,7 @@ import { formatSuspended, inspectSuspended } from "./suspended.ts";
 import { type Emphasis, formatGroup, formatGroups } from "./text.ts";
 
 /** A cluster that was found, and that knows its namespace. */
-export interface Connection {
+export interface ApiConnection {
   readonly cluster: Cluster;
   readonly namespace: string;
   close(): Promise<void>;
@@ -39,7 +39,7 @@ export interface Terminal {
   connect(place: {
     readonly kubeconfig: string | undefined;
     readonly context: string | undefined;
-  }): Promise<Connection>;
+  }): Promise<ApiConnection>;
   out(text: string): void;
   /** A line for people, beside the output. */
   say(line: string): void;
@@ -70,7 +70,7 @@ export async function run(argv: readonly string[], given: Terminal): Promise<Exi
     terminal.out(help);
     return 0;
   }
-  let connection: Connection;
+  let connection: ApiConnection;
   try {
     connection = await terminal.connect(command);
   } catch (error) {
@@ -92,7 +92,7 @@ export async function run(argv: readonly string[], given: Terminal): Promise<Exi
 
 /** For a shell, which shows nothing where something fails: there is no place for a sentence. */
 async function offer(words: readonly string[], { connect, out }: Terminal): Promise<ExitCode> {
-  let connection: Promise<Connection> | undefined;
+  let connection: Promise<ApiConnection> | undefined;
   const { namespace: asked, ...place } = readWritten(words);
   const look = async <T>(read: (cluster: Cluster, namespace: string) => Promise<T>): Promise<T> => {
     connection ??= connect(place);
@@ -279,7 +279,7 @@ function isLedger({ metadata }: LeaseObject): boolean {
 async function clear(
   cluster: Cluster,
   namespace: string,
-  { group, pod, wait, dryRun }: Release,
+  { group, pod, wait, dryRun }: ReleaseArguments,
   { out, say }: Terminal,
 ): Promise<void> {
   const onWait = (sentence: string) => say(`waiting: ${sentence}`);

@@ -12,7 +12,7 @@ export interface Names {
 }
 
 /** What is written so far of where to look. */
-export interface Written {
+export interface TypedFlags {
   readonly namespace: string | undefined;
   readonly kubeconfig: string | undefined;
   readonly context: string | undefined;
@@ -30,7 +30,7 @@ const plainName = /^[A-Za-z0-9._:/-]+$/;
 const outputs: Readonly<Record<string, readonly string[]>> = { why: ["json"], suspended: ["json", "yaml"] };
 
 /** The words before the last one, with what they say of where to look. What is wrong with them is not told here. */
-export function readWritten(words: readonly string[]): Written & { readonly names: readonly string[] } {
+export function readWritten(words: readonly string[]): TypedFlags & { readonly names: readonly string[] } {
   const { values, positionals } = parseArgs({
     args: [...words.slice(0, -1)],
     options,

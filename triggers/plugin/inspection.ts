@@ -16,7 +16,11 @@ import { protocol } from "../../functions/shared/ledger/protocol.ts";
 import type { Ledger } from "../../functions/shared/ledger/reservation.ts";
 import { recordEveryMs } from "../../functions/shared/reconcile/record.ts";
 import { loadLedger, noteLedger } from "../../functions/shared/transaction/ledger-copy.ts";
-import { type Observed, observeGroup, retryRefusedAfterMs } from "../../functions/shared/transaction/observe-group.ts";
+import {
+  type GroupObservation,
+  observeGroup,
+  retryRefusedAfterMs,
+} from "../../functions/shared/transaction/observe-group.ts";
 import { readGroup } from "../../functions/shared/workloads/group-key.ts";
 import { type Pod, podNameOf } from "../../functions/shared/workloads/pods.ts";
 import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts";
@@ -121,7 +125,7 @@ export interface Inspection {
   readonly nowMs: number;
   readonly view: GroupView;
   /** Undefined where the ledger cannot be read. */
-  readonly observed: Observed | undefined;
+  readonly observed: GroupObservation | undefined;
   readonly unreadable: string | undefined;
   readonly situations: readonly Situation[];
 }
@@ -159,7 +163,7 @@ export async function lookAt(shadow: Context, key: GroupKey): Promise<Inspection
   return { context, key, nowMs: cluster.serverTimeMs(), view, observed, unreadable, situations };
 }
 
-function situationsOf(context: Context, { reserved, open, nowMs }: Observed): Situation[] {
+function situationsOf(context: Context, { reserved, open, nowMs }: GroupObservation): Situation[] {
   return [...reserved].map(([reservation, where]): Situation => {
     const pod = where.pod;
     const statefulSet = where.isMember ? where.statefulSet : undefined;

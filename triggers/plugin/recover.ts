@@ -22,7 +22,7 @@ export interface RecoverOptions {
 }
 
 /** What is said of one volume claim, and whether it is what was asked for. */
-export interface Said {
+export interface RecoverResult {
   readonly isDone: boolean;
   readonly sentence: string;
 }
@@ -39,9 +39,9 @@ export async function recover(
   namespace: string,
   names: readonly string[],
   options: RecoverOptions,
-): Promise<readonly Said[]> {
+): Promise<readonly RecoverResult[]> {
   const claims: string[] = [];
-  const said: Said[] = [];
+  const said: RecoverResult[] = [];
   for (const name of names) {
     const { of } = options;
     const found = await (of === undefined
@@ -81,7 +81,11 @@ async function marksOf(cluster: Cluster, key: { namespace: string; name: string 
   }
 }
 
-async function ask(cluster: Cluster, key: { namespace: string; name: string }, options: RecoverOptions): Promise<Said> {
+async function ask(
+  cluster: Cluster,
+  key: { namespace: string; name: string },
+  options: RecoverOptions,
+): Promise<RecoverResult> {
   const { name } = key;
   for (let conflicts = 0; conflicts < maxConflicts; conflicts++) {
     const object = await getOrNone(cluster, key);
@@ -105,7 +109,11 @@ async function ask(cluster: Cluster, key: { namespace: string; name: string }, o
 }
 
 /** Until nothing of ours stands on it, which is when its pod is ready with it. */
-async function waitFor(cluster: Cluster, key: { namespace: string; name: string }, uid: string): Promise<Said> {
+async function waitFor(
+  cluster: Cluster,
+  key: { namespace: string; name: string },
+  uid: string,
+): Promise<RecoverResult> {
   const sinceMs = cluster.monotonicMs();
   for (;;) {
     const object = await getOrNone(cluster, key);
@@ -121,7 +129,7 @@ async function waitFor(cluster: Cluster, key: { namespace: string; name: string 
   }
 }
 
-function refused(sentence: string): Said {
+function refused(sentence: string): RecoverResult {
   return { isDone: false, sentence };
 }
 

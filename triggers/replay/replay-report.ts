@@ -9,8 +9,8 @@ import type { ObjectKey } from "../../functions/shared/kubernetes/cluster.ts";
 import { createReporting, type EventResult, type Reporting } from "../telemetry/logs-and-metrics.ts";
 
 /** One line: what it is about, and what is to be said. */
-type Line = readonly [label: string, text: string];
-export type Block = readonly Line[];
+type ReportLine = readonly [label: string, text: string];
+export type Block = readonly ReportLine[];
 
 const labelWidth = 10;
 
@@ -20,7 +20,7 @@ export function blockOf(lines: Block): string {
   return shown.map(([label, text]) => `${label.padEnd(labelWidth)}${escapeControls(text)}`).join("\n");
 }
 
-export class Heard {
+export class ReplayReport {
   readonly #blocks: string[] = [];
   readonly #troubles: string[] = [];
   /** What became of an event. */

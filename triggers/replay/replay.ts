@@ -20,7 +20,7 @@ import { answerOf, wakingTypes } from "../workqueue/enqueue.ts";
 import { causeOf } from "../workqueue/worker.ts";
 import { readOnly } from "./read-only.ts";
 import { type Recorded, readRecorded } from "./recorded.ts";
-import { type Block, blockOf, Heard } from "./replay-report.ts";
+import { type Block, blockOf, ReplayReport } from "./replay-report.ts";
 
 export interface ReplayOptions {
   readonly cluster: KubernetesCluster;
@@ -62,7 +62,7 @@ export async function replay(recorded: Recorded, options: ReplayOptions): Promis
   } catch (error) {
     return { text: "", troubles: [`the API server does not answer: ${causeOf(error)}`] };
   }
-  const heard = new Heard();
+  const heard = new ReplayReport();
   const doors = openDoors(heard, options);
   const { path, headers, body } = recorded;
   const response = await doors.app.request(path, { method: "POST", headers, body });
@@ -87,7 +87,7 @@ export async function replay(recorded: Recorded, options: ReplayOptions): Promis
 }
 
 /** The doors of a process that serves, with somebody who listens to what is decided behind them. */
-function openDoors(heard: Heard, options: ReplayOptions) {
+function openDoors(heard: ReplayReport, options: ReplayOptions) {
   const { settings, namespaces, definitions, certificate } = options;
   const cluster = readOnly(options.cluster);
   const reporting = heard.reporting(options.version);
@@ -150,7 +150,7 @@ async function end(
 }
 
 /** The same function, whose answers are heard. */
-function listened({ definition, judge }: OpenAdmission, heard: Heard): OpenAdmission {
+function listened({ definition, judge }: OpenAdmission, heard: ReplayReport): OpenAdmission {
   return {
     definition,
     judge: {
@@ -163,7 +163,7 @@ function listened({ definition, judge }: OpenAdmission, heard: Heard): OpenAdmis
   };
 }
 
-function overheard(definition: CronDefinition, heard: Heard): CronDefinition {
+function overheard(definition: CronDefinition, heard: ReplayReport): CronDefinition {
   return {
     ...definition,
     open(context, certificate) {
@@ -178,7 +178,7 @@ function overheard(definition: CronDefinition, heard: Heard): CronDefinition {
 }
 
 /** An event that was taken, and of which nothing came: the doors do not ask why. Throws ClusterError. */
-async function sayWhyNothing(heard: Heard, { cluster, namespaces }: ReplayOptions): Promise<void> {
+async function sayWhyNothing(heard: ReplayReport, { cluster, namespaces }: ReplayOptions): Promise<void> {
   if (heard.isDecided || heard.troubles.length > 0 || !(heard.event === "queued" || heard.event === "ignored")) return;
   const { statefulSet } = heard;
   if (statefulSet !== undefined) {

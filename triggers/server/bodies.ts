@@ -32,7 +32,7 @@ export class BodyAborted extends Error {}
 /** Who sends at all does so at once. A lost packet is sent again within a second or two. */
 export const stalledAfterMs = 3_000;
 /** A body that is being read. */
-interface Reading extends HasDeadline, Holder {
+interface BodyRead extends HasDeadline, Holder {
   deadlineMs: number;
 }
 
@@ -99,7 +99,7 @@ export class Bodies {
     const onClose = () => stop(new BodyAborted("the client went away before it had sent its request"));
     const deadlineMs = waitingTime.monotonicMs() + silentMs;
     const [late, giveUp] = [() => stop(standsStill(silentMs)), () => stop(tooMuchAtOnce())];
-    const reading: Reading = { bytes: 0, deadlineMs, late, giveUp };
+    const reading: BodyRead = { bytes: 0, deadlineMs, late, giveUp };
     this.#stalled.add(reading);
     source.on("data", onData).on("end", onEnd).on("close", onClose).on("error", onClose);
     // It may have gone before anybody listened.

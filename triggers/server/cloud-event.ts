@@ -108,7 +108,7 @@ function resourceOf(kind: string, apiVersion: string | undefined): KnownResource
   return (Object.keys(resources) as KnownResource[]).find((one) => resources[one].kind === kind && matches(one));
 }
 
-interface Key {
+interface EventKey {
   readonly kind: string | undefined;
   readonly apiVersion: string | undefined;
   readonly namespace: string | undefined;
@@ -116,7 +116,7 @@ interface Key {
 }
 
 /** From the extensions, else from the data: a Reference is flat, a Resource keeps its names in its metadata. */
-function readKey(event: CloudEvent<unknown>): Key {
+function readKey(event: CloudEvent<unknown>): EventKey {
   const data = fieldsOf(decoded(event.data)) ?? {};
   const metadata = fieldsOf(data.metadata) ?? {};
   const textOf = (label: string, ...values: unknown[]): string | undefined => {

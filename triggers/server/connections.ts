@@ -7,7 +7,7 @@ import type { Socket } from "node:net";
 import { Deadlines, type HasDeadline } from "../../functions/shared/clock/deadlines.ts";
 import { waitingTime } from "../../functions/shared/clock/process-clock.ts";
 import type { ConnectionBounds, Cut } from "./connection-bounds.ts";
-import { addressOf, type Crowd, chooseToGo, type Placed, type Standing } from "./crowd.ts";
+import { addressOf, type ConnectionStanding, type Crowd, chooseToGo, type Placed } from "./crowd.ts";
 import { hasCertificate, noProof, type Proof } from "./proof.ts";
 import { RequestFeed } from "./request-feed.ts";
 
@@ -22,7 +22,7 @@ const stalledEveryMs = 250;
 /** After a connection was opened its request comes within this time, or it was opened for later, in milliseconds. */
 const unusedMs = 1_000;
 
-type Answer = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
+type RequestHandler = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
 
 /** What goes on on a connection once requests can come on it. */
 interface Exchange extends HasDeadline {
@@ -38,12 +38,12 @@ interface Exchange extends HasDeadline {
 }
 
 /** A connection. Its deadline is that of a stranger's first request: of the head first, and then of the body. */
-interface Connection extends HasDeadline, Placed {
+interface ClientConnection extends HasDeadline, Placed {
   /** Over TLS another one takes its place after the handshake. */
   socket: Socket;
   exchange: Exchange | undefined;
   /** As it was when a place was last lacking. */
-  standing: Standing;
+  standing: ConnectionStanding;
   isStalled: boolean;
   readonly address: string;
   hasLeft: boolean;
@@ -58,21 +58,21 @@ interface Connection extends HasDeadline, Placed {
   deadlineMs: number;
 }
 
-export class Connections {
+export class ClientConnections {
   readonly #bounds: ConnectionBounds;
   readonly #onCut: (how: Cut) => void;
   readonly #lateWords: string;
   readonly #proof: Proof;
   #strangers = 0;
   /** Those without a request, the longest idle first: since when, in milliseconds. */
-  readonly #idle = new Map<Connection, number>();
+  readonly #idle = new Map<ClientConnection, number>();
   /** By where they come from: after a TLS handshake nothing else tells that two sockets are one connection. */
-  readonly #opened = new Map<string, Connection>();
+  readonly #opened = new Map<string, ClientConnection>();
   /** By address. */
   readonly #crowds = new Map<string, Crowd>();
-  readonly #known = new WeakMap<Socket, Connection>();
+  readonly #known = new WeakMap<Socket, ClientConnection>();
   /** Those on which a body is coming; some of these may be whole by now. */
-  readonly #sending = new Set<Connection>();
+  readonly #sending = new Set<ClientConnection>();
   #stalledAsOfMs = 0;
   readonly #unread = new Deadlines(waitingTime);
   readonly #coming = new Deadlines(waitingTime);
@@ -102,7 +102,7 @@ export class Connections {
     this.#rest(connection);
   }
 
-  #connect(socket: Socket): Connection {
+  #connect(socket: Socket): ClientConnection {
     const nowMs = waitingTime.monotonicMs();
     const address = addressOf(socket.remoteAddress);
     const crowd = this.#crowds.get(address) ?? { strangers: 0 };
@@ -121,7 +121,7 @@ export class Connections {
     const deadlineMs = nowMs + this.#bounds.firstHeadMs;
     // What came while this process was busy is read before the connection is judged.
     const late = () => void setImmediate(() => this.#endLate(connection));
-    const connection: Connection = { ...known, ...placed, deadlineMs, late };
+    const connection: ClientConnection = { ...known, ...placed, deadlineMs, late };
     this.#known.set(socket, connection);
     return connection;
   }
@@ -145,7 +145,7 @@ export class Connections {
   }
 
   /** Has a request answered. */
-  handle(request: IncomingMessage, response: ServerResponse, answer: Answer): void {
+  handle(request: IncomingMessage, response: ServerResponse, answer: RequestHandler): void {
     const { socket } = request;
     const connection = this.#known.get(socket);
     const exchange = connection?.exchange;
@@ -182,7 +182,7 @@ export class Connections {
   }
 
   /** The head of a request has come. A stranger's first body has to come at some rate. */
-  #begin(connection: Connection, request: IncomingMessage): void {
+  #begin(connection: ClientConnection, request: IncomingMessage): void {
     this.#turnTo(connection);
     if (isBare(request)) {
       this.#coming.delete(connection);
@@ -195,7 +195,7 @@ export class Connections {
     if (this.#bounds.placesForGets > 0) this.#keepPlacesForGets(connection);
   }
 
-  #keepPlacesForGets(sender: Connection): void {
+  #keepPlacesForGets(sender: ClientConnection): void {
     const most = this.#bounds.mostConnections - this.#bounds.placesForGets;
     this.#sending.add(sender);
     if (this.#sending.size <= most) return;
@@ -204,7 +204,7 @@ export class Connections {
   }
 
   /** Its client has shown who it is, and is no stranger from now on. */
-  #prove(connection: Connection): void {
+  #prove(connection: ClientConnection): void {
     connection.isProved = true;
     connection.crowd.strangers--;
     this.#strangers--;
@@ -212,7 +212,7 @@ export class Connections {
   }
 
   /** It does something else from now on. */
-  #turnTo(connection: Connection): void {
+  #turnTo(connection: ClientConnection): void {
     connection.sinceMs = waitingTime.monotonicMs();
     connection.bytesBefore = connection.socket.bytesRead;
     connection.partSeenMs = undefined;
@@ -220,13 +220,13 @@ export class Connections {
   }
 
   /** A whole request of it was answered: from now on its requests have the usual times. */
-  #trust(connection: Connection): void {
+  #trust(connection: ClientConnection): void {
     connection.isAnswered = true;
     this.#coming.delete(connection);
   }
 
   /** Looks at a stranger whose time is over. What is in order has its answer waiting, or a body that comes fast enough. */
-  #endLate(connection: Connection): void {
+  #endLate(connection: ClientConnection): void {
     const { socket, exchange, isAnswered, isProved, sinceMs, bytesBefore } = connection;
     if (socket.destroyed || isAnswered || isProved) return;
     const last = exchange?.last;
@@ -242,7 +242,7 @@ export class Connections {
     }
   }
 
-  #endWithWords({ socket }: Connection, how: Cut): void {
+  #endWithWords({ socket }: ClientConnection, how: Cut): void {
     this.#onCut(how);
     this.refuse(socket, this.#lateWords);
   }
@@ -290,7 +290,7 @@ export class Connections {
   }
 
   /** Those that have been idle for a while make room. Where that is not enough, one of the most crowded address does. */
-  #makeRoom(newcomer: Connection): void {
+  #makeRoom(newcomer: ClientConnection): void {
     const { mostConnections, mostStrangers, crowdedIdleMs } = this.#bounds;
     // Many may be here when proof is first asked for: each newcomer ends some of them, so that none waits for all.
     for (let ended = 0; ended < 8 && this.#strangers > mostStrangers && this.#proof.isAsked(); ended++)
@@ -306,7 +306,7 @@ export class Connections {
   }
 
   /** Ends one of these for the newcomer; or the newcomer, if its address is the most crowded one and all the others work. */
-  #endFor(newcomer: Connection, among: Iterable<Connection>, most: number): void {
+  #endFor(newcomer: ClientConnection, among: Iterable<ClientConnection>, most: number): void {
     const nowMs = waitingTime.monotonicMs();
     const all = [...among];
     if (this.#stalledAsOfMs + stalledEveryMs <= nowMs) {
@@ -321,7 +321,7 @@ export class Connections {
   }
 
   /** Whether its client sends, or reads, more slowly than an honest one does. */
-  #isStalled(connection: Connection, nowMs: number): boolean {
+  #isStalled(connection: ClientConnection, nowMs: number): boolean {
     const { socket, exchange, sinceMs, bytesBefore } = connection;
     const { firstHeadMs: patienceMs, unreadMs } = this.#bounds;
     if (exchange?.last === undefined) return false;
@@ -332,7 +332,7 @@ export class Connections {
     return connection.partSeenMs !== undefined && connection.partSeenMs + patienceMs <= nowMs;
   }
 
-  #rest(connection: Connection): void {
+  #rest(connection: ClientConnection): void {
     const { socket } = connection;
     if (socket.destroyed) return;
     // Taken out and put in anew: the order of the map is that of time.
@@ -352,14 +352,14 @@ export class Connections {
     this.#unread.add(exchange);
   }
 
-  #cut(connection: Connection, how: Cut): void {
+  #cut(connection: ClientConnection, how: Cut): void {
     this.#leave(connection);
     this.#opened.delete(placeOf(connection.socket));
     this.#onCut(how);
     connection.socket.destroy();
   }
 
-  #leave(connection: Connection): void {
+  #leave(connection: ClientConnection): void {
     this.#idle.delete(connection);
     this.#sending.delete(connection);
     this.#coming.delete(connection);
@@ -374,7 +374,7 @@ export class Connections {
   }
 }
 
-function standingOf({ exchange, isAnswered, isStalled }: Connection): Standing {
+function standingOf({ exchange, isAnswered, isStalled }: ClientConnection): ConnectionStanding {
   if (exchange?.last === undefined) return "fresh";
   if (isStalled) return "stalled";
   if (!exchange.last.complete) return isAnswered ? "moving" : "fresh";

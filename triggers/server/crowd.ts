@@ -11,7 +11,7 @@ import { isIPv6 } from "node:net";
  * - `working`: a whole request waits for its answer.
  */
 export const standings = ["stalled", "fresh", "idle", "moving", "working"] as const;
-export type Standing = (typeof standings)[number];
+export type ConnectionStanding = (typeof standings)[number];
 
 /** The connections of one address, as {@link addressOf} has it. */
 export interface Crowd {
@@ -22,7 +22,7 @@ export interface Crowd {
 /** What the choice reads of a connection. */
 export interface Placed {
   readonly crowd: Crowd;
-  readonly standing: Standing;
+  readonly standing: ConnectionStanding;
   /** Monotonic time at which the connection began what it does, in milliseconds. */
   readonly sinceMs: number;
   /** Whether a whole request of it has been answered. */

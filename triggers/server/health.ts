@@ -10,7 +10,7 @@ export const awayAfterMs = 10_000;
 /** While calls fail it is asked this often whether it is back, in milliseconds. */
 const probeEveryMs = 2_000;
 
-export interface Health {
+export interface ApiServerHealth {
   /** Hears of every exchange with the API server. */
   observe(observation: Pick<RequestObservation, "statusCode">): void;
   /** Why it counts as away; undefined while it does not. */
@@ -25,7 +25,7 @@ export interface HealthOptions {
   onChange(sentence: string, isTrouble: boolean): void;
 }
 
-export function createHealth({ clock, onChange }: HealthOptions): Health {
+export function createHealth({ clock, onChange }: HealthOptions): ApiServerHealth {
   let answered = false;
   let failingSinceMs: number | undefined;
   let complained = false;

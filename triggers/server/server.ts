@@ -19,7 +19,7 @@ import { Bodies, BodyAborted } from "./bodies.ts";
 import type { KeyPair } from "./certificate-source.ts";
 import { createEventDoor, type EventDoorOptions } from "./cloud-event.ts";
 import { type ConnectionBounds, type Cut, usualBounds } from "./connection-bounds.ts";
-import { Connections } from "./connections.ts";
+import { ClientConnections } from "./connections.ts";
 import type { Proof } from "./proof.ts";
 import type { ReviewKeyDoor } from "./review-keys.ts";
 
@@ -197,7 +197,7 @@ export async function listen(app: Hono, options: ListenOptions): Promise<Listeni
   const places = { placesForGets: pair === undefined ? placesForGets : 0 };
   const bounds = { ...usualBounds, ...places, unreadMs: requestTimeoutMs, ...options.bounds };
   const lateWords = answerTo({ code: "ERR_HTTP_REQUEST_TIMEOUT" });
-  const connections = new Connections(bounds, onCut, lateWords, proof);
+  const connections = new ClientConnections(bounds, onCut, lateWords, proof);
   // Node lets go of what is not read of a body, for as long as a request may take; hono would cut it off, and what follows.
   const answer = getRequestListener(app.fetch, { errorHandler: answerTrouble, autoCleanupIncoming: false });
   const handle = (request: IncomingMessage, response: ServerResponse) => connections.handle(request, response, answer);
@@ -256,7 +256,7 @@ export async function listen(app: Hono, options: ListenOptions): Promise<Listeni
 /** Tells the bounds of every connection, and answers what Node does not take for a request. `ready`: when one may be used. */
 function tellOfConnections(
   server: Server | SecureServer,
-  connections: Connections,
+  connections: ClientConnections,
   ready: "connection" | "secureConnection",
 ): void {
   server.on("connection", (socket: Socket) => connections.opened(socket));

@@ -2,11 +2,13 @@
  * The command line: rollout-operator's flags, for those who put Sluice in its place and keep the arguments. What a flag says
  * goes into the environment that the settings are read from, where it takes the place of what was there.
  */
+
 import { isDeepStrictEqual } from "node:util";
 import leven from "leven";
 import { showValue, unshown } from "../../functions/shared/base/escape-control.ts";
+import type { Environment } from "../../functions/shared/base/settings.ts";
 import { type Flag, flags } from "./flags-table.ts";
-import { type Environment, settingsTable } from "./settings.ts";
+import { settingsTable } from "./settings.ts";
 
 export interface CommandLine {
   readonly help: boolean;
@@ -70,7 +72,7 @@ function isSetting(field: keyof typeof settingsTable, value: string): boolean {
   return value === "" || settingsTable[field].parse(value) !== undefined;
 }
 
-interface Parsed {
+interface ParsedArguments {
   help: boolean;
   replay: string | undefined;
   /** By flag, what was written of it last. */
@@ -84,8 +86,8 @@ function plain(argument: string): string {
 }
 
 /** As Go's package `flag` does, but that it goes on after a mistake, and that an argument which is no flag is one. */
-function parseArguments(argv: readonly string[]): Parsed {
-  const parsed: Parsed = { help: false, replay: undefined, given: new Map(), mistakes: [] };
+function parseArguments(argv: readonly string[]): ParsedArguments {
+  const parsed: ParsedArguments = { help: false, replay: undefined, given: new Map(), mistakes: [] };
   const rest = [...argv];
   let before: Flag | undefined;
   for (let argument = rest.shift(); argument !== undefined; argument = rest.shift()) {
@@ -147,14 +149,14 @@ function contradictionsIn(values: ReadonlyMap<string, string>): string[] {
   return mistakes;
 }
 
-interface Telling {
+interface FlagResults {
   readonly told: Map<string, string>;
   readonly mistakes: string[];
   readonly warnings: string[];
 }
 
 /** The flags of TLS hold together: a port without TLS is none, and files are read only where nothing is self-signed. */
-function tellTls(values: ReadonlyMap<string, string>, environment: Environment, telling: Telling): void {
+function tellTls(values: ReadonlyMap<string, string>, environment: Environment, telling: FlagResults): void {
   const { told, mistakes, warnings } = telling;
   const names = { port: "TLS_PORT", cert: "TLS_CERT_FILE", key: "TLS_KEY_FILE" };
   const port = environment[names.port]?.trim() || "off";

@@ -3,6 +3,7 @@
 import { isNamespaceName } from "../../functions/shared/base/dns-names.ts";
 import { showValue } from "../../functions/shared/base/escape-control.ts";
 import {
+  type Environment,
   parseBoolean,
   parseDuration,
   type Setting,
@@ -193,8 +194,6 @@ export const settingsTable = {
 } as const;
 
 export type Settings = ValuesOf<typeof settingsTable>;
-
-export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** The settings of an environment, and a line for each mistake: the settings are to be used only when there is none. */
 export function readSettings(environment: Environment): { settings: Settings; mistakes: string[] } {

@@ -19,7 +19,7 @@ import { readGroup } from "../../functions/shared/workloads/group-key.ts";
 import { type GroupKey, groupPathOf } from "../../functions/shared/workloads/statefulsets.ts";
 
 /** A group at one moment. All times are the API server's, in milliseconds since the epoch. */
-export interface Standing {
+export interface GroupStanding {
   readonly key: GroupKey;
   readonly zones: readonly Zone[];
   /** Undefined where there is none, or where it cannot be read. */
@@ -61,17 +61,17 @@ interface Remembered {
   readonly firstMs: number;
   /** When no pod of it was last seen to have another revision than the wanted one, but where a zone is paused. */
   inOrderMs: number | undefined;
-  standing: Standing | undefined;
+  standing: GroupStanding | undefined;
 }
 
 /** Answers what tells how every group stands, at most ten seconds old where the API server answers. It never rejects. */
-export function createGroupLook(options: GroupLookOptions): () => Promise<readonly Standing[]> {
+export function createGroupLook(options: GroupLookOptions): () => Promise<readonly GroupStanding[]> {
   const { cluster } = options;
   const listed = new Map<string, Listed>();
   const remembered = new Map<string, Remembered>();
   let askedMs = Number.NEGATIVE_INFINITY;
   let looking: Promise<void> | undefined;
-  let known: readonly Standing[] = [];
+  let known: readonly GroupStanding[] = [];
   const look = async () => {
     await listLedgers(options, listed);
     known = await standingsOf(options, listed, remembered);
@@ -110,9 +110,9 @@ async function standingsOf(
   options: GroupLookOptions,
   listed: ReadonlyMap<string, Listed>,
   remembered: Map<string, Remembered>,
-): Promise<readonly Standing[]> {
+): Promise<readonly GroupStanding[]> {
   const keys = new Map([...options.seen.values(), ...groupsOf(listed)].map((key) => [groupPathOf(key), key]));
-  const standings: Standing[] = [];
+  const standings: GroupStanding[] = [];
   for (const [path, key] of keys) {
     const memory = remembered.get(path) ?? {
       firstMs: options.cluster.serverTimeMs(),
@@ -149,7 +149,7 @@ async function standingOf(
   key: GroupKey,
   listed: Listed | undefined,
   memory: Remembered,
-): Promise<Standing | "vanished" | undefined> {
+): Promise<GroupStanding | "vanished" | undefined> {
   let view: GroupView;
   try {
     // Whatever is in memory will do: nothing is permitted by it.
@@ -166,7 +166,7 @@ async function standingOf(
   return { key, zones, ledger, isUnreadable, rollout };
 }
 
-function parse(key: GroupKey, lease: LeaseObject | undefined): Pick<Standing, "ledger" | "isUnreadable"> {
+function parse(key: GroupKey, lease: LeaseObject | undefined): Pick<GroupStanding, "ledger" | "isUnreadable"> {
   if (lease === undefined) return { ledger: undefined, isUnreadable: false };
   try {
     return { ledger: parseLedger(key, lease), isUnreadable: false };

@@ -8,14 +8,14 @@ import { Gauge, type Registry } from "prom-client";
 import { escapeTexts } from "../../functions/shared/base/escape-control.ts";
 import { countDown } from "../../functions/shared/groups/zones.ts";
 import type { Claim } from "../../functions/shared/ledger/claim.ts";
-import type { Standing } from "./ledger-metrics-groups.ts";
+import type { GroupStanding } from "./ledger-metrics-groups.ts";
 
 interface Series<Label extends string> {
   readonly labels: Readonly<Record<Label, string>>;
   readonly value: number;
 }
 
-type ReadStandings = () => Promise<readonly Standing[]>;
+type ReadStandings = () => Promise<readonly GroupStanding[]>;
 
 /** Whoever edits a ledger may name any number of functions there: no more than these become series. */
 const functionsOfALedger = 20;
@@ -30,7 +30,7 @@ export function createLedgerMetrics(registers: Registry[]) {
   let isPassed = true;
   const define = <Label extends string>(
     { name, help, labelNames }: { name: string; help: string; labelNames: readonly Label[] },
-    seriesOf: (standings: readonly Standing[]) => Iterable<Series<Label>>,
+    seriesOf: (standings: readonly GroupStanding[]) => Iterable<Series<Label>>,
     isOfPasses = false,
   ) =>
     new Gauge<Label>({
@@ -61,7 +61,7 @@ export function createLedgerMetrics(registers: Registry[]) {
 
 type Define = <Label extends string>(
   gauge: { name: string; help: string; labelNames: readonly Label[] },
-  seriesOf: (standings: readonly Standing[]) => Iterable<Series<Label>>,
+  seriesOf: (standings: readonly GroupStanding[]) => Iterable<Series<Label>>,
   isOfPasses?: boolean,
 ) => Gauge<Label>;
 
@@ -69,7 +69,7 @@ const groupLabels = ["namespace", "rollout_group"] as const;
 const zoneLabels = [...groupLabels, "zone"] as const;
 
 function definePods(define: Define): void {
-  const ofZones = (count: (zone: Standing["zones"][number]) => number) => (standings: readonly Standing[]) =>
+  const ofZones = (count: (zone: GroupStanding["zones"][number]) => number) => (standings: readonly GroupStanding[]) =>
     standings.flatMap((standing) =>
       standing.zones.map((zone) => ({
         labels: { ...labelsOf(standing), zone: zone.statefulSet.name },
@@ -143,7 +143,7 @@ function sinceSeconds(claim: Claim): number[] {
   return claim.isKnown ? [(claim.sinceMs ?? claim.stampMs) / 1000] : [];
 }
 
-function seriesOfClaims(standings: readonly Standing[], measure: (some: readonly Claim[]) => number) {
+function seriesOfClaims(standings: readonly GroupStanding[], measure: (some: readonly Claim[]) => number) {
   return standings.flatMap((standing) => {
     const byMaker = Map.groupBy(standing.ledger?.claims ?? [], ({ kind, by }) => `${kind} ${by}`);
     const shown = [...byMaker.values()].slice(0, functionsOfALedger);
@@ -182,7 +182,7 @@ function defineTimes(define: Define) {
   };
 }
 
-function waitingOf(standing: Standing) {
+function waitingOf(standing: GroupStanding) {
   const verdicts = Object.entries(standing.ledger?.verdicts ?? {}).slice(0, functionsOfALedger);
   return verdicts.flatMap(([by, { guard, zone, since }]) => {
     const labels = { ...labelsOf(standing), function: cut(by), guard: cut(guard), zone: cut(zone) };
@@ -191,7 +191,7 @@ function waitingOf(standing: Standing) {
 }
 
 /** Its label has no namespace: of groups with one name the one counts that has been left alone for longest. */
-function reconciledOf(standings: readonly Standing[]) {
+function reconciledOf(standings: readonly GroupStanding[]) {
   const oldest = new Map<string, number>();
   for (const { key, rollout } of standings) {
     if (rollout === undefined) continue;
@@ -200,7 +200,7 @@ function reconciledOf(standings: readonly Standing[]) {
   return [...oldest].map(([group, ms]) => ({ labels: { rollout_group: group }, value: ms / 1000 }));
 }
 
-function labelsOf({ key }: Standing) {
+function labelsOf({ key }: GroupStanding) {
   return { namespace: key.namespace, rollout_group: key.group };
 }
 

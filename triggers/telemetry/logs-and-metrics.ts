@@ -59,7 +59,7 @@ export interface ReportingOptions {
 }
 
 /** What was last said of one key by one function. */
-interface Said {
+interface LastReported {
   readonly key: Key;
   readonly guard: string;
   readonly zone: string;
@@ -113,8 +113,8 @@ function reportGroups(
   metrics: Metrics,
   log: Log,
 ): Omit<Reporter, "held"> & Pick<Reporting, "reconciled" | "forget" | "keepOnly"> {
-  const said = new Map<string, Said>();
-  const malformed = new Map<string, Malformed>();
+  const said = new Map<string, LastReported>();
+  const malformed = new Map<string, MalformedSeries>();
   const passed = new Map<string, GroupKey>();
   const bornSeconds = Date.now() / 1000;
   const known = { said, malformed, passed };
@@ -183,18 +183,22 @@ function reportGroups(
 }
 
 /** What has been told of keys, and has series. */
-interface KnownGroups {
-  readonly said: Map<string, Said>;
-  readonly malformed: Map<string, Malformed>;
+interface ReportedKeys {
+  readonly said: Map<string, LastReported>;
+  readonly malformed: Map<string, MalformedSeries>;
   readonly passed: Map<string, GroupKey>;
 }
 
-interface Malformed {
+interface MalformedSeries {
   readonly key: GroupKey;
   readonly labels: Parameters<Metrics["malformed"]["remove"]>[0];
 }
 
-function forgetGroups(metrics: Metrics, { said, malformed, passed }: KnownGroups, isGone: (key: Key) => boolean): void {
+function forgetGroups(
+  metrics: Metrics,
+  { said, malformed, passed }: ReportedKeys,
+  isGone: (key: Key) => boolean,
+): void {
   for (const [place, { key, series }] of said) {
     if (!isGone(key)) continue;
     said.delete(place);

@@ -266,8 +266,10 @@ const mostNeverPossible = 1_000;
 /** Rule R25: what can never be is no wait that a time to wait would tell of, so that the moment itself is a metric. */
 function createNeverPossible(registers: Registry[]) {
   const labelNames = ["namespace", "function", "zone"] as const;
-  type Labels = Readonly<Record<(typeof labelNames)[number], string>>;
-  const last = new BoundedMap<string, { readonly labels: Labels; readonly atSeconds: number }>(mostNeverPossible);
+  type NeverPossibleLabels = Readonly<Record<(typeof labelNames)[number], string>>;
+  const last = new BoundedMap<string, { readonly labels: NeverPossibleLabels; readonly atSeconds: number }>(
+    mostNeverPossible,
+  );
   new Gauge({
     name: "sluice_never_possible_timestamp_seconds",
     help: "When a function last told that what is wanted of a zone can never be, in seconds since the epoch.",
@@ -282,7 +284,7 @@ function createNeverPossible(registers: Registry[]) {
     },
   });
   return {
-    note: (labels: Labels): void => {
+    note: (labels: NeverPossibleLabels): void => {
       const key = `${labels.namespace} ${labels.function} ${labels.zone}`;
       last.delete(key);
       last.set(key, { labels, atSeconds: Date.now() / 1000 });

@@ -4,6 +4,7 @@
  */
 
 import { showValue } from "../../functions/shared/base/escape-control.ts";
+import type { Environment } from "../../functions/shared/base/settings.ts";
 
 export const samplers = [
   "always_on",
@@ -27,8 +28,6 @@ export interface TracingSettings {
     readonly maxExportBatchSize: number;
   };
 }
-
-type Environment = Readonly<Record<string, string | undefined>>;
 
 const endpoints = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
 /** What rollout-operator took before these, and nobody here speaks. */

@@ -1,10 +1,10 @@
 /** The spans of the doors: whom they belong to, by what the caller says, and what they are called. */
 
 import type { AdmissionAnswer, AdmissionRequest } from "../../functions/shared/admission/definition.ts";
+import type { Fields } from "../../functions/shared/base/fields.ts";
 import { callerOf, inSpan, type SpanOptions, under } from "../../functions/shared/base/spans.ts";
 import { isGroup, type Key } from "../../functions/shared/contract/keys.ts";
 
-type Fields = Readonly<Record<string, unknown>>;
 type Header = (name: string) => string | undefined;
 
 /** Whoever posts an event may write as much as the body may hold. */

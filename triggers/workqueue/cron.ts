@@ -34,7 +34,7 @@ export interface CronOptions {
 /** Many changes come together; and who writes back whatever we write is answered with patience, in milliseconds. */
 const gatherMs = 200;
 
-interface Served {
+interface ServedCron {
   readonly definition: CronDefinition;
   readonly run: () => Promise<CronOutcome>;
 }
@@ -45,7 +45,7 @@ export function startCron(options: CronOptions): Cron {
   const context = { cluster, reporter: reporting, mode };
   const served = options.definitions.map((definition) => ({ definition, run: definition.open(context, certificate) }));
   const said = new Map<string, string>();
-  const queue = new KeyedQueue<Served>({
+  const queue = new KeyedQueue<ServedCron>({
     clock: cluster,
     gatherMs,
     concurrency: 1,
@@ -63,7 +63,7 @@ export function startCron(options: CronOptions): Cron {
       reporting.log("warn", sentenceOf(error, retryMs), { function: name, reason: "run-failed", err: error });
     },
   });
-  const wakeOne = (one: Served) => queue.offer(one, { sweep: true });
+  const wakeOne = (one: ServedCron) => queue.offer(one, { sweep: true });
   const wake = () => served.map(wakeOne).every(Boolean);
   wake();
   const byEvents = served.map((one) => ({

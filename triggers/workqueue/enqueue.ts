@@ -23,9 +23,9 @@ import type { EventResult, Reporting } from "../telemetry/logs-and-metrics.ts";
 import { inPassSpan } from "../telemetry/tracing-spans.ts";
 import type { KnownGroups } from "./known-groups.ts";
 import { KeyedQueue, type QueueOptions, type RunOutcome, type Wake } from "./queue.ts";
-import type { Pace } from "./rate-limiter.ts";
+import type { RateLimit } from "./rate-limiter.ts";
 import { sweep, sweepDue } from "./sweep.ts";
-import { causeOf, leastBackoffMs, runPass, type Served, sentenceOf } from "./worker.ts";
+import { causeOf, leastBackoffMs, runPass, type ServedFunction, sentenceOf } from "./worker.ts";
 
 export interface WakeUps {
   /** An event names an object that has changed: what becomes of that. Whoever sent it may be anybody. */
@@ -54,7 +54,7 @@ export interface WakeUpOptions {
   readonly isWatching: boolean;
   /** Views that watch for a while, though events wake passes: where they do, passes cost no lists. Undefined: they never do. */
   readonly awake?: Pick<AwakeViews, "isAwake" | "told"> | undefined;
-  readonly served: readonly Served[];
+  readonly served: readonly ServedFunction[];
   readonly reporting: Reporting;
   /** True where a sweep begins with the process. */
   readonly isSwept: boolean;
@@ -66,15 +66,15 @@ export interface WakeUpOptions {
 }
 
 /** What one function has to look up to know which of its keys a changed object concerns. */
-interface Asked {
-  readonly served: Served;
+interface KeyLookUpJob {
+  readonly served: ServedFunction;
   readonly woken: WokenBy;
   readonly object: ObjectKey;
   readonly lookUp: KeyLookUp;
 }
 
 interface Pass {
-  readonly served: Served;
+  readonly served: ServedFunction;
   readonly key: Key;
 }
 
@@ -85,8 +85,8 @@ const done: RunOutcome = { recheckMs: undefined, acting: undefined };
  * then 20 a second, and each function has an object looked up at most once in five seconds. At most 500 wait; the sweep finds the
  * rest.
  */
-const lookUpsTogether: Pace = { burst: 100, everyMs: 50 };
-const lookUpsOfOne: Pace = { burst: 1, everyMs: 5_000 };
+const lookUpsTogether: RateLimit = { burst: 100, everyMs: 50 };
+const lookUpsOfOne: RateLimit = { burst: 1, everyMs: 5_000 };
 const mostLookUps = 500;
 /**
  * The sweep at a start looks at every group, and what its passes see need not be looked up. For so long from the start look-ups
@@ -94,7 +94,7 @@ const mostLookUps = 500;
  */
 const firstSweepMs = 400;
 /** The pace where a pass lists its whole view, however many events name its group. A rollout needs seven passes a second. */
-const passesThatList: Pace = { burst: 100, everyMs: 100 };
+const passesThatList: RateLimit = { burst: 100, everyMs: 100 };
 
 /** The types that the views watch. Where they do, they tell of a changed object by its groups. */
 const viewed: ReadonlySet<Resource> = new Set(["pods", "statefulsets", "zoneawarepoddisruptionbudgets"]);
@@ -127,10 +127,10 @@ export function createWakeUps(options: WakeUpOptions): WakeUps {
   const { known, isWatching, awake } = options;
   let isDraining = false;
   const passes = queueOfPasses(options);
-  const wake = (served: Served, key: Key, how: Wake): boolean => passes.offer({ served, key }, how);
+  const wake = (served: ServedFunction, key: Key, how: Wake): boolean => passes.offer({ served, key }, how);
   const lookUps = queueOfLookUps(options, wake);
   const sweeps = queueOfSweeps(options, (served, key) => wake(served, key, { sweep: true }));
-  const changedFor = (served: Served, woken: WokenBy, object: ObjectKey, isTold = false): Result => {
+  const changedFor = (served: ServedFunction, woken: WokenBy, object: ObjectKey, isTold = false): Result => {
     const isViewed = isWatching && viewed.has(woken.resource);
     if (isTold && isViewed && served.definition.keyedBy === "groups") return "ignored";
     const found = woken.keysOf(object, known);
@@ -160,14 +160,14 @@ export function createWakeUps(options: WakeUpOptions): WakeUps {
     },
     watched: (resource, object, selector) => void wakeAll(resource, object, { selector }),
     group(key, by) {
-      const isWoken = ({ definition: { keyedBy, wokenBy } }: Served) =>
+      const isWoken = ({ definition: { keyedBy, wokenBy } }: ServedFunction) =>
         keyedBy === "groups" && wokenBy.some(({ resource }) => resource === by);
       const refused = options.served.filter((served) => isWoken(served) && !wake(served, key, { sweep: false }));
       return refused.length === 0;
     },
     sweep: () => sweeps.has("sweep") || sweeps.offer("sweep"),
     due(name) {
-      const isDue = ({ definition }: Served) =>
+      const isDue = ({ definition }: ServedFunction) =>
         definition.schedule !== undefined && (name === undefined || definition.name === name);
       return options.served.filter(isDue).every((one) => sweeps.has(one) || sweeps.offer(one));
     },
@@ -200,11 +200,11 @@ function queueOfPasses(options: WakeUpOptions): KeyedQueue<Pass> {
 
 function queueOfLookUps(
   options: WakeUpOptions,
-  wake: (served: Served, key: Key, how: Wake) => boolean,
-): KeyedQueue<Asked> {
+  wake: (served: ServedFunction, key: Key, how: Wake) => boolean,
+): KeyedQueue<KeyLookUpJob> {
   const { known, reporting, clock } = options;
   const seenMs = options.isSwept ? clock.monotonicMs() + firstSweepMs : Number.NEGATIVE_INFINITY;
-  return new KeyedQueue<Asked>({
+  return new KeyedQueue<KeyLookUpJob>({
     ...sharedBy(options),
     gatherMs: 0,
     capacity: mostLookUps,
@@ -226,7 +226,7 @@ function queueOfLookUps(
       reporting.log("warn", sentenceOf(error, retryMs), fields);
     },
   });
-  async function find({ context }: Served, lookUp: KeyLookUp, object: ObjectKey): Promise<readonly Key[]> {
+  async function find({ context }: ServedFunction, lookUp: KeyLookUp, object: ObjectKey): Promise<readonly Key[]> {
     try {
       return await lookUp.find(context);
     } catch (error) {
@@ -242,11 +242,11 @@ function queueOfLookUps(
 /** A queue of its own, so that no flood of events takes its place: for sweeps, and for the schedule of one function. */
 function queueOfSweeps(
   options: WakeUpOptions,
-  wake: (served: Served, key: Key) => boolean,
-): KeyedQueue<"sweep" | Served> {
+  wake: (served: ServedFunction, key: Key) => boolean,
+): KeyedQueue<"sweep" | ServedFunction> {
   const { served, reporting, namespaces } = options;
-  const nameOf = (what: "sweep" | Served) => (what === "sweep" ? what : `due ${what.definition.name}`);
-  return new KeyedQueue<"sweep" | Served>({
+  const nameOf = (what: "sweep" | ServedFunction) => (what === "sweep" ? what : `due ${what.definition.name}`);
+  return new KeyedQueue<"sweep" | ServedFunction>({
     ...sharedBy(options),
     gatherMs: 0,
     capacity: served.length + 1,

@@ -2,10 +2,10 @@
 
 import { type LookUps, TooManyLookUps } from "../../functions/shared/cache/look-ups.ts";
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
-import { type Pace, Pacer } from "./rate-limiter.ts";
+import { Pacer, type RateLimit } from "./rate-limiter.ts";
 
 /** 200 at once, then 100 a second: honest drains name fewer pods that no StatefulSet has. */
-export const lookUpPace: Pace = { burst: 200, everyMs: 10 };
+export const lookUpPace: RateLimit = { burst: 200, everyMs: 10 };
 /** How many wait for their turn, at most. */
 export const mostWaiting = 8_000;
 /** A review waits at least this long before it is refused, unless too many wait. */
@@ -21,7 +21,7 @@ const refusedAtOnce = Math.ceil((mostWaiting * tickMs) / refusedWithinMs);
 
 export interface LookUpOptions {
   readonly cluster: Pick<Cluster, "get" | "list" | "monotonicMs" | "sleep">;
-  readonly pace?: Pace;
+  readonly pace?: RateLimit;
 }
 
 interface PendingLookUp {
@@ -32,7 +32,7 @@ interface PendingLookUp {
 
 /** The same reads, at that pace and over connections of their own. Each may reject with TooManyLookUps. */
 export function paceLookUps({ cluster, pace = lookUpPace }: LookUpOptions): LookUps {
-  const turns = new Turns(cluster, new Pacer(pace));
+  const turns = new RateLimitedQueue(cluster, new Pacer(pace));
   return {
     get: (resource, key, options) => turns.next().then(() => cluster.get(resource, key, { ...options, aside: true })),
     list: (resource, query, options) =>
@@ -41,7 +41,7 @@ export function paceLookUps({ cluster, pace = lookUpPace }: LookUpOptions): Look
 }
 
 /** Gives turns in the order in which they are asked for. */
-class Turns {
+class RateLimitedQueue {
   readonly #clock: Pick<Cluster, "monotonicMs" | "sleep">;
   readonly #pacer: Pacer;
   readonly #waiting = new Set<PendingLookUp>();

@@ -7,7 +7,7 @@
 
 import { activeSpans, joinSpans, type SpanContext } from "../../functions/shared/base/spans.ts";
 import type { Clock } from "../../functions/shared/clock/clock.ts";
-import { type Pace, Pacer } from "./rate-limiter.ts";
+import { Pacer, type RateLimit } from "./rate-limiter.ts";
 
 export interface Wake {
   /** True for a sweep. Wake-ups that are gathered are a sweep when one of them is. */
@@ -37,11 +37,11 @@ export interface QueueOptions<Item> {
   /** Keys that are queued, running or to be retried, at most. As many again may wait for a recheck. */
   readonly capacity: number;
   /** How often a key may run; absent: as often as it is woken. */
-  readonly pace?: Pace;
+  readonly pace?: RateLimit;
   /** Whether a key has to keep that pace now; absent: always. */
   isPaced?(item: Item): boolean;
   /** How often all keys together may run; absent: as often as `concurrency` lets them. */
-  readonly pacedTogether?: Pace;
+  readonly pacedTogether?: RateLimit;
   /**
    * The shortest wait before a retry that makes sense after this error, in milliseconds; absent: 0. Never more than
    * {@link longestBackoffMs} of it is kept: whatever an error asks for, wake-ups and sweeps of its key are not held back longer.
@@ -56,7 +56,7 @@ export const longestBackoffMs = 30_000;
 /** The longest timer that Node keeps; a longer one would fire at once. */
 const longestTimerMs = 2 ** 31 - 1;
 
-interface Entry<Item> {
+interface QueuedKey<Item> {
   readonly name: string;
   readonly item: Item;
   /** The timer while wake-ups are gathered, or before its pace or a retry; undefined while the entry is queued or runs. */
@@ -80,9 +80,9 @@ interface Recheck {
 
 export class KeyedQueue<Item> {
   readonly #options: QueueOptions<Item>;
-  readonly #entries = new Map<string, Entry<Item>>();
+  readonly #entries = new Map<string, QueuedKey<Item>>();
   /** Due, in the order in which they became so. */
-  readonly #queued = new Set<Entry<Item>>();
+  readonly #queued = new Set<QueuedKey<Item>>();
   readonly #rechecks = new Map<string, Recheck>();
   readonly #acting = new Set<Promise<void>>();
   readonly #idle = Promise.withResolvers<void>();
@@ -124,7 +124,7 @@ export class KeyedQueue<Item> {
       return true;
     }
     if (this.#entries.size >= this.#options.capacity) return false;
-    const entry: Entry<Item> = {
+    const entry: QueuedKey<Item> = {
       name,
       item,
       timer: undefined,
@@ -165,18 +165,18 @@ export class KeyedQueue<Item> {
   }
 
   /** In `ms`, or when its pace lets it run. */
-  #enqueueIn(entry: Entry<Item>, ms: number): void {
+  #enqueueIn(entry: QueuedKey<Item>, ms: number): void {
     const waitMs = Math.max(ms, this.#paceMs(entry));
     if (waitMs <= 0 || this.#draining) this.#enqueue(entry);
     else entry.timer = this.#after(waitMs, () => this.#enqueue(entry));
   }
 
-  #paceMs({ name, item }: Entry<Item>): number {
+  #paceMs({ name, item }: QueuedKey<Item>): number {
     const { clock, isPaced } = this.#options;
     return isPaced?.(item) === false ? 0 : (this.#pacer?.waitMs(name, clock.monotonicMs()) ?? 0);
   }
 
-  #enqueue(entry: Entry<Item>): void {
+  #enqueue(entry: QueuedKey<Item>): void {
     entry.timer = undefined;
     this.#queued.add(entry);
     this.#startQueued();
@@ -206,7 +206,7 @@ export class KeyedQueue<Item> {
     return true;
   }
 
-  async #runOnce(entry: Entry<Item>): Promise<void> {
+  async #runOnce(entry: QueuedKey<Item>): Promise<void> {
     const wake = { sweep: entry.sweep, wakers: entry.wakers };
     entry.running = true;
     entry.sweep = false;
@@ -231,14 +231,14 @@ export class KeyedQueue<Item> {
     this.#resolveIfIdle();
   }
 
-  #finish(entry: Entry<Item>): void {
+  #finish(entry: QueuedKey<Item>): void {
     entry.running = false;
     const { wokenMs } = entry;
     if (wokenMs === undefined) this.#entries.delete(entry.name);
     else this.#enqueueIn(entry, wokenMs + this.#options.gatherMs - this.#options.clock.monotonicMs());
   }
 
-  #retry(entry: Entry<Item>, error: unknown): void {
+  #retry(entry: QueuedKey<Item>, error: unknown): void {
     const { onFailure } = this.#options;
     if (this.#draining) {
       onFailure(entry.item, error, undefined);
@@ -260,7 +260,7 @@ export class KeyedQueue<Item> {
   }
 
   /** Acts go on beside later runs of the same key; only a shutdown waits for them. */
-  #await(entry: Entry<Item>, acting: Promise<number | undefined>): void {
+  #await(entry: QueuedKey<Item>, acting: Promise<number | undefined>): void {
     const ended = acting
       .then(
         (recheckMs) => this.#recheckIn(entry, recheckMs),
@@ -278,7 +278,7 @@ export class KeyedQueue<Item> {
   }
 
   /** Best effort: a recheck that comes earlier is kept, and beyond the bound none is made. The sweep is the guarantee. */
-  #recheckIn({ name, item }: Entry<Item>, ms: number | undefined, isEnough = false): void {
+  #recheckIn({ name, item }: QueuedKey<Item>, ms: number | undefined, isEnough = false): void {
     if (this.#draining || ms === undefined || Number.isNaN(ms)) return;
     const dueMs = this.#options.clock.monotonicMs() + Math.max(0, ms);
     const known = this.#rechecks.get(name);

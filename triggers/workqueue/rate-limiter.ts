@@ -2,7 +2,7 @@
 
 import { BoundedMap } from "../../functions/shared/base/bounded-map.ts";
 
-export interface Pace {
+export interface RateLimit {
   /** How many may come at once, after a pause of `burst` times `everyMs`. */
   readonly burst: number;
   /** After a burst one may come in this time, in milliseconds. */
@@ -14,11 +14,11 @@ const mostPaced = 1_000_000;
 
 /** Keeps one number for each key that was busy lately, and nothing about the others. */
 export class Pacer {
-  readonly #pace: Pace;
+  readonly #pace: RateLimit;
   /** When a key will have its whole burst again, by a clock that never jumps. */
   readonly #wholeMs = new BoundedMap<string, number>(mostPaced);
 
-  constructor(pace: Pace) {
+  constructor(pace: RateLimit) {
     this.#pace = pace;
   }
 

@@ -7,7 +7,7 @@ import { isGroup, type Key } from "../../functions/shared/contract/keys.ts";
 import { hasCode, resources } from "../../functions/shared/kubernetes/cluster.ts";
 import type { Reporting } from "../telemetry/logs-and-metrics.ts";
 import { KeyedQueue } from "./queue.ts";
-import { causeOf, type Served } from "./worker.ts";
+import { causeOf, type ServedFunction } from "./worker.ts";
 
 /** The type of a PingSource's CloudEvents. The user writes their data, and nothing reads it. */
 export const pingType = "dev.knative.sources.ping";
@@ -37,17 +37,17 @@ export function paceTicks(clock: Clock, sweepNow: () => void): () => boolean {
 }
 
 export interface SweepOptions {
-  readonly served: readonly Served[];
+  readonly served: readonly ServedFunction[];
   readonly reporting: Reporting;
   /** Swept one by one, so that one that may not be read holds up no other. Undefined: all of them at once. */
   readonly namespaces: readonly string[] | undefined;
   /** Wakes a function for one of its keys; false where it could not be queued. */
-  wake(served: Served, key: Key): boolean;
+  wake(served: ServedFunction, key: Key): boolean;
 }
 
 /** The keys of one namespace, or of all where there is none, for the functions that list them in the same way. */
 interface Listing {
-  readonly served: readonly Served[];
+  readonly served: readonly ServedFunction[];
   readonly namespace: string | undefined;
   readonly listed: { readonly keys: readonly Key[] } | { readonly error: unknown };
 }
@@ -109,14 +109,14 @@ type Lister = FunctionDefinition["listKeys"];
 
 /** Each resolves, none rejects. Nothing is listed for a function without a lister. */
 function listAll(
-  served: readonly Served[],
+  served: readonly ServedFunction[],
   namespaces: readonly string[] | undefined,
   listerOf: (definition: FunctionDefinition) => Lister | undefined,
 ): Promise<Listing>[] {
   const alike = Map.groupBy(served, ({ definition }) => listerOf(definition));
   return [...alike].flatMap(([listKeys, those]) => {
     if (listKeys === undefined) return [];
-    const [{ definition, context }] = those as [Served, ...Served[]];
+    const [{ definition, context }] = those as [ServedFunction, ...ServedFunction[]];
     const { keyedBy } = definition;
     const isNamespaced = keyedBy === "groups" || resources[keyedBy].isNamespaced;
     const scopes = (isNamespaced ? namespaces : undefined) ?? [undefined];
@@ -132,7 +132,7 @@ function listAll(
 
 /** Resolves, never rejects. */
 async function sweepBesides(
-  { definition, context }: Served,
+  { definition, context }: ServedFunction,
   reporting: Reporting,
   namespace: string | undefined,
   keys: readonly Key[],

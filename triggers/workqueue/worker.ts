@@ -3,7 +3,7 @@
 import { messageOf } from "../../functions/shared/base/error-message.ts";
 import { listStatefulSets } from "../../functions/shared/cache/listing.ts";
 import type { Context } from "../../functions/shared/contract/context.ts";
-import type { FunctionDefinition, Outcome } from "../../functions/shared/contract/definition.ts";
+import type { FunctionDefinition, ReconcileResult } from "../../functions/shared/contract/definition.ts";
 import { isGroup, type Key } from "../../functions/shared/contract/keys.ts";
 import type { Announcement } from "../../functions/shared/events/event.ts";
 import { eventReasons } from "../../functions/shared/events/reasons.ts";
@@ -14,7 +14,7 @@ import type { Reporting } from "../telemetry/logs-and-metrics.ts";
 import type { Wake } from "./queue.ts";
 
 /** A function with the context that its passes share. */
-export interface Served {
+export interface ServedFunction {
   readonly definition: FunctionDefinition;
   readonly context: Context;
 }
@@ -30,11 +30,11 @@ export function leastBackoffMs(error: unknown): number {
 
 /** Runs a pass. Throws what the function throws. */
 export async function runPass(
-  { definition, context }: Served,
+  { definition, context }: ServedFunction,
   reporting: Reporting,
   key: Key,
   wake: Wake,
-): Promise<Outcome> {
+): Promise<ReconcileResult> {
   const startedMs = context.cluster.monotonicMs();
   const ended = (failure?: unknown) => {
     if (!definition.isReconcile || !isGroup(key)) return;
@@ -65,7 +65,11 @@ export function causeOf(error: unknown): string {
 }
 
 /** Sends an Event, once while the same right is missing. Resolves, never rejects. */
-async function announceRightMissing({ definition, context }: Served, key: Key, error: ClusterError): Promise<void> {
+async function announceRightMissing(
+  { definition, context }: ServedFunction,
+  key: Key,
+  error: ClusterError,
+): Promise<void> {
   if (context.mode === "shadow") return;
   const identity = `right ${error.verb} ${error.resource}`;
   if (!isNews(context, key, identity)) return;

@@ -20,7 +20,7 @@ import {
   waitForLedger,
   writeChange,
 } from "../../shared/transaction/ledger-copy.ts";
-import { keptRefusals, type Observed, observeGroup } from "../../shared/transaction/observe-group.ts";
+import { type GroupObservation, keptRefusals, observeGroup } from "../../shared/transaction/observe-group.ts";
 import { podNameOf } from "../../shared/workloads/pods.ts";
 import type { GroupKey } from "../../shared/workloads/statefulsets.ts";
 import { type Made, without } from "./granted.ts";
@@ -46,10 +46,10 @@ export interface Ruling {
 /** A function's own part: what it makes of an observation, and its rulings, one for each petition, in their order. */
 export interface ReviewGate<Subject, Snapshot> {
   readonly name: string;
-  observe(context: Context, observed: Observed, petitions: readonly Petition<Subject>[]): Promise<Snapshot>;
+  observe(context: Context, observed: GroupObservation, petitions: readonly Petition<Subject>[]): Promise<Snapshot>;
   decide(snapshot: Snapshot): readonly Ruling[];
   /** Asks pods what the rulings rest on (rule R22): the snapshot with their answers; undefined where nobody is to be asked. */
-  ask?(context: Context, observed: Observed, snapshot: Snapshot): Promise<Snapshot> | undefined;
+  ask?(context: Context, observed: GroupObservation, snapshot: Snapshot): Promise<Snapshot> | undefined;
   /**
    * Looks at what is let go once more, after the write that reserves it: resolves to the refusal of what is another thing by now,
    * whose reservation is then undone. Undefined where the answer itself sees to that.
@@ -58,7 +58,7 @@ export interface ReviewGate<Subject, Snapshot> {
 }
 
 type Pending<Subject> = WaitingReview<Made> & Petition<Subject>;
-type Line<Subject> = ReviewLine<Pending<Subject>, Made>;
+type EvictionLine<Subject> = ReviewLine<Pending<Subject>, Made>;
 
 interface Granted<Subject> extends Made {
   readonly waiting: Pending<Subject>;
@@ -103,7 +103,7 @@ export class GroupCommit<Subject, Snapshot> {
     this.#lines.stop();
   }
 
-  async #serve(line: Line<Subject>, batch: readonly Pending<Subject>[]): Promise<void> {
+  async #serve(line: EvictionLine<Subject>, batch: readonly Pending<Subject>[]): Promise<void> {
     try {
       await this.#decideTogether(line.key, line, batch);
     } catch (error) {
@@ -111,7 +111,7 @@ export class GroupCommit<Subject, Snapshot> {
     }
   }
 
-  async #decideTogether(key: GroupKey, line: Line<Subject>, batch: readonly Pending<Subject>[]): Promise<void> {
+  async #decideTogether(key: GroupKey, line: EvictionLine<Subject>, batch: readonly Pending<Subject>[]): Promise<void> {
     const context = this.#context;
     const memory = context.memoryOf(key);
     for (let conflicts = 0; conflicts < maxConflicts; conflicts++) {
@@ -141,7 +141,7 @@ export class GroupCommit<Subject, Snapshot> {
 
   async #attempt(
     key: GroupKey,
-    line: Line<Subject>,
+    line: EvictionLine<Subject>,
     loaded: Ledger | undefined,
     present: readonly Pending<Subject>[],
   ): Promise<void> {
@@ -189,7 +189,7 @@ export class GroupCommit<Subject, Snapshot> {
    * A stamp is never used twice for one ordinal: what was withdrawn must not be taken for what was renewed. What is renewed has
    * stood since it was first made (rule R12); what is dropped with this write has not.
    */
-  #make({ ledger, open }: Observed, reserve: NonNullable<Ruling["reserve"]>): Made {
+  #make({ ledger, open }: GroupObservation, reserve: NonNullable<Ruling["reserve"]>): Made {
     const isAt = ({ statefulSet, ordinal }: Reservation) =>
       statefulSet === reserve.statefulSet && ordinal === reserve.ordinal;
     const before = ledger.reservations.find(isAt);
@@ -200,7 +200,11 @@ export class GroupCommit<Subject, Snapshot> {
   }
 
   /** Rules R3, R8 and R12: new and renewed reservations in one conditional write, minus the settled; then the answers. */
-  async #grant(line: Line<Subject>, observed: Observed, granted: readonly Granted<Subject>[]): Promise<void> {
+  async #grant(
+    line: EvictionLine<Subject>,
+    observed: GroupObservation,
+    granted: readonly Granted<Subject>[],
+  ): Promise<void> {
     const { cluster } = this.#context;
     const sentMs = Math.min(cluster.monotonicMs(), observed.view.statefulSetsReadMs ?? Number.POSITIVE_INFINITY);
     // Rule R9: whoever hears of an allowance later than this could act on a reservation that others have dropped.
@@ -244,7 +248,10 @@ export class GroupCommit<Subject, Snapshot> {
   }
 
   /** What was granted, with the refusals of what is another thing by now. */
-  async #confirm({ key }: Line<Subject>, granted: readonly Granted<Subject>[]): Promise<readonly Granted<Subject>[]> {
+  async #confirm(
+    { key }: EvictionLine<Subject>,
+    granted: readonly Granted<Subject>[],
+  ): Promise<readonly Granted<Subject>[]> {
     const looks = granted.map(({ waiting }) => this.#gate.confirm?.(this.#context, key, waiting.subject));
     const refusals = await Promise.all(looks);
     return granted.map((one, index) => ({ ...one, answer: refusals[index] ?? one.answer }));

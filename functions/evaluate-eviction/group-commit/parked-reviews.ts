@@ -24,7 +24,7 @@ export interface MayWait {
 }
 
 /** Why one waits, and since when. */
-export interface Held {
+export interface ParkedReview {
   readonly sinceMs: number;
   /** What it was last refused with: the answer, once it waits no longer. */
   refusal: Denied;
@@ -33,10 +33,10 @@ export interface Held {
 }
 
 /** Those of one group, in the order in which they came. */
-export type HeldLine<Review> = Map<Review, Held>;
+export type HeldLine<Review> = Map<Review, ParkedReview>;
 
 /** Where one is in its line. */
-export interface Place {
+export interface QueuePlace {
   /** How many wait before it, and how many have just been sent away. */
   readonly waiting: number;
   readonly unheld: number;
@@ -83,7 +83,7 @@ export class HeldReviews<Review extends MayWait> {
    * Has a review wait that {@link mayWait}; or answers why it is of no use. `place`: how many of its group wait before it, and
    * how many before it were sent away.
    */
-  hold(line: HeldLine<Review>, review: Review, refusal: Denied, place: Place): Denied | undefined {
+  hold(line: HeldLine<Review>, review: Review, refusal: Denied, place: QueuePlace): Denied | undefined {
     const known = line.get(review);
     const behind = this.#behind(line, review, place, known !== undefined);
     if (behind !== undefined) {
@@ -112,7 +112,7 @@ export class HeldReviews<Review extends MayWait> {
   #behind(
     { size }: HeldLine<Review>,
     { holdUntilMs = 0 }: Review,
-    { waiting, unheld, waitMs = 0 }: Place,
+    { waiting, unheld, waitMs = 0 }: QueuePlace,
     isHeld: boolean,
   ): string | undefined {
     const number = `this one is number ${waiting + unheld + 1} in the line of its group`;

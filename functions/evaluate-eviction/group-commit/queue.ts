@@ -12,7 +12,7 @@ import type { Reporter } from "../../shared/contract/reporter.ts";
 import type { Cluster } from "../../shared/kubernetes/cluster.ts";
 import { type GroupKey, groupPathOf } from "../../shared/workloads/statefulsets.ts";
 import { type HeldLine, type HeldOutcome, HeldReviews, type MayWait } from "./parked-reviews.ts";
-import { Pace } from "./rate-estimate.ts";
+import { RateEstimate } from "./rate-estimate.ts";
 
 /** A review that nobody has answered yet. */
 export interface WaitingReview<Withdrawn> extends MayWait, HasDeadline {
@@ -73,7 +73,7 @@ export class ReviewLines<Review extends WaitingReview<Withdrawn>, Withdrawn> {
   readonly #lines = new Map<string, ReviewLine<Review, Withdrawn>>();
   readonly #held: HeldReviews<Review>;
   /** A line may be empty while those who were sent away are on their way back. */
-  readonly #paces = new BoundedMap<string, Pace>(rememberedPaces);
+  readonly #paces = new BoundedMap<string, RateEstimate>(rememberedPaces);
 
   /** `serve` answers, or holds, everybody of a batch; it never rejects, and runs once at a time for each line. */
   constructor(
@@ -193,9 +193,9 @@ export class ReviewLines<Review extends WaitingReview<Withdrawn>, Withdrawn> {
     if (held !== undefined && (outcome === "gone" || !line.isServed)) this.answer(review, held.refusal, outcome);
   }
 
-  #paceOf({ key }: ReviewLine<Review, Withdrawn>): Pace {
+  #paceOf({ key }: ReviewLine<Review, Withdrawn>): RateEstimate {
     const path = groupPathOf(key);
-    const pace = this.#paces.get(path) ?? new Pace();
+    const pace = this.#paces.get(path) ?? new RateEstimate();
     this.#paces.set(path, pace);
     return pace;
   }

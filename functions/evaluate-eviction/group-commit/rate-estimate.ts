@@ -8,7 +8,7 @@ const leastMoments = 3;
 /** What was before that says nothing of now. */
 const servesForMs = 30_000;
 
-export class Pace {
+export class RateEstimate {
   readonly #moments: { readonly atMs: number; count: number }[] = [];
 
   /** One was let go. `hasWaited`: until then nobody was let go for want of room; otherwise it says nothing of the pace. */

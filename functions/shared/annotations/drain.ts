@@ -1,6 +1,6 @@
 /** The annotations that have others asked about the data of a pod, before it goes and before its volume goes. */
 import { isObjectName } from "../base/dns-names.ts";
-import type { Entry } from "./entry.ts";
+import type { Annotation } from "./entry.ts";
 import {
   authorityGrammar,
   parseAuthorityRef,
@@ -9,9 +9,9 @@ import {
   type QuestionUrl,
 } from "./health.ts";
 
-type Words = Pick<Entry<unknown>, "grammar" | "fallback" | "says" | "mayHoldSecret">;
+type DrainTexts = Pick<Annotation<unknown>, "grammar" | "fallback" | "says" | "mayHoldSecret">;
 
-function onStatefulSet<T>(key: string, parse: Entry<T>["parse"], words: Words): Entry<T> {
+function onStatefulSet<T>(key: string, parse: Annotation<T>["parse"], words: DrainTexts): Annotation<T> {
   return { key, kind: "annotation", on: "StatefulSet", parse, ...words };
 }
 

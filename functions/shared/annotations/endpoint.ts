@@ -1,7 +1,7 @@
 /** Where each pod of a StatefulSet is asked, as a URL says it: all of it but the host, which is the pod's own. */
 import { parsePath, parsePort } from "../base/ports-and-paths.ts";
 
-export interface Endpoint {
+export interface PodEndpoint {
   readonly scheme: "http" | "https";
   readonly port: number;
   /** With its query. */
@@ -15,7 +15,7 @@ export const endpointGrammar = "a URL of http or https with a path, such as http
 const usualPorts = { http: 80, https: 443 } as const;
 
 /** The endpoint that a URL names; undefined for what is no URL of http or https that can be called (spec 3.4). */
-export function parseEndpoint(text: string): Endpoint | undefined {
+export function parseEndpoint(text: string): PodEndpoint | undefined {
   if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) return undefined;
   const url = new URL(text);
   const scheme = url.protocol === "https:" ? "https" : "http";

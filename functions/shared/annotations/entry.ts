@@ -4,7 +4,7 @@ import { showValue, unshown } from "../base/escape-control.ts";
 import type { Metadata } from "../kubernetes/cluster.ts";
 import { isTooLong, mostBytes } from "./bounds.ts";
 
-export interface Entry<T> {
+export interface Annotation<T> {
   readonly key: string;
   readonly kind: "label" | "annotation";
   /** An owner is a custom resource, or a StatefulSet, whose pods a function acts on. */
@@ -38,7 +38,7 @@ export interface Malformed {
  * The parsed value of an entry on an object, or undefined where it is absent or malformed; the latter is added to
  * `malformed` with a sentence that says what to write instead.
  */
-export function read<T>(entry: Entry<T>, metadata: Metadata, malformed?: Malformed[]): T | undefined {
+export function read<T>(entry: Annotation<T>, metadata: Metadata, malformed?: Malformed[]): T | undefined {
   const text = (entry.kind === "label" ? metadata.labels : metadata.annotations)?.[entry.key];
   if (text === undefined) return undefined;
   const isBounded = entry.on !== "Lease" && entry.isLong !== true && (entry.parse as unknown) !== asText;
@@ -53,7 +53,7 @@ export function read<T>(entry: Entry<T>, metadata: Metadata, malformed?: Malform
 
 /** What is wrong with a value that does not parse, and what to write instead. `more` follows the value. */
 export function tellMalformed(
-  { kind, key, grammar, fallback, mayHoldSecret }: Omit<Entry<unknown>, "parse" | "on" | "says">,
+  { kind, key, grammar, fallback, mayHoldSecret }: Omit<Annotation<unknown>, "parse" | "on" | "says">,
   text: string,
   more = "",
 ): string {

@@ -2,7 +2,7 @@
 
 import { fieldsOf } from "../base/fields.ts";
 import { parseGoBoolean, parseTime } from "../clock/durations.ts";
-import type { Entry } from "./entry.ts";
+import type { Annotation } from "./entry.ts";
 
 /** A process group whose removal we hold back. */
 export interface HeldGroup {
@@ -45,7 +45,7 @@ export function formatHeld(groups: HeldGroups): string | null {
   return entries.length === 0 ? null : JSON.stringify(Object.fromEntries(entries));
 }
 
-export const heldGroups: Entry<HeldGroups> = {
+export const heldGroups: Annotation<HeldGroups> = {
   key: "sluice.dev/held-process-groups",
   kind: "annotation",
   on: "Owner",
@@ -57,7 +57,7 @@ export const heldGroups: Entry<HeldGroups> = {
   parse: parseHeld,
 };
 
-export const protectVolumes: Entry<boolean> = {
+export const protectVolumes: Annotation<boolean> = {
   key: "sluice.dev/protect-volumes",
   kind: "annotation",
   on: "Owner",
@@ -69,7 +69,7 @@ export const protectVolumes: Entry<boolean> = {
 
 const asText = (text: string): string | undefined => (text === "" ? undefined : text);
 
-export const clusterName: Entry<string> = {
+export const clusterName: Annotation<string> = {
   key: "foundationdb.org/fdb-cluster-name",
   kind: "label",
   on: "PersistentVolumeClaim",
@@ -80,7 +80,7 @@ export const clusterName: Entry<string> = {
   parse: asText,
 };
 
-export const processGroupId: Entry<string> = {
+export const processGroupId: Annotation<string> = {
   key: "foundationdb.org/fdb-process-group-id",
   kind: "label",
   on: "PersistentVolumeClaim",

@@ -2,7 +2,7 @@
 
 import { isObjectName } from "../base/dns-names.ts";
 import { isPath, parsePort } from "../base/ports-and-paths.ts";
-import type { Entry } from "./entry.ts";
+import type { Annotation } from "./entry.ts";
 import { isProduct, type ProductName, productNames } from "./health-products.ts";
 
 /** Where a pod is asked: all of a URL but its host, which is the pod's own. */
@@ -22,9 +22,9 @@ export interface ExpectedField {
 
 function onStatefulSet<T>(
   key: string,
-  parse: Entry<T>["parse"],
-  words: Pick<Entry<T>, "grammar" | "fallback" | "says" | "mayHoldSecret">,
-): Entry<T> {
+  parse: Annotation<T>["parse"],
+  words: Pick<Annotation<T>, "grammar" | "fallback" | "says" | "mayHoldSecret">,
+): Annotation<T> {
   return { key, kind: "annotation", on: "StatefulSet", parse, ...words };
 }
 

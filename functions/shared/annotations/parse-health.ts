@@ -1,12 +1,12 @@
 /** What the pods of a StatefulSet are asked before one of them goes, parsed once at the border. */
 
 import type { Metadata } from "../kubernetes/cluster.ts";
-import { type Entry, type Malformed, read } from "./entry.ts";
+import { type Annotation, type Malformed, read } from "./entry.ts";
 import * as keys from "./health.ts";
 import type { ProductName } from "./health-products.ts";
 import { productTraits } from "./health-products.ts";
 
-export interface Question {
+export interface HealthQuestion {
   /** How it is asked; undefined where it is malformed: nobody can be asked, and no pod goes. */
   readonly ask: Ask | undefined;
   /** What becomes of a pod that gives no answer. */
@@ -25,11 +25,11 @@ export interface Ask {
 }
 
 /** Undefined for an object whose pods nobody asks. `serviceName`: what gives its pods their names in DNS. */
-export function parseQuestion(metadata: Metadata, serviceName: string): Question | undefined {
+export function parseQuestion(metadata: Metadata, serviceName: string): HealthQuestion | undefined {
   const isSaid = keys.questionEntries.some(({ key }) => metadata.annotations?.[key] !== undefined);
   if (!isSaid) return undefined;
   const malformed: Malformed[] = [];
-  const of = <T>(entry: Entry<T>): T | undefined => read(entry, metadata, malformed);
+  const of = <T>(entry: Annotation<T>): T | undefined => read(entry, metadata, malformed);
   const unknown = of(keys.healthUnknown) ?? "wait";
   // A policy that cannot be read is the careful one; whoever is asked is asked all the same.
   const isPolicyAlone = malformed.length > 0;

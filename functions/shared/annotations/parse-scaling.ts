@@ -1,7 +1,7 @@
 /** What a StatefulSet says of its size, parsed once at the border. */
 import type { Metadata } from "../kubernetes/cluster.ts";
-import { type Endpoint, endpointGrammar, parseEndpoint } from "./endpoint.ts";
-import { type Entry, type Malformed, read, tellMalformed } from "./entry.ts";
+import { endpointGrammar, type PodEndpoint, parseEndpoint } from "./endpoint.ts";
+import { type Annotation, type Malformed, read, tellMalformed } from "./entry.ts";
 import * as keys from "./scaling.ts";
 
 /** The object whose scale subresource says how many replicas there are to be. It is in the StatefulSet's own namespace. */
@@ -19,7 +19,7 @@ export interface Delay {
   /** Above 0; undefined where it is malformed: the size stays as it is then. */
   readonly delayMs: number | undefined;
   /** Undefined where it is malformed: the size stays as it is then. */
-  readonly endpoint: Endpoint | undefined;
+  readonly endpoint: PodEndpoint | undefined;
 }
 
 export interface Scaling {
@@ -52,7 +52,7 @@ export function parseScaling(metadata: Metadata): Scaling | undefined {
     return undefined;
   }
   const malformed: Malformed[] = [];
-  const of = <T>(entry: Entry<T>): T | undefined => read(entry, metadata, malformed);
+  const of = <T>(entry: Annotation<T>): T | undefined => read(entry, metadata, malformed);
   return {
     leader: named(of(keys.downscaleLeader)),
     upscalesOnlyWhenLeaderReady: of(keys.upscaleOnlyWhenLeaderReady) ?? false,
@@ -71,7 +71,7 @@ export function parseScaling(metadata: Metadata): Scaling | undefined {
 }
 
 /** True where its owner wrote a value for this key that does not parse. */
-export function isMalformed({ malformed }: Scaling, { key }: Entry<unknown>): boolean {
+export function isMalformed({ malformed }: Scaling, { key }: Annotation<unknown>): boolean {
   return malformed.some((one) => one.key === key);
 }
 

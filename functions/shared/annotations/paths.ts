@@ -1,5 +1,5 @@
 /** The paths of labels, annotations and finalizers in an object, as a definition names what its function changes. */
-import type { Entry } from "./entry.ts";
+import type { Annotation } from "./entry.ts";
 
 /** The domain of all that Sluice has made up. */
 export const ourDomain = "sluice.dev";
@@ -8,7 +8,7 @@ export const ourDomain = "sluice.dev";
 export const ours = `${ourDomain}/`;
 
 /** The path of each label and annotation. */
-export function pathsOf(...entries: readonly Pick<Entry<unknown>, "key" | "kind">[]): readonly string[] {
+export function pathsOf(...entries: readonly Pick<Annotation<unknown>, "key" | "kind">[]): readonly string[] {
   return entries.map(({ key, kind }) => `metadata.${kind}s[${key}]`);
 }
 

@@ -5,7 +5,7 @@ import { escapeControls } from "../base/escape-control.ts";
 import { fieldsOf } from "../base/fields.ts";
 import { parseBoolean } from "../base/settings.ts";
 import { parseTime } from "../clock/durations.ts";
-import type { Entry } from "./entry.ts";
+import type { Annotation } from "./entry.ts";
 
 /** What a StatefulSet says of its rebalances: all that is known of them. Times are in milliseconds since the epoch. */
 export interface RebalanceState {
@@ -32,11 +32,11 @@ export interface RebalanceFailure {
 }
 
 function onStatefulSet<T>(
-  kind: Entry<T>["kind"],
+  kind: Annotation<T>["kind"],
   key: string,
-  parse: Entry<T>["parse"],
-  words: Pick<Entry<T>, "grammar" | "fallback" | "says" | "isLong" | "isWrittenByUs">,
-): Entry<T> {
+  parse: Annotation<T>["parse"],
+  words: Pick<Annotation<T>, "grammar" | "fallback" | "says" | "isLong" | "isWrittenByUs">,
+): Annotation<T> {
   return { key, kind, on: "StatefulSet", parse, ...words };
 }
 

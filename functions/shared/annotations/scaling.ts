@@ -2,17 +2,17 @@
 
 import { parseGoBoolean, parseGoDuration, parsePrometheusDuration, parseTime } from "../clock/durations.ts";
 import { mostEntries } from "./bounds.ts";
-import { asText, type Entry } from "./entry.ts";
+import { type Annotation, asText } from "./entry.ts";
 
 /** Only the word itself says yes, and any other value says no. */
 const isTrue = (text: string): boolean => text === "true";
 
 function onStatefulSet<T>(
-  kind: Entry<T>["kind"],
+  kind: Annotation<T>["kind"],
   key: string,
-  parse: Entry<T>["parse"],
-  words: Pick<Entry<T>, "grammar" | "fallback" | "says" | "mayHoldSecret">,
-): Entry<T> {
+  parse: Annotation<T>["parse"],
+  words: Pick<Annotation<T>, "grammar" | "fallback" | "says" | "mayHoldSecret">,
+): Annotation<T> {
   return { key, kind, on: "StatefulSet", parse, ...words };
 }
 

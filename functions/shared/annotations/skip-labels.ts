@@ -4,7 +4,7 @@ import { isObjectName } from "../base/dns-names.ts";
 import { escapeControls } from "../base/escape-control.ts";
 import { fieldsOf } from "../base/fields.ts";
 import { parseGoDuration, parseTime } from "../clock/durations.ts";
-import type { Entry } from "./entry.ts";
+import type { Annotation } from "./entry.ts";
 
 export { read } from "./entry.ts";
 
@@ -115,9 +115,9 @@ export function formatStatus({ guard, sentence, label, sinceMs }: SkipStatus): s
 
 function onOwner<T>(
   key: string,
-  parse: Entry<T>["parse"],
-  words: Pick<Entry<T>, "grammar" | "fallback" | "says" | "isLong" | "isWrittenByUs">,
-): Entry<T> {
+  parse: Annotation<T>["parse"],
+  words: Pick<Annotation<T>, "grammar" | "fallback" | "says" | "isLong" | "isWrittenByUs">,
+): Annotation<T> {
   return { key, kind: "annotation", on: "Owner", parse, ...words };
 }
 
@@ -151,7 +151,7 @@ export const skipStatus = onOwner("sluice.dev/skip-status", parseStatus, {
   isLong: true,
 });
 
-export const skipLabelledAt: Entry<LabelStamp> = {
+export const skipLabelledAt: Annotation<LabelStamp> = {
   key: "sluice.dev/skip-labelled-at",
   kind: "annotation",
   on: "Pod",

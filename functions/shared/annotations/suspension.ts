@@ -5,7 +5,7 @@ import { escapeControls } from "../base/escape-control.ts";
 import { parsePrometheusDuration, parseTime } from "../clock/durations.ts";
 import { mostEntries } from "./bounds.ts";
 import { drainEntries } from "./drain.ts";
-import type { Entry } from "./entry.ts";
+import type { Annotation } from "./entry.ts";
 import { labelKey, labelValue, parseLabels } from "./parse-labels.ts";
 import { protectedVolume } from "./volume-finalizers.ts";
 
@@ -61,12 +61,12 @@ export function formatMessage({ guard, sentence }: SuspensionMessage): string {
   return escapeControls(`${guard}: ${sentence}`);
 }
 
-type Words = Pick<Entry<unknown>, "grammar" | "fallback" | "says" | "isLong" | "isWrittenByUs">;
+type SuspensionTexts = Pick<Annotation<unknown>, "grammar" | "fallback" | "says" | "isLong" | "isWrittenByUs">;
 
-function onStatefulSet<T>(key: string, parse: Entry<T>["parse"], words: Words): Entry<T> {
+function onStatefulSet<T>(key: string, parse: Annotation<T>["parse"], words: SuspensionTexts): Annotation<T> {
   return { key, kind: "annotation", on: "StatefulSet", parse, ...words };
 }
-function onVolumeClaim<T>(key: string, parse: Entry<T>["parse"], words: Words): Entry<T> {
+function onVolumeClaim<T>(key: string, parse: Annotation<T>["parse"], words: SuspensionTexts): Annotation<T> {
   return { key, kind: "annotation", on: "PersistentVolumeClaim", parse, ...words };
 }
 
@@ -248,7 +248,7 @@ export const removalHeld = onVolumeClaim("sluice.dev/removal-held", onlyTrue, {
 });
 
 /** For `kubectl get pvc -l sluice.dev/suspended`: all that have our finalizer have it. */
-export const suspended: Entry<true> = {
+export const suspended: Annotation<true> = {
   key: "sluice.dev/suspended",
   kind: "label",
   on: "PersistentVolumeClaim",
@@ -260,7 +260,7 @@ export const suspended: Entry<true> = {
 };
 
 /** On a pod itself: with the right to write pods a user may also have one deleted. */
-export const suspendable: Entry<true> = {
+export const suspendable: Annotation<true> = {
   key: "sluice.dev/suspendable",
   kind: "label",
   on: "Pod",

@@ -3,7 +3,7 @@
  * No other file spells a key.
  */
 import { fieldsOf, isTime } from "../base/fields.ts";
-import { asText, type Entry } from "./entry.ts";
+import { type Annotation, asText } from "./entry.ts";
 import { foundationEntries } from "./foundationdb.ts";
 import { questionEntries } from "./health.ts";
 import { rebalanceEntries } from "./rebalancing.ts";
@@ -12,7 +12,7 @@ import { skipEntries } from "./skip-labels.ts";
 import { suspensionEntries } from "./suspension.ts";
 import { webhookEntries } from "./webhooks.ts";
 
-export { type Entry, type Malformed, read } from "./entry.ts";
+export { type Annotation, type Malformed, read } from "./entry.ts";
 export { injectCertificateAuthority, reviewKey, webhookNamespace } from "./webhooks.ts";
 
 /** A budget as a user writes it: pods, or percent of `spec.replicas`. */
@@ -86,14 +86,14 @@ function parseSaysReplicas(text: string): boolean | undefined {
   }
 }
 
-type Words = Pick<Entry<unknown>, "grammar" | "fallback" | "says">;
+type EntryTexts = Pick<Annotation<unknown>, "grammar" | "fallback" | "says">;
 
 /** An annotation of the Lease that is a ledger. */
-function inLedger<T>(key: string, parse: (text: string) => T | undefined, words: Words): Entry<T> {
+function inLedger<T>(key: string, parse: (text: string) => T | undefined, words: EntryTexts): Annotation<T> {
   return { key, kind: "annotation", on: "Lease", parse, ...words };
 }
 
-export const rolloutGroup: Entry<string> = {
+export const rolloutGroup: Annotation<string> = {
   key: "rollout-group",
   kind: "label",
   on: "StatefulSet",
@@ -103,7 +103,7 @@ export const rolloutGroup: Entry<string> = {
   parse: asText,
 };
 
-export const rolloutMaxUnavailable: Entry<Allowance> = {
+export const rolloutMaxUnavailable: Annotation<Allowance> = {
   key: "rollout-max-unavailable",
   kind: "annotation",
   on: "StatefulSet",
@@ -113,7 +113,7 @@ export const rolloutMaxUnavailable: Entry<Allowance> = {
   parse: parseAllowance,
 };
 
-export const rolloutPaused: Entry<boolean> = {
+export const rolloutPaused: Annotation<boolean> = {
   key: "grafana.com/rollout-paused",
   kind: "annotation",
   on: "StatefulSet",
@@ -123,7 +123,7 @@ export const rolloutPaused: Entry<boolean> = {
   parse: (text) => (text === "true" ? true : text === "false" ? false : undefined),
 };
 
-export const controllerRevisionHash: Entry<string> = {
+export const controllerRevisionHash: Annotation<string> = {
   key: "controller-revision-hash",
   kind: "label",
   on: "Pod",
@@ -133,7 +133,7 @@ export const controllerRevisionHash: Entry<string> = {
   parse: asText,
 };
 
-export const podName: Entry<string> = {
+export const podName: Annotation<string> = {
   key: "statefulset.kubernetes.io/pod-name",
   kind: "label",
   on: "Pod",
@@ -143,7 +143,7 @@ export const podName: Entry<string> = {
   parse: asText,
 };
 
-export const managedBy: Entry<string> = {
+export const managedBy: Annotation<string> = {
   key: "app.kubernetes.io/managed-by",
   kind: "label",
   on: "Lease",
@@ -233,7 +233,7 @@ export const lastRemoval = inLedger("sluice.dev/last-removal", parseMs, {
 export const suspensionTimes = [looks, lastRemoval] as const;
 
 /** What `kubectl apply` writes: whether the manifest said how many replicas there are to be. */
-export const lastApplied: Entry<boolean> = {
+export const lastApplied: Annotation<boolean> = {
   key: "kubectl.kubernetes.io/last-applied-configuration",
   kind: "annotation",
   on: "StatefulSet",

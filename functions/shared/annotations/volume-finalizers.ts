@@ -1,5 +1,5 @@
 /** Our finalizers on volume claims. */
-import type { Entry } from "./entry.ts";
+import type { Annotation } from "./entry.ts";
 
 /** Ours: a volume claim that has it is suspended, or about to be, and keeps its volume, whoever deletes it. */
 export const volumeHold = "sluice.dev/volume-hold";
@@ -11,7 +11,7 @@ export const volumeHold = "sluice.dev/volume-hold";
 export const volumeProtection = "sluice.dev/volume-protection";
 
 /** For `kubectl get pvc -l sluice.dev/protected`: all that have that finalizer have it. */
-export const protectedVolume: Entry<true> = {
+export const protectedVolume: Annotation<true> = {
   key: "sluice.dev/protected",
   kind: "label",
   on: "PersistentVolumeClaim",

@@ -1,7 +1,7 @@
 /** The labels of webhook configurations. */
-import { asText, type Entry } from "./entry.ts";
+import { type Annotation, asText } from "./entry.ts";
 
-export const injectCertificateAuthority: Entry<boolean> = {
+export const injectCertificateAuthority: Annotation<boolean> = {
   key: "grafana.com/inject-rollout-operator-ca",
   kind: "label",
   on: "WebhookConfiguration",
@@ -11,7 +11,7 @@ export const injectCertificateAuthority: Entry<boolean> = {
   parse: (text) => (text === "true" ? true : undefined),
 };
 
-export const webhookNamespace: Entry<string> = {
+export const webhookNamespace: Annotation<string> = {
   key: "grafana.com/namespace",
   kind: "label",
   on: "WebhookConfiguration",
@@ -21,7 +21,7 @@ export const webhookNamespace: Entry<string> = {
   parse: asText,
 };
 
-export const reviewKey: Entry<boolean> = {
+export const reviewKey: Annotation<boolean> = {
   key: "sluice.dev/review-key",
   kind: "label",
   on: "WebhookConfiguration",

@@ -17,20 +17,20 @@ export interface TurnsOptions {
 }
 
 /** Whose turn it is. A pod has one at a time. */
-export interface Asked {
+export interface TurnOwner {
   readonly group: string;
   readonly pod: string;
 }
 
 /** What the wait for a turn came to: `full` and `late` mean that it did not come. */
-export type Turn = { readonly end: () => void } | "full" | "late" | "aborted";
+export type Slot = { readonly end: () => void } | "full" | "late" | "aborted";
 
-interface Waiting extends Asked {
+interface Waiting extends TurnOwner {
   begin(): void;
   giveUp(why: "full"): void;
 }
 
-export class Turns {
+export class Semaphore {
   readonly #options: TurnsOptions;
   #free: number;
   #firsts = 0;
@@ -47,7 +47,7 @@ export class Turns {
   }
 
   /** Waits for a turn, at most so many milliseconds. Whoever has one ends it once. */
-  take(asked: Asked, waitMs: number, signal: AbortSignal | undefined): Promise<Turn> {
+  take(asked: TurnOwner, waitMs: number, signal: AbortSignal | undefined): Promise<Slot> {
     if (signal?.aborted) return Promise.resolve("aborted");
     // None of the calls that wait could begin: so this call overtakes none.
     if (this.#hasTurn(asked.group) && !this.#busyPods.has(asked.pod)) return Promise.resolve(this.#turn(asked));
@@ -55,7 +55,7 @@ export class Turns {
     if (!this.#makeRoom(asked)) return Promise.resolve("full");
     return new Promise((resolve) => {
       const over = new AbortController();
-      const leave = (turn: Turn) => {
+      const leave = (turn: Slot) => {
         this.#remove(one);
         over.abort();
         signal?.removeEventListener("abort", onAbort);
@@ -71,7 +71,7 @@ export class Turns {
     });
   }
 
-  #turn({ group, pod }: Asked): Turn {
+  #turn({ group, pod }: TurnOwner): Slot {
     const isFirst = this.#isFirst(group);
     if (isFirst) this.#firsts += 1;
     else this.#free -= 1;
@@ -131,7 +131,7 @@ export class Turns {
   }
 
   /** Where too many wait, the last call of the group that has the most makes room for a group that has fewer. */
-  #makeRoom({ group }: Asked): boolean {
+  #makeRoom({ group }: TurnOwner): boolean {
     if (this.#waitingCount < this.#options.mostWaiting) return true;
     const last = [...(this.#largest(group) ?? [])].at(-1);
     last?.giveUp("full");

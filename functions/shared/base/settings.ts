@@ -13,6 +13,9 @@ export interface Setting<T> {
   parse(text: string): T | undefined;
 }
 
+/** The environment of a process, as it was started with. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
 /** Keeps the type of what is parsed: `as const` of a table would not. */
 export function setting<T>(description: Setting<T>): Setting<T> {
   return description;

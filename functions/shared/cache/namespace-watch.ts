@@ -6,7 +6,7 @@ import { type GroupKey, groupPathOf } from "../workloads/statefulsets.ts";
 import { createWatchingViews, type WatchingOptions, type WatchingViews } from "./watching.ts";
 
 /** Why watches were let go: nobody asked, nobody asked for far longer (the process stood still), or they were of no use. */
-export type Ended = "idle" | "overslept" | "broken" | "stopped";
+export type WatchEnd = "idle" | "overslept" | "broken" | "stopped";
 
 export interface NamespaceWatchOptions extends Pick<WatchingOptions, "cluster" | "onChange" | "onTrouble"> {
   readonly namespace: string;
@@ -15,7 +15,7 @@ export interface NamespaceWatchOptions extends Pick<WatchingOptions, "cluster" |
   /** Pods of the namespace that are kept, at most. */
   readonly mostPods: number;
   /** Called once, when they are let go: `error` says what they broke of. `known` are the groups that were read from them. */
-  readonly onEnd: (watch: NamespaceWatch, how: Ended, known: Iterable<GroupKey>, error?: unknown) => void;
+  readonly onEnd: (watch: NamespaceWatch, how: WatchEnd, known: Iterable<GroupKey>, error?: unknown) => void;
 }
 
 /** A timer that is later than this shows that the process itself stood still: frozen, throttled, asleep. */
@@ -173,7 +173,7 @@ export class NamespaceWatch {
     this.#end(this.#idleInMs() < -overslepMs ? "overslept" : "idle");
   }
 
-  #end(how: Ended, error?: unknown): void {
+  #end(how: WatchEnd, error?: unknown): void {
     if (this.#ended.signal.aborted) return;
     this.#ended.abort();
     this.#open(false);

@@ -8,7 +8,7 @@ import type { Store } from "./watch-progress.ts";
 /** Namespaces that were listed while the watch was silent. A namespace that is forgotten is listed again. */
 const rememberedListings = 10_000;
 
-interface Kept<T> {
+interface StoredObject<T> {
   readonly namespace: string;
   readonly uid: string;
   readonly generation: number;
@@ -17,7 +17,7 @@ interface Kept<T> {
 }
 
 /** What happened to an object in a watch event; `ignored`: its spec is already known. */
-export type Seen = "updated" | "ignored" | "deleted";
+export type StoreEvent = "updated" | "ignored" | "deleted";
 
 type Objects = readonly { readonly metadata: Metadata }[];
 
@@ -25,7 +25,7 @@ export interface ShelfOptions<T, O> {
   readonly clock: Pick<Cluster, "monotonicMs">;
   parse(object: O): T;
   /** Hears of every object that the watch or a list tells of. */
-  seen(value: T, how: Seen): void;
+  seen(value: T, how: StoreEvent): void;
 }
 
 export class Shelf<T, O extends { readonly metadata: Metadata }> {
@@ -37,7 +37,7 @@ export class Shelf<T, O extends { readonly metadata: Metadata }> {
     apply: (event) => this.#apply(event),
   };
   readonly #options: ShelfOptions<T, O>;
-  readonly #kept = new Map<string, Kept<T>>();
+  readonly #kept = new Map<string, StoredObject<T>>();
   readonly #listedMs = new BoundedMap<string, number>(rememberedListings);
   readonly #listings = new Map<string, Promise<void>>();
   #reached = 0;

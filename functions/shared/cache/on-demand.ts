@@ -9,7 +9,7 @@ import { isOwnerGroup } from "../workloads/group-key.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
 import type { ViewNeed, Views } from "./cache.ts";
 import { createListingViews } from "./listing.ts";
-import { type Ended, NamespaceWatch, type NamespaceWatchOptions } from "./namespace-watch.ts";
+import { NamespaceWatch, type NamespaceWatchOptions, type WatchEnd } from "./namespace-watch.ts";
 import { type FollowOptions, Pauses } from "./reflector.ts";
 
 export interface AwakeOptions
@@ -43,7 +43,7 @@ const tooLargeRestMs = 600_000;
 /** Namespaces whose watches broke lately. One that is forgotten is tried again at once. */
 const rememberedRests = 1_000;
 
-interface Rest {
+interface WatchPause {
   readonly pauses: Pauses;
   untilMs: number;
 }
@@ -90,7 +90,7 @@ export function createAwakeViews(options: AwakeOptions): AwakeViews {
 class Watches {
   readonly #options: AwakeOptions;
   readonly #byNamespace = new Map<string, NamespaceWatch>();
-  readonly #rests = new BoundedMap<string, Rest>(rememberedRests);
+  readonly #rests = new BoundedMap<string, WatchPause>(rememberedRests);
   readonly #ending = new Set<Promise<void>>();
   #isStopped = false;
 
@@ -136,7 +136,7 @@ class Watches {
     await Promise.all(this.#ending);
   }
 
-  #ended(namespace: string, watch: NamespaceWatch, how: Ended, known: Iterable<GroupKey>, error?: unknown): void {
+  #ended(namespace: string, watch: NamespaceWatch, how: WatchEnd, known: Iterable<GroupKey>, error?: unknown): void {
     this.#byNamespace.delete(namespace);
     const ended = watch.stop();
     this.#ending.add(ended);

@@ -26,7 +26,7 @@ import {
 import { heardOfMs, isContradicted, knownThrough, learnStatefulSets, membersThrough } from "./statefulset-store.ts";
 import { awaitProgress } from "./watch-progress.ts";
 
-export interface Reader {
+export interface ViewReader {
   readonly cluster: Cluster;
   readonly memory: GroupWatchMemory;
   /** What was last read of each StatefulSet, by `NAMESPACE/NAME`. */
@@ -41,13 +41,13 @@ export interface StatefulSetRead {
 }
 
 /** The StatefulSets of a view, and when they were read: with several GETs, the time of the first. */
-interface Members extends MembersRead {
+interface MembersWithSurroundings extends MembersRead {
   readonly surroundings: Surroundings;
 }
 
 /** A view that is at least as new as is needed. Throws ClusterError. */
 export async function readView(
-  reader: Reader,
+  reader: ViewReader,
   budgets: readonly StoredBudget[],
   key: GroupKey,
   need: ViewNeed,
@@ -67,7 +67,7 @@ export async function readView(
  * were made for it, also under a ledger that has never been decided on (rule R4). Throws ClusterError.
  */
 export function readAsListed(
-  { cluster, memory }: Pick<Reader, "cluster" | "memory">,
+  { cluster, memory }: Pick<ViewReader, "cluster" | "memory">,
   budgets: readonly StoredBudget[],
   key: GroupKey,
   { settledThrough }: Pick<ViewNeed, "settledThrough">,
@@ -87,7 +87,7 @@ export function readAsListed(
  * already, and a zone that is not known would count as neither down nor reserved.
  */
 async function catchUpWithMembers(
-  { cluster, memory: { membership } }: Reader,
+  { cluster, memory: { membership } }: ViewReader,
   namespace: string,
   need: ViewNeed,
 ): Promise<MembersRead> {
@@ -108,11 +108,11 @@ async function catchUpWithMembers(
 
 /** Every member by a GET, after the ledger was read or for 3 s more: see {@link readStatefulSet}. */
 async function readMembers(
-  reader: Reader,
+  reader: ViewReader,
   key: GroupKey,
   { statefulSets, neighbours, budgets, hasPods }: Surroundings,
   sinceMs: number,
-): Promise<Members> {
+): Promise<MembersWithSurroundings> {
   const reads = await Promise.all(statefulSets.map((one) => readStatefulSet(reader, one, sinceMs)));
   const found = reads.flatMap(({ statefulSet }) => (statefulSet === undefined ? [] : [statefulSet]));
   return {
@@ -126,7 +126,7 @@ async function readMembers(
  * ledger since (`sinceMs`): what another function did in between it would have written there first.
  */
 async function readStatefulSet(
-  { cluster, reads }: Reader,
+  { cluster, reads }: ViewReader,
   known: StatefulSet,
   sinceMs: number,
 ): Promise<StatefulSetRead> {
@@ -143,9 +143,9 @@ async function readStatefulSet(
 }
 
 async function readPods(
-  { cluster, memory }: Reader,
+  { cluster, memory }: ViewReader,
   key: GroupKey,
-  members: Members,
+  members: MembersWithSurroundings,
   need: ViewNeed,
 ): Promise<GroupView> {
   const { surroundings } = members;
@@ -169,7 +169,11 @@ async function readPods(
  * A StatefulSet that was read before one of its pods was first known says nothing about that pod: its template may have
  * changed in between, and pods of the newest revision would be taken for outdated as fast as they come. It is read again.
  */
-async function readBehindPods({ cluster, memory, reads }: Reader, key: GroupKey, view: GroupView): Promise<GroupView> {
+async function readBehindPods(
+  { cluster, memory, reads }: ViewReader,
+  key: GroupKey,
+  view: GroupView,
+): Promise<GroupView> {
   const { statefulSetsReadMs: readMs } = view;
   if (readMs === undefined) return view;
   const behind = view.statefulSets.filter((one) => isBehindPods(memory, one, view.podsOf(one), readMs));

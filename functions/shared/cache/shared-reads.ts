@@ -8,7 +8,7 @@ const servesForMs = 1_000;
 /** More objects than memory is asked for in a second. */
 const rememberedReads = 10_000;
 
-interface Reading<Value> {
+interface SharedRead<Value> {
   readonly askedMs: number;
   readonly answer: Promise<Value>;
 }
@@ -17,7 +17,7 @@ interface Reading<Value> {
 export class SharedReads<Value> {
   readonly #clock: Pick<Cluster, "monotonicMs">;
   /** In the order in which they were made. */
-  readonly #readings = new BoundedMap<string, Reading<Value>>(rememberedReads);
+  readonly #readings = new BoundedMap<string, SharedRead<Value>>(rememberedReads);
 
   constructor(clock: Pick<Cluster, "monotonicMs">) {
     this.#clock = clock;

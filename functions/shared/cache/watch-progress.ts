@@ -1,4 +1,5 @@
 /** How far one watch has got, and when it was last heard of. */
+import type { Fields } from "../base/fields.ts";
 import type { Cluster, WatchEvent } from "../kubernetes/cluster.ts";
 
 /** How long a decision waits for a watch to tell what the ledger has accounted for, before it asks the API server for a LIST. */
@@ -73,8 +74,6 @@ export function isSame(one: unknown, other: unknown): boolean {
     fields.every((field) => isSame((one as Fields)[field], (other as Fields)[field]))
   );
 }
-
-type Fields = Readonly<Record<string, unknown>>;
 
 /** What a watch feeds: the whole at a list, then change by change. */
 export interface Store<T> {

@@ -24,7 +24,7 @@ import {
   type Views,
 } from "./cache.ts";
 import { getGroupOf, getOwnerOf, listGroups, listPodsMadeFor, readOwnedView } from "./listing.ts";
-import { type Seen, Shelf } from "./object-store.ts";
+import { Shelf, type StoreEvent } from "./object-store.ts";
 import { emptyMemory, type GroupWatchMemory, orphansIn, podHeardOfMs, podStore, podsMadeFor } from "./pod-store.ts";
 import { readAsListed, readView, type StatefulSetRead } from "./read-view.ts";
 import { type Following, follow } from "./reflector.ts";
@@ -62,7 +62,7 @@ export interface WatchingOptions {
   /** Called when an object of type `by` changed that a decision about the group may read. */
   readonly onChange: (key: GroupKey, by: Resource) => void;
   /** Called for each ZoneAwarePodDisruptionBudget that the watch tells of. */
-  readonly onBudget?: (budget: StoredBudget, how: Seen) => void;
+  readonly onBudget?: (budget: StoredBudget, how: StoreEvent) => void;
   /** Called when a watch broke; it starts again by itself. */
   readonly onTrouble: (resource: Resource, error: unknown) => void;
 }
@@ -205,7 +205,7 @@ function readsOfOne(
 
 function createWatched({ cluster, onChange, onBudget }: WatchingOptions, tell: Listener): Watched {
   const memory = emptyMemory(cluster);
-  const seen = (budget: StoredBudget, how: Seen): void => {
+  const seen = (budget: StoredBudget, how: StoreEvent): void => {
     onBudget?.(budget, how);
     if (how === "ignored") return;
     for (const { namespace, group, podLabels } of memory.membership.byPath.values()) {

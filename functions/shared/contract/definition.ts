@@ -37,7 +37,7 @@ export interface KindNeed {
   readonly changes?: readonly string[];
 }
 
-export interface Outcome {
+export interface ReconcileResult {
   /** When to look again without an event; best effort, the sweep is the guarantee. */
   readonly recheckMs: number | undefined;
   /** True: what is heard of the key before then is served by that look, but for a sweep; absent: it has a pass of its own. */
@@ -89,7 +89,7 @@ export interface FunctionDefinition<K extends Key = Key> extends Definition {
   /** True where a pass over a group is what rollout-operator's users know as a reconcile, and alert on. */
   readonly isReconcile?: boolean;
   /** One pass over one key. Throws ClusterError where trying again later can help. */
-  run(context: Context, key: K, wake: { readonly sweep: boolean }): Promise<Outcome>;
+  run(context: Context, key: K, wake: { readonly sweep: boolean }): Promise<ReconcileResult>;
   /** What a sweep does besides waking `keys`, which are all there are. Throws ClusterError. */
   sweep?(context: Context, keys: readonly K[]): Promise<void>;
 }

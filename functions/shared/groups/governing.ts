@@ -6,9 +6,8 @@ import type { ZoneBudgetObject } from "../kubernetes/cluster.ts";
 import { budgetOfGroup, readGroup } from "../workloads/group-key.ts";
 import type { Pod } from "../workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
+import type { Labels } from "./pod-disruption-budget.ts";
 import { type InvalidBudget, parseZoneBudget, type ZoneBudget } from "./zone-budget.ts";
-
-type Labels = Readonly<Record<string, string>>;
 
 /** A budget as the API server has it, valid or not. */
 export interface StoredBudget {

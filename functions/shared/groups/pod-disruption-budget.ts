@@ -8,7 +8,8 @@ import type { LabelSelector, PodDisruptionBudgetObject } from "../kubernetes/clu
 import type { Pod } from "../workloads/pods.ts";
 import type { StatefulSet } from "../workloads/statefulsets.ts";
 
-type Labels = Readonly<Record<string, string>>;
+/** The labels of an object, by their keys. */
+export type Labels = Readonly<Record<string, string>>;
 
 export interface PodDisruptionBudget {
   readonly namespace: string;

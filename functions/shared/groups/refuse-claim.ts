@@ -18,7 +18,7 @@ export interface Departed extends Pick<Reservation, "statefulSet" | "ordinal"> {
 }
 
 /** All that one ledger holds, and the zones that it is about. */
-export interface Around {
+export interface LedgerSurroundings {
   readonly zones: readonly Zone[];
   /** What is down, and the claims, in StatefulSets that are none of the group's any more. */
   readonly departed: readonly Departed[];
@@ -31,7 +31,7 @@ export interface Around {
  * What is announced nobody can choose: it may always be made. What is asked waits for every other zone to be whole, and for its
  * members to be nobody else's. What the limit can never allow is `never-possible`: whoever wants it asks for less, or says so.
  */
-export function refuseClaim(around: Around, content: ClaimContent, limit: number): HeldBack | undefined {
+export function refuseClaim(around: LedgerSurroundings, content: ClaimContent, limit: number): HeldBack | undefined {
   if (content.terms === "announced") return undefined;
   const own = around.zones.find(({ statefulSet }) => statefulSet.name === content.zone);
   // Before whatever passes: nobody waits for what can never be.
@@ -54,7 +54,7 @@ export function describeDeparted(departed: Departed): string {
   return `${pod} is reserved, but its StatefulSet has left the group or is gone; no other zone is touched until that pod is gone or back, and no pod without a StatefulSet is left`;
 }
 
-function refuseByOthers({ zones }: Around, own: Zone): HeldBack | undefined {
+function refuseByOthers({ zones }: LedgerSurroundings, own: Zone): HeldBack | undefined {
   const other = zones.find((zone) => zone !== own && isUnsettled(zone));
   if (other === undefined) return undefined;
   const [claim] = other.claims;
@@ -94,14 +94,17 @@ function refuseByLimit(own: Zone, { members, kind }: ClaimContent, limit: number
  * Why the pods of a zone may not leave for good by a claim; undefined where they may. How many leave, the limit does not say:
  * `max-unavailable` is for pods that come back. Whoever asks pods about their health does so besides (`heldLeaving`).
  */
-export function refuseScaleDown(around: Around, content: ClaimContent): HeldBack | undefined {
+export function refuseScaleDown(around: LedgerSurroundings, content: ClaimContent): HeldBack | undefined {
   const held = refuseClaim(around, content, Number.POSITIVE_INFINITY);
   const own = around.zones.find(({ statefulSet }) => statefulSet.name === content.zone);
   return held ?? (own && refuseLeaving(own, content));
 }
 
 /** The same where a webhook makes the claim, and judges all but this: while it has one of this zone, it goes on with that. */
-export function refuseOwnZone({ zones }: Pick<Around, "zones">, content: ClaimContent): HeldBack | undefined {
+export function refuseOwnZone(
+  { zones }: Pick<LedgerSurroundings, "zones">,
+  content: ClaimContent,
+): HeldBack | undefined {
   const own = zones.find(({ statefulSet }) => statefulSet.name === content.zone);
   return own === undefined || own.claims.length > 0 ? undefined : refuseLeaving(own, content);
 }

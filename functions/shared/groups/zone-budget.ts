@@ -39,7 +39,7 @@ export interface InvalidBudget {
   readonly sentence: string;
 }
 
-type Parsed<T> = { readonly value: T } | InvalidBudget;
+type ParsedField<T> = { readonly value: T } | InvalidBudget;
 
 /** Longer ones are refused unread: no name of a pod has more than 253 characters. */
 const longestExpression = 500;
@@ -87,7 +87,7 @@ export function parseZoneBudget(object: unknown): { readonly budget: ZoneBudget 
   };
 }
 
-function parseAllowance(spec: Fields): Parsed<Allowance> {
+function parseAllowance(spec: Fields): ParsedField<Allowance> {
   const { maxUnavailable: pods, maxUnavailablePercentage: percent } = spec;
   if (pods !== undefined && percent !== undefined) {
     return {
@@ -106,7 +106,7 @@ function parseAllowance(spec: Fields): Parsed<Allowance> {
   return { value: percent === undefined ? { pods: pods ?? 1 } : { percent } };
 }
 
-function parsePartitions(spec: Fields): Parsed<PartitionRule | undefined> {
+function parsePartitions(spec: Fields): ParsedField<PartitionRule | undefined> {
   const { podNamePartitionRegex: expression = "" } = spec;
   const field = "spec.podNamePartitionRegex";
   const advice = "write an RE2 expression for the whole name of a pod, with a capture group for its partition";
@@ -140,7 +140,7 @@ function compile(expression: string): RE2JS {
   return compiled;
 }
 
-function parseGroup(spec: Fields, groups: number): Parsed<number> {
+function parseGroup(spec: Fields, groups: number): ParsedField<number> {
   const field = "spec.podNameRegexGroup";
   const { podNameRegexGroup: group } = spec;
   if (groups === 0) {
@@ -175,7 +175,7 @@ function createPartitionRule(expression: string, compiled: RE2JS, group: number)
   };
 }
 
-function parseSelector(spec: Fields): Parsed<ReadonlyMap<string, string>> {
+function parseSelector(spec: Fields): ParsedField<ReadonlyMap<string, string>> {
   const advice = "write matchLabels with the labels of the pods that the budget governs";
   const selector = fieldsOf(spec.selector);
   if (selector === undefined) return wrong("spec.selector", spec.selector, advice);
@@ -204,7 +204,7 @@ function parseSelector(spec: Fields): Parsed<ReadonlyMap<string, string>> {
   return { value: matchLabels };
 }
 
-function parseDelay(spec: Fields, hasPartitions: boolean): Parsed<number> {
+function parseDelay(spec: Fields, hasPartitions: boolean): ParsedField<number> {
   const field = "spec.crossZoneEvictionDelay";
   const { crossZoneEvictionDelay: text = "" } = spec;
   const ms = text === "" ? 0 : typeof text === "string" ? parseGoDuration(text) : undefined;

@@ -14,7 +14,7 @@ import {
 import type { Health } from "../ledger/health-rule.ts";
 import { failedCheck, healthByStatus, unknownHealth } from "./answer.ts";
 
-export interface HealthQuestion {
+export interface HealthRequest {
   readonly address: PodAddress;
   /** With its query; see `parsePath`. */
   readonly path: string;
@@ -26,7 +26,7 @@ export interface HealthQuestion {
 }
 
 /** Asks with a GET. Resolves always, to `unknown` where no answer came or the caller gave it up. */
-export async function askHealth(http: PodHttp, question: HealthQuestion, options?: PodCallOptions): Promise<Health> {
+export async function askHealth(http: PodHttp, question: HealthRequest, options?: PodCallOptions): Promise<Health> {
   const { address, path, headers = {}, read = healthByStatus, untrusted } = question;
   const request: PodRequest = { method: "GET", path, headers };
   let answer: PodAnswer;

@@ -5,8 +5,8 @@ import type { Ask } from "../annotations/parse-health.ts";
 import { BoundedMap } from "../base/bounded-map.ts";
 import type { Context } from "../contract/context.ts";
 import type { GroupMemory } from "../contract/memory.ts";
-import type { Answered } from "../ledger/health-rule.ts";
-import type { Observed } from "../transaction/observe-group.ts";
+import type { HealthAnswer } from "../ledger/health-rule.ts";
+import type { GroupObservation } from "../transaction/observe-group.ts";
 import { askedGroupOf } from "../workloads/group-key.ts";
 import type { Pod } from "../workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
@@ -28,15 +28,15 @@ const mostAtOnce = 4;
 const keptMs = 2_000;
 const rememberedAnswers = 1_000;
 
-const kept = new WeakMap<GroupMemory, BoundedMap<string, Answered>>();
+const kept = new WeakMap<GroupMemory, BoundedMap<string, HealthAnswer>>();
 
 /** What a decision about a group knows of its questions before anybody is asked; undefined where nobody is to be asked. */
-export function openQuestions(context: Context, { key, ledger, open, zones }: Observed): Questions | undefined {
+export function openQuestions(context: Context, { key, ledger, open, zones }: GroupObservation): Questions | undefined {
   if (!zones.some(({ statefulSet }) => isAsked(statefulSet))) return undefined;
   const readMs = context.memoryOf(key).copy.atMs;
   const refuse: Questions["refuse"] = (pod, answered) => {
     const reservations = open.filter(({ uid }) => uid !== pod.uid);
-    const presumed: Answered = { health: { state: "good", words: "" }, askedMs: Number.POSITIVE_INFINITY };
+    const presumed: HealthAnswer = { health: { state: "good", words: "" }, askedMs: Number.POSITIVE_INFINITY };
     return context.protocol.refuseByHealth({ reservations, claims: ledger.claims, readMs }, answered ?? presumed);
   };
   return { answers: new Map(), refuse, isOver: false };
@@ -55,7 +55,7 @@ export async function withAnswers<Snapshot extends { readonly questions?: Questi
 ): Promise<Snapshot> {
   const { cluster } = context;
   const deadlineMs = cluster.monotonicMs() + askWithinMs;
-  const errand: Errand = { context, by, key, deadlineMs };
+  const errand: HealthRound = { context, by, key, deadlineMs };
   let snapshot = first;
   for (let round = 0; round < mostRounds && cluster.monotonicMs() < deadlineMs; round++) {
     const { questions } = snapshot;
@@ -72,7 +72,7 @@ export async function withAnswers<Snapshot extends { readonly questions?: Questi
 }
 
 /** On whose behalf pods are asked, and until when. */
-interface Errand {
+interface HealthRound {
   readonly context: Context;
   readonly by: string;
   readonly key: GroupKey;
@@ -86,10 +86,14 @@ function unasked({ answers }: Questions, goers: readonly AskedPod[]): AskedPod[]
 }
 
 /** An answer that was given a moment ago will do, unless the ledger has moved on since it was asked for. */
-async function recall(errand: Errand, questions: Questions, { pod, statefulSet }: AskedPod): Promise<Answered> {
+async function recall(
+  errand: HealthRound,
+  questions: Questions,
+  { pod, statefulSet }: AskedPod,
+): Promise<HealthAnswer> {
   const { context, key } = errand;
   const memory = context.memoryOf(key);
-  const known = kept.get(memory) ?? new BoundedMap<string, Answered>(rememberedAnswers);
+  const known = kept.get(memory) ?? new BoundedMap<string, HealthAnswer>(rememberedAnswers);
   kept.set(memory, known);
   const before = known.get(pod.uid);
   const isRecent = before !== undefined && context.cluster.monotonicMs() - before.askedMs < keptMs;
@@ -100,7 +104,11 @@ async function recall(errand: Errand, questions: Questions, { pod, statefulSet }
 }
 
 /** The answer of the pod, or that none came in time. */
-async function ask({ context, by, key, deadlineMs }: Errand, statefulSet: StatefulSet, pod: Pod): Promise<Answered> {
+async function ask(
+  { context, by, key, deadlineMs }: HealthRound,
+  statefulSet: StatefulSet,
+  pod: Pod,
+): Promise<HealthAnswer> {
   const askedMs = context.cluster.monotonicMs();
   const asking = statefulSet.question?.ask;
   const health =

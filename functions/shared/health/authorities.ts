@@ -13,18 +13,18 @@ const field = "ca.crt";
 const keptMs = 10_000;
 const mostKept = 1_000;
 
-interface Kept {
+interface CachedAuthority {
   readonly atMs: number;
   readonly pem: Promise<string>;
 }
 
-type Reader = Pick<Cluster, "get" | "monotonicMs">;
+type AuthorityReader = Pick<Cluster, "get" | "monotonicMs">;
 
-const kept = new WeakMap<Reader, BoundedMap<string, Kept>>();
+const kept = new WeakMap<AuthorityReader, BoundedMap<string, CachedAuthority>>();
 
 /** In PEM, no older than ten seconds. Throws {@link NoAuthority}. */
-async function readAuthority(cluster: Reader, namespace: string, ref: AuthorityRef): Promise<string> {
-  const known = kept.get(cluster) ?? new BoundedMap<string, Kept>(mostKept);
+async function readAuthority(cluster: AuthorityReader, namespace: string, ref: AuthorityRef): Promise<string> {
+  const known = kept.get(cluster) ?? new BoundedMap<string, CachedAuthority>(mostKept);
   kept.set(cluster, known);
   const path = `${namespace}/${nameOf(ref)}`;
   const before = known.get(path);
@@ -38,7 +38,11 @@ async function readAuthority(cluster: Reader, namespace: string, ref: AuthorityR
 }
 
 /** The same address, with the authorities that are trusted there over https. Throws {@link NoAuthority}. */
-export async function trust(cluster: Reader, address: PodAddress, ref: AuthorityRef | undefined): Promise<PodAddress> {
+export async function trust(
+  cluster: AuthorityReader,
+  address: PodAddress,
+  ref: AuthorityRef | undefined,
+): Promise<PodAddress> {
   if (ref === undefined || address.scheme !== "https") return address;
   return { ...address, authorities: await readAuthority(cluster, address.namespace, ref) };
 }
@@ -55,7 +59,7 @@ export function untrustedWords(key: string, ref: AuthorityRef | undefined): stri
     : `the authority in ${field} of ${nameOf(ref)}, which ${key} names, has not signed its certificate: put the one there that has`;
 }
 
-async function read(cluster: Reader, namespace: string, ref: AuthorityRef): Promise<string> {
+async function read(cluster: AuthorityReader, namespace: string, ref: AuthorityRef): Promise<string> {
   const { resource, name } = ref;
   const what = nameOf(ref);
   let text: string | undefined;

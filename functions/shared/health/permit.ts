@@ -6,19 +6,19 @@
 
 import type { Zone } from "../groups/zones.ts";
 import type { HeldBack } from "../ledger/claim-kinds.ts";
-import { type Answered, besideReserved } from "../ledger/health-rule.ts";
+import { besideReserved, type HealthAnswer } from "../ledger/health-rule.ts";
 import { type Pod, podNameOf } from "../workloads/pods.ts";
 import type { StatefulSet } from "../workloads/statefulsets.ts";
 
 /** What is known of a group's questions while one decision is made. */
 export interface Questions {
   /** By the uid of the pod that was asked. */
-  readonly answers: ReadonlyMap<string, Answered>;
+  readonly answers: ReadonlyMap<string, HealthAnswer>;
   /**
    * Rule R22, over the ledger that is decided on: why nothing is permitted by the answer, or by any answer where there is none.
    * The pod's own reservation is nothing beside it.
    */
-  readonly refuse: (pod: Pod, answered: Answered | undefined) => HeldBack | undefined;
+  readonly refuse: (pod: Pod, answered: HealthAnswer | undefined) => HeldBack | undefined;
   /** Nobody is asked any more: who was not asked stays. */
   readonly isOver: boolean;
 }

@@ -1,7 +1,7 @@
 /** {@link PodHttp} over a transport: turns, deadlines, one more try, spans, and errors that say what failed. */
 
 import { withoutQuery } from "../base/ports-and-paths.ts";
-import { Turns } from "../base/semaphore.ts";
+import { Semaphore } from "../base/semaphore.ts";
 import { callerHeaders, inSpan } from "../base/spans.ts";
 import type { Clock } from "../clock/clock.ts";
 import {
@@ -14,7 +14,7 @@ import {
   type PodRequest,
   placeOf,
 } from "./pod-http.ts";
-import { isClusterDomain, type Target, targetOf } from "./target.ts";
+import { isClusterDomain, type PodUrl, targetOf } from "./target.ts";
 import { type Delivered, DeliveryError, type Transport } from "./transport.ts";
 
 /** As rollout-operator asks pods: `-pods.client-timeout`, and 32 in parallel. */
@@ -75,10 +75,10 @@ export function createPodCalls(options: PodCallsOptions): PodHttp {
 }
 
 /** One call, and what it may still do. */
-interface Call {
+interface PodCall {
   readonly address: PodAddress;
   readonly request: PodRequest;
-  readonly target: Target;
+  readonly target: PodUrl;
   readonly options: PodCallOptions;
   /** Whether any byte of it went out. */
   sent: boolean;
@@ -87,19 +87,19 @@ interface Call {
 class PodCalls implements PodHttp {
   readonly #options: PodCallsOptions;
   readonly #clusterDomain: string;
-  readonly #turns: Turns;
+  readonly #turns: Semaphore;
 
   constructor(options: PodCallsOptions, clusterDomain: string) {
     this.#options = options;
     this.#clusterDomain = clusterDomain;
     const { clock, mostAtOnce = defaultMostAtOnce, mostPerGroup = defaultMostPerGroup } = options;
     const { mostWaiting = defaultMostWaiting, mostGroups = defaultMostGroups } = options;
-    this.#turns = new Turns({ clock, mostAtOnce, mostGroups, mostPerGroup, mostWaiting });
+    this.#turns = new Semaphore({ clock, mostAtOnce, mostGroups, mostPerGroup, mostWaiting });
   }
 
   async send(address: PodAddress, request: PodRequest, options: PodCallOptions = {}): Promise<PodAnswer> {
     const target = targetOf(address, request, this.#clusterDomain);
-    const call: Call = { address, request, target, options, sent: false };
+    const call: PodCall = { address, request, target, options, sent: false };
     const { clock, longestWaitMs = defaultLongestWaitMs } = this.#options;
     const leftMs = (options.notAfterMs ?? Number.POSITIVE_INFINITY) - clock.monotonicMs();
     const { namespace, group, pod } = address;
@@ -117,7 +117,7 @@ class PodCalls implements PodHttp {
     }
   }
 
-  async #limited(call: Call): Promise<PodAnswer> {
+  async #limited(call: PodCall): Promise<PodAnswer> {
     const { clock, timeoutMs = defaultTimeoutMs } = this.#options;
     const { signal } = call.options;
     // In the moment in which the turn came.
@@ -147,7 +147,7 @@ class PodCalls implements PodHttp {
     }
   }
 
-  async #twice(call: Call, signal: AbortSignal): Promise<Delivered> {
+  async #twice(call: PodCall, signal: AbortSignal): Promise<Delivered> {
     try {
       return await this.#once(call, signal, 1);
     } catch (error) {
@@ -159,7 +159,7 @@ class PodCalls implements PodHttp {
     }
   }
 
-  async #once(call: Call, signal: AbortSignal, tries: number): Promise<Delivered> {
+  async #once(call: PodCall, signal: AbortSignal, tries: number): Promise<Delivered> {
     const { clock, onRequest } = this.#options;
     const { method, path } = call.request;
     const startMs = clock.monotonicMs();
@@ -177,7 +177,7 @@ class PodCalls implements PodHttp {
     }
   }
 
-  #inPodSpan(call: Call, signal: AbortSignal, tries: number): Promise<Delivered> {
+  #inPodSpan(call: PodCall, signal: AbortSignal, tries: number): Promise<Delivered> {
     const { address, request, target } = call;
     return inSpan(
       `${request.method} pod`,
@@ -203,7 +203,7 @@ class PodCalls implements PodHttp {
     );
   }
 
-  #deliver(call: Call, signal: AbortSignal): Promise<Delivered> {
+  #deliver(call: PodCall, signal: AbortSignal): Promise<Delivered> {
     const { clock, transport, userAgent } = this.#options;
     const { address, request, target, options } = call;
     const { method, path, body, mostBytes = defaultMostBytes } = request;
@@ -243,7 +243,7 @@ function answerOf({ status, headers, body }: Delivered): PodAnswer {
 }
 
 function failure(
-  { address, request, sent }: Call,
+  { address, request, sent }: PodCall,
   failed: PodFailure,
   words: string,
   options: Omit<ConstructorParameters<typeof PodHttpError>[2], "sent"> = {},
@@ -251,6 +251,6 @@ function failure(
   return new PodHttpError(failed, `${placeOf(address, request)}: ${words}`, { ...options, sent });
 }
 
-function tooLate(call: Call): PodHttpError {
+function tooLate(call: PodCall): PodHttpError {
   return failure(call, "time", "too late to send it");
 }

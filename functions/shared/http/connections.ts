@@ -36,7 +36,7 @@ export interface ConnectedPods extends PodHttp {
  */
 export function connectPods(options: ConnectPodsOptions): ConnectedPods {
   const { authorities, lookup, ...callOptions } = options;
-  const connections = new Connections({ authorities, lookup, mostPerPod: options.mostAtOnce ?? defaultMostAtOnce });
+  const connections = new PodConnections({ authorities, lookup, mostPerPod: options.mostAtOnce ?? defaultMostAtOnce });
   const calls = createPodCalls({ ...callOptions, transport: connections });
   return { send: (...call) => calls.send(...call), close: () => connections.close() };
 }
@@ -50,7 +50,7 @@ interface ConnectionsOptions {
 /** Authorities with connections of their own, at most: those that came first are closed beyond that. */
 const mostAuthorities = 32;
 
-class Connections implements Transport {
+class PodConnections implements Transport {
   readonly #options: ConnectionsOptions;
   /** By the authorities that are trusted. */
   readonly #agents = new Map<string | undefined, Agent>();

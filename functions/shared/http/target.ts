@@ -4,7 +4,7 @@ import { type PodAddress, PodHttpError, type PodRequest, placeOf } from "./pod-h
 
 export { parsePath, parsePort } from "../base/ports-and-paths.ts";
 
-export interface Target {
+export interface PodUrl {
   /** Scheme, host and port. */
   readonly origin: string;
   /** As DNS knows it, with the dot at its end if the cluster's domain has one: no search list is tried then. */
@@ -23,7 +23,7 @@ const ownHeaders =
 /**
  * @throws PodHttpError of the kind `request` when a part of the address is none, or the request cannot be sent as it is.
  */
-export function targetOf(address: PodAddress, request: PodRequest, clusterDomain: string): Target {
+export function targetOf(address: PodAddress, request: PodRequest, clusterDomain: string): PodUrl {
   const { scheme, pod, service, namespace, port } = address;
   const refuse = (what: string): never => {
     throw new PodHttpError("request", `${placeOf(address, request)}: ${what}`, { sent: false });

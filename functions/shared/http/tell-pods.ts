@@ -6,7 +6,7 @@ import { defaultMostPerGroup } from "./calls.ts";
 import { type PodAddress, type PodHttp, PodHttpError, type PodRequest, refusal } from "./pod-http.ts";
 
 /** How one pod took it. */
-export interface Told {
+export interface PodAnswered {
   readonly pod: string;
   readonly heard: boolean;
   /** False: nothing went out to it, so that it cannot have acted. */
@@ -19,7 +19,7 @@ export interface Told {
   readonly status?: number;
 }
 
-export interface Telling {
+export interface Notification {
   readonly pods: PodHttp;
   readonly clock: Clock;
   readonly addresses: readonly PodAddress[];
@@ -33,14 +33,14 @@ export interface Telling {
 }
 
 /** Tells them in their order, at most 8 at once: they are of one group. Never throws for what a pod, or the way to it, does. */
-export async function tellPods(telling: Telling): Promise<readonly Told[]> {
+export async function tellPods(telling: Notification): Promise<readonly PodAnswered[]> {
   const { addresses, clock, deadlineMs } = telling;
   const over = new AbortController();
   const timer = new AbortController();
   void clock.sleep(Math.max(0, deadlineMs - clock.monotonicMs()), timer.signal).then(() => {
     if (!timer.signal.aborted) over.abort();
   });
-  const told: Told[] = [];
+  const told: PodAnswered[] = [];
   const left = addresses.map((address, index) => ({ address, index }));
   const lane = async () => {
     for (let next = left.shift(); next !== undefined; next = left.shift()) {
@@ -55,10 +55,10 @@ export async function tellPods(telling: Telling): Promise<readonly Told[]> {
 }
 
 async function tell(
-  { pods, request, isHeard, deadlineMs }: Telling,
+  { pods, request, isHeard, deadlineMs }: Notification,
   address: PodAddress,
   signal: AbortSignal,
-): Promise<Told> {
+): Promise<PodAnswered> {
   const { pod } = address;
   if (signal.aborted)
     return { pod, heard: false, sent: false, isGivenUp: true, why: "it was given up before its turn" };

@@ -1,8 +1,8 @@
 /** What carries one request to a pod and its answer back: connections, or the embedded world. */
 import type { PodAddress } from "./pod-http.ts";
-import type { Target } from "./target.ts";
+import type { PodUrl } from "./target.ts";
 
-export interface Delivery extends Target {
+export interface Delivery extends PodUrl {
   readonly address: PodAddress;
   readonly method: string;
   readonly path: string;

@@ -6,7 +6,7 @@ import { processClock, sleep } from "../clock/process-clock.ts";
 import { ServerTime } from "../clock/server-time.ts";
 import type { SteadyClock } from "../clock/steady-clock.ts";
 import {
-  type Answered,
+  type AnsweredObject,
   type CallOptions,
   type Cluster,
   ClusterError,
@@ -139,7 +139,7 @@ class ConnectedCluster implements KubernetesCluster {
     resource: R,
     key: ObjectKey,
     options?: ObjectCallOptions<S>,
-  ): Promise<Answered<R, S>> {
+  ): Promise<AnsweredObject<R, S>> {
     const where = objectPath(resource, key, options?.subresource);
     return this.#send({ verb: "get", resource, ...where, method: "GET", repeatable: true }, options);
   }
@@ -172,7 +172,7 @@ class ConnectedCluster implements KubernetesCluster {
     key: ObjectKey,
     body: object,
     options?: ObjectCallOptions<S>,
-  ): Promise<Answered<R, S>> {
+  ): Promise<AnsweredObject<R, S>> {
     const { metadata } = body as { metadata?: { resourceVersion?: unknown } };
     const where = objectPath(resource, key, options?.subresource);
     const contentType = "application/merge-patch+json";

@@ -3,7 +3,7 @@
  * `resources.ts` and `types/objects.ts`, and is told from here too: whoever calls needs all of it.
  */
 import type { Clock } from "../clock/clock.ts";
-import type { Answered, ObjectKey, ObjectTypes, Resource, ServedKind } from "./resources.ts";
+import type { AnsweredObject, ObjectKey, ObjectTypes, Resource, ServedKind } from "./resources.ts";
 
 export type * from "./objects.ts";
 export type * from "./resources.ts";
@@ -87,7 +87,7 @@ export interface Cluster extends Clock {
     resource: R,
     key: ObjectKey,
     options?: ObjectCallOptions<S>,
-  ): Promise<Answered<R, S>>;
+  ): Promise<AnsweredObject<R, S>>;
   list<R extends Resource>(resource: R, query: ListQuery, options?: CallOptions): Promise<ObjectList<ObjectTypes[R]>>;
   create<R extends Resource>(
     resource: R,
@@ -101,7 +101,7 @@ export interface Cluster extends Clock {
     key: ObjectKey,
     body: object,
     options?: ObjectCallOptions<S>,
-  ): Promise<Answered<R, S>>;
+  ): Promise<AnsweredObject<R, S>>;
   delete(resource: Resource, key: ObjectKey, preconditions: Preconditions, options?: DeleteCallOptions): Promise<void>;
   /**
    * The changes after a revision, in the order of that resource type. Ends without an error when the server closes the

@@ -2,7 +2,7 @@
 import { ClusterError } from "./cluster.ts";
 
 /** What was asked. */
-interface Asked {
+interface RequestInfo {
   readonly verb: string;
   readonly resource: string;
   readonly path: string;
@@ -15,17 +15,17 @@ export function afterTries(error: ClusterError, attempts: number): ClusterError 
 }
 
 /** An error without an answer. The server may have acted all the same. */
-export function failure(request: Asked, reason: string, words: string): ClusterError {
+export function failure(request: RequestInfo, reason: string, words: string): ClusterError {
   const { verb, resource, path } = request;
   return new ClusterError({ code: 0, reason, message: `${verb} ${path}: ${words}`, verb, resource });
 }
 
 /** An error of a call that its caller gave up. The server may have acted all the same. */
-export function aborted(request: Asked): ClusterError {
+export function aborted(request: RequestInfo): ClusterError {
   return failure(request, "Aborted", "given up by the caller");
 }
 
-interface Status {
+interface ApiStatus {
   readonly kind?: string;
   readonly reason?: string;
   readonly message?: string;
@@ -49,12 +49,17 @@ const reasons: Readonly<Record<number, string>> = {
 };
 
 /** The error that an answer stands for: a `Status` in the API server's words, or what a proxy in between sent instead. */
-export function refusal(request: Asked, code: number, body: string, retryAfter?: string | string[]): ClusterError {
+export function refusal(
+  request: RequestInfo,
+  code: number,
+  body: string,
+  retryAfter?: string | string[],
+): ClusterError {
   const { verb, resource, path } = request;
-  let status: Status | undefined;
+  let status: ApiStatus | undefined;
   try {
     const parsed: unknown = JSON.parse(body);
-    if (typeof parsed === "object" && parsed !== null && (parsed as Status).kind === "Status") status = parsed;
+    if (typeof parsed === "object" && parsed !== null && (parsed as ApiStatus).kind === "Status") status = parsed;
   } catch {
     // Not JSON: the text itself is all there is to say.
   }

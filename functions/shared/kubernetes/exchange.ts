@@ -5,7 +5,7 @@ import type { Dispatcher } from "undici";
 import { messageOf } from "../base/error-message.ts";
 import type { SteadyClock } from "../clock/steady-clock.ts";
 
-export interface Answer {
+export interface ApiAnswer {
   readonly statusCode: number;
   readonly headers: Dispatcher.ResponseData["headers"];
   readonly body: Buffer;
@@ -47,7 +47,7 @@ export function exchange(
   dispatcher: Dispatcher,
   options: Dispatcher.DispatchOptions,
   limit: ExchangeLimit,
-): Promise<Answer> {
+): Promise<ApiAnswer> {
   return new Promise((resolve, reject) => {
     dispatcher.dispatch(options, new AnswerCollector(limit, resolve, reject));
   });
@@ -55,16 +55,16 @@ export function exchange(
 
 class AnswerCollector implements Dispatcher.DispatchHandler {
   readonly #limit: ExchangeLimit;
-  readonly #resolve: (answer: Answer) => void;
+  readonly #resolve: (answer: ApiAnswer) => void;
   readonly #reject: (error: Error) => void;
   #controller: Dispatcher.DispatchController | undefined;
   #sentMs = 0;
   #statusCode = 0;
-  #headers: Answer["headers"] = {};
+  #headers: ApiAnswer["headers"] = {};
   #chunks: Buffer[] = [];
   #bytes = 0;
 
-  constructor(limit: ExchangeLimit, resolve: (answer: Answer) => void, reject: (error: Error) => void) {
+  constructor(limit: ExchangeLimit, resolve: (answer: ApiAnswer) => void, reject: (error: Error) => void) {
     this.#limit = limit;
     this.#resolve = resolve;
     this.#reject = reject;
@@ -80,7 +80,7 @@ class AnswerCollector implements Dispatcher.DispatchHandler {
     this.#controller = controller;
   }
 
-  onResponseStart(_controller: unknown, statusCode: number, headers: Answer["headers"]): void {
+  onResponseStart(_controller: unknown, statusCode: number, headers: ApiAnswer["headers"]): void {
     this.#statusCode = statusCode;
     this.#headers = headers;
   }

@@ -9,7 +9,7 @@ import type { SteadyClock } from "../clock/steady-clock.ts";
 import { ClusterError, isTransient } from "./cluster.ts";
 import type { Access, AccessProvider } from "./configuration.ts";
 import { aborted, afterTries, failure, refusal } from "./errors.ts";
-import { type Answer, type ExchangeLimit, exchange, NotSentError } from "./exchange.ts";
+import { type ApiAnswer, type ExchangeLimit, exchange, NotSentError } from "./exchange.ts";
 
 const maxTries = 3;
 const firstBackoffMs = 100;
@@ -65,12 +65,12 @@ export interface CallLimits {
 }
 
 /** What ends one call: its deadline, the caller's signal, and for each try the moment after which none is sent. */
-interface Limit extends ExchangeLimit {
+interface CallLimit extends ExchangeLimit {
   readonly endsMs: number;
 }
 
 /** `unsent`: nothing went out. `late`: and it is too late to send it now. */
-type Outcome<T> =
+type AttemptOutcome<T> =
   | { readonly value: T }
   | {
       readonly error: ClusterError;
@@ -126,7 +126,7 @@ export class Requests {
     );
   }
 
-  async #limited<T>(request: ApiRequest, limits: CallLimits, work: (limit: Limit) => Promise<T>): Promise<T> {
+  async #limited<T>(request: ApiRequest, limits: CallLimits, work: (limit: CallLimit) => Promise<T>): Promise<T> {
     const { timeoutMs } = this.#options;
     const { signal, notAfterMs } = limits;
     if (signal?.aborted) throw aborted(request);
@@ -154,7 +154,7 @@ export class Requests {
     }
   }
 
-  async #retried<T>(request: ApiRequest, limit: Limit, attempt: (access: Access) => Promise<T>): Promise<T> {
+  async #retried<T>(request: ApiRequest, limit: CallLimit, attempt: (access: Access) => Promise<T>): Promise<T> {
     const lastSendMs = Math.min(limit.endsMs, limit.notAfterMs ?? limit.endsMs);
     let renewed = false;
     // Earlier tries that may still be carried out: what was answered with 429 was not, nor will it be.
@@ -181,7 +181,11 @@ export class Requests {
     }
   }
 
-  async #tried<T>(request: ApiRequest, limit: Limit, attempt: (access: Access) => Promise<T>): Promise<Outcome<T>> {
+  async #tried<T>(
+    request: ApiRequest,
+    limit: CallLimit,
+    attempt: (access: Access) => Promise<T>,
+  ): Promise<AttemptOutcome<T>> {
     let access: Access;
     try {
       access = await this.#options.access.current();
@@ -226,7 +230,7 @@ export class Requests {
     };
   }
 
-  #learnTime(headers: Answer["headers"], sentMs: number): void {
+  #learnTime(headers: ApiAnswer["headers"], sentMs: number): void {
     const { clock, serverTime } = this.#options;
     if (typeof headers.date === "string") serverTime.observe(headers.date, sentMs, clock.nowMs(), clock.skippedMs());
   }

@@ -137,7 +137,7 @@ export interface ServedKind extends ResourceType {
 }
 
 /** What a get or a patch answers with: the object, or its scale. */
-export type Answered<R extends Resource, S> = S extends "scale" ? ScaleObject : ObjectTypes[R];
+export type AnsweredObject<R extends Resource, S> = S extends "scale" ? ScaleObject : ObjectTypes[R];
 
 /** What names one object. */
 export interface ObjectKey {

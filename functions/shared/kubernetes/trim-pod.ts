@@ -1,7 +1,7 @@
 /** What a LIST keeps of each pod. Most of a pod is read by nobody here, and most of the rest is what the pod before says, too. */
 import type { ContainerStatus, Metadata, OwnerReference, PodObject } from "./cluster.ts";
 
-type Status = NonNullable<PodObject["status"]>;
+type PodStatus = NonNullable<PodObject["status"]>;
 type Volumes = NonNullable<NonNullable<PodObject["spec"]>["volumes"]>;
 
 /** Every field that a type has: one that it gets later, and that is not kept here, does not compile. */
@@ -67,7 +67,7 @@ export class KeptPods {
     return kept as OwnerReference;
   }
 
-  #status({ phase, startTime, conditions, containerStatuses, initContainerStatuses }: Status): Status {
+  #status({ phase, startTime, conditions, containerStatuses, initContainerStatuses }: PodStatus): PodStatus {
     const kept = {
       phase: this.#text("phase", phase),
       startTime: this.#text("started", startTime),
@@ -80,11 +80,11 @@ export class KeptPods {
         })),
       containerStatuses: this.#containers(containerStatuses),
       initContainerStatuses: this.#containers(initContainerStatuses),
-    } satisfies EachOf<Status>;
-    return kept as Status;
+    } satisfies EachOf<PodStatus>;
+    return kept as PodStatus;
   }
 
-  #containers(all: Status["containerStatuses"]): Status["containerStatuses"] {
+  #containers(all: PodStatus["containerStatuses"]): PodStatus["containerStatuses"] {
     return all?.map(({ name, ready, restartCount, state }, index) => {
       const kept = {
         name: this.#text(`container ${index}`, name),

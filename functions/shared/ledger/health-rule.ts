@@ -5,7 +5,7 @@ import { type HeldBack, heldBy } from "./claim-kinds.ts";
 import type { Reservation } from "./reservation.ts";
 
 /** An answer, and when it was asked for, by the monotonic clock in milliseconds. */
-export interface Answered {
+export interface HealthAnswer {
   readonly health: Health;
   readonly askedMs: number;
 }
@@ -24,7 +24,11 @@ export interface OpenLedger {
  * as long as both stand: so it permits only while nothing else is open in the ledger, and only where it was asked for after the
  * ledger was read. `own`: the id of the claim that is gone on with.
  */
-export function refuseByHealth(ledger: OpenLedger, { health, askedMs }: Answered, own?: string): HeldBack | undefined {
+export function refuseByHealth(
+  ledger: OpenLedger,
+  { health, askedMs }: HealthAnswer,
+  own?: string,
+): HeldBack | undefined {
   const claim = ledger.claims.find(({ id }) => id !== own);
   if (claim !== undefined) return heldBy(claim);
   const [reservation] = ledger.reservations;

@@ -87,7 +87,7 @@ export function deletionOf(statefulSet: StatefulSet, pod: Pod): Act {
 }
 
 /** On whose behalf acts are carried out, and under which reservations. */
-export interface Errand {
+export interface ActRun {
   readonly context: Context;
   readonly by: string;
   readonly key: GroupKey;
@@ -105,13 +105,13 @@ export interface Errand {
  * Resolves to when to look again, in milliseconds, if an act did not end as hoped: whatever the API server or the ledger had
  * against it. Rejects for a fault of the program alone.
  */
-export async function carryOutAll(errand: Errand, acts: readonly Act[]): Promise<number | undefined> {
+export async function carryOutAll(errand: ActRun, acts: readonly Act[]): Promise<number | undefined> {
   const rechecks = await Promise.all(acts.map((act) => carryOut(errand, act)));
   const wanted = rechecks.filter((recheckMs) => recheckMs !== undefined);
   return wanted.length > 0 ? Math.min(...wanted) : undefined;
 }
 
-async function carryOut(errand: Errand, act: Act): Promise<number | undefined> {
+async function carryOut(errand: ActRun, act: Act): Promise<number | undefined> {
   const { context, by, key, deadlineMs } = errand;
   const { reporter } = context;
   const isReserved = act.claims.length > 0;
@@ -156,7 +156,7 @@ async function carryOut(errand: Errand, act: Act): Promise<number | undefined> {
  * fault of the program.
  */
 function sayUnusable(
-  { context: { reporter }, isOfLedger }: Errand,
+  { context: { reporter }, isOfLedger }: ActRun,
   report: Omit<ActReport, "result" | "reason">,
   error: unknown,
 ): number {
@@ -181,7 +181,7 @@ async function say(
  * with the next write, if the ledger still holds that very stamp. Where a try was repeated, or the reservation renews another,
  * an earlier one may still arrive, and rule R10 alone ends it.
  */
-function withdraw({ context, key, sole }: Errand, { claims }: Act, error: ClusterError): boolean {
+function withdraw({ context, key, sole }: ActRun, { claims }: Act, error: ClusterError): boolean {
   // Rule R10a: what else is claimed is ended by its own function alone.
   const reservations = claims
     .map((claim) => (isOfPod(claim) ? sole.get(claim.uid) : undefined))

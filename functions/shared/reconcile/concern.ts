@@ -2,7 +2,7 @@
 
 import { membersNeed } from "../cache/cache.ts";
 import type { Context } from "../contract/context.ts";
-import type { Outcome } from "../contract/definition.ts";
+import type { ReconcileResult } from "../contract/definition.ts";
 import type { GroupMemory } from "../contract/memory.ts";
 import type { Claim } from "../ledger/claim.ts";
 import { knownLedger, waitForLedger } from "../transaction/ledger-copy.ts";
@@ -28,7 +28,7 @@ export async function passUnconcerned(
   key: GroupKey,
   { sweep }: { readonly sweep: boolean },
   concern: Concern,
-): Promise<Outcome | undefined> {
+): Promise<ReconcileResult | undefined> {
   const memory = context.memoryOf(key);
   const nowMs = context.cluster.monotonicMs();
   const idleMs = (idleSinceMs.get(memory) ?? Number.NEGATIVE_INFINITY) + lookEveryMs - nowMs;

@@ -6,7 +6,7 @@
  */
 
 import type { Context } from "../contract/context.ts";
-import type { Outcome } from "../contract/definition.ts";
+import type { ReconcileResult } from "../contract/definition.ts";
 import type { GroupMemory } from "../contract/memory.ts";
 import { failingGuards, guardOf, type Verdict, type Wait, wait } from "../contract/verdict.ts";
 import { eventReasons } from "../events/reasons.ts";
@@ -32,19 +32,19 @@ import {
   waitForLedger,
   writeChange,
 } from "../transaction/ledger-copy.ts";
-import { type Notes, type Observed, observeGroup } from "../transaction/observe-group.ts";
+import { type GroupObservation, type Notes, observeGroup } from "../transaction/observe-group.ts";
 import { podNameOf } from "../workloads/pods.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
 import { type Act, carryOutAll, fittingInto, isOfPod, isOther, whileYoung } from "./act.ts";
-import { announceChange, recordOf, type Teller, writeAloneInMs } from "./record.ts";
+import { announceChange, type EventSource, recordOf, writeAloneInMs } from "./record.ts";
 
 /** A function's own part of a pass: what it makes of an observation, what it decides, and what is done about that. */
-export interface Gate<Snapshot, Target> extends Teller {
+export interface Gate<Snapshot, Target> extends EventSource {
   /** May read more than what was observed. Throws ClusterError. */
-  observe(observed: Observed, context: Context): Snapshot | Promise<Snapshot>;
+  observe(observed: GroupObservation, context: Context): Snapshot | Promise<Snapshot>;
   decide(snapshot: Snapshot): Verdict<Target>;
   /** Asks pods what a verdict rests on (rule R22): the snapshot with their answers; undefined where nobody is to be asked. */
-  ask?(context: Context, observed: Observed, snapshot: Snapshot): Promise<Snapshot> | undefined;
+  ask?(context: Context, observed: GroupObservation, snapshot: Snapshot): Promise<Snapshot> | undefined;
   /** What is done to a target of a verdict. */
   actOn(target: Target): Act;
   /** What each write of the ledger says of times besides. */
@@ -63,7 +63,7 @@ export async function perform<Snapshot, Target>(
   gate: Gate<Snapshot, Target>,
   key: GroupKey,
   wake: { readonly sweep: boolean },
-): Promise<Outcome> {
+): Promise<ReconcileResult> {
   const memory = context.memoryOf(key);
   const held = memory.holding;
   if (wake.sweep) {
@@ -107,7 +107,7 @@ async function attempt<Snapshot, Target>(
   gate: Gate<Snapshot, Target>,
   ledger: Ledger,
   sweep: boolean,
-): Promise<Outcome> {
+): Promise<ReconcileResult> {
   const { key } = ledger;
   const memory = context.memoryOf(key);
   const decideOn = async (permitSinceMs: number | undefined) => {
@@ -161,7 +161,7 @@ async function attempt<Snapshot, Target>(
 }
 
 /** Rule R2: how many more reservations the ledger takes. */
-function roomIn({ open, ledger }: Observed): number {
+function roomIn({ open, ledger }: GroupObservation): number {
   return maxReservations - open.length - countRanges(ledger.claims);
 }
 
@@ -174,12 +174,12 @@ function verdictBy<Snapshot, Target>(gate: Gate<Snapshot, Target>, snapshot: Sna
 /** What is done about a verdict: nothing in shadow mode (rule R16) or under a new ledger, acts, or a record of the wait. */
 function conclude(
   context: Context,
-  teller: Teller,
-  observed: Observed,
+  teller: EventSource,
+  observed: GroupObservation,
   verdict: Verdict<Act>,
   record: RecordedVerdict,
   young: Wait | undefined,
-): Outcome | Promise<Outcome> {
+): ReconcileResult | Promise<ReconcileResult> {
   if (context.mode === "shadow") return { recheckMs: verdict.recheckMs, acting: undefined };
   // Rule R4: a new ledger is not written either, or its first decision would not begin with a consistent LIST. What takes nothing
   // writes none.
@@ -194,11 +194,11 @@ function isPermit(verdict: Verdict<Act>): verdict is Extract<Verdict<Act>, { kin
 
 async function takeTargets(
   context: Context,
-  teller: Teller,
-  observed: Observed,
+  teller: EventSource,
+  observed: GroupObservation,
   verdict: Extract<Verdict<Act>, { kind: "take" }>,
   record: RecordedVerdict,
-): Promise<Outcome> {
+): Promise<ReconcileResult> {
   const [{ cluster }, { name: by }] = [context, teller];
   const room = roomIn(observed);
   const reserved = fittingInto(room, verdict.targets);
@@ -249,7 +249,7 @@ function claimNow({ claims }: Ledger, { id, kind, zone, ...content }: ClaimConte
 }
 
 /** The claims of the ledger with these, each in place of the one of its id; nothing where there are none. */
-function adding({ ledger }: Observed, claims: readonly KnownClaim[]): Pick<LedgerChange, "claims"> {
+function adding({ ledger }: GroupObservation, claims: readonly KnownClaim[]): Pick<LedgerChange, "claims"> {
   if (claims.length === 0) return {};
   const made = new Set(claims.map(({ id }) => id));
   return { claims: [...ledger.claims.filter(({ id }) => !made.has(id)), ...claims] };
@@ -258,11 +258,11 @@ function adding({ ledger }: Observed, claims: readonly KnownClaim[]): Pick<Ledge
 /** A verdict that takes nothing: written to the ledger when it has changed, and not more often than every 5 s. */
 async function recordAlone(
   context: Context,
-  teller: Teller,
-  observed: Observed,
+  teller: EventSource,
+  observed: GroupObservation,
   verdict: Verdict<Act>,
   record: RecordedVerdict,
-): Promise<Outcome> {
+): Promise<ReconcileResult> {
   const memory = context.memoryOf(observed.key);
   const inMs = writeAloneInMs(context, memory, teller.name, observed, record);
   let said: Promise<undefined> | undefined;
@@ -279,7 +279,7 @@ function sayUnusable(
   key: GroupKey,
   { guard, zone, sentence, recheckMs }: Wait,
   held: GroupMemory["holding"],
-): Outcome {
+): ReconcileResult {
   const sinceMs = held?.guard === guard ? held.sinceMs : context.cluster.serverTimeMs();
   context.memoryOf(key).holding = { guard, zone, sinceMs };
   context.reporter.pass({ key, function: by, guard, zone, sentence, sinceMs, shadow: context.mode === "shadow" });
@@ -287,7 +287,7 @@ function sayUnusable(
 }
 
 /** A value that does not parse warns on its object, once while it stays as it is; the safe answer is already taken. */
-function sayMalformed(context: Context, by: string, observed: Observed): void {
+function sayMalformed(context: Context, by: string, observed: GroupObservation): void {
   for (const { statefulSet } of observed.zones) {
     for (const { key: annotation, sentence } of statefulSet.malformed) {
       const identity = `${statefulSet.uid} ${annotation} ${sentence}`;

@@ -10,7 +10,7 @@ import type { RecordedVerdict } from "../ledger/reservation.ts";
 import { isFarBelowBound } from "../ledger/size.ts";
 import { mendStamp } from "../ledger/stamps.ts";
 import { changeOf } from "../transaction/claims.ts";
-import type { Observed } from "../transaction/observe-group.ts";
+import type { GroupObservation } from "../transaction/observe-group.ts";
 import { isOwnerGroup } from "../workloads/group-key.ts";
 
 /** A verdict is written alone at most this often: each write makes other replicas conflict. */
@@ -25,7 +25,7 @@ const quietForMs = 60_000;
 const alwaysQuiet: ReadonlySet<string> = new Set(["ledger-new"]);
 
 /** What a function says of its verdicts, in the ledger and in Events. */
-export interface Telling {
+export interface EventPolicy {
   /** The name under which a verdict is recorded and counted that takes something, such as `rolling`. */
   readonly taking: string;
   /** The reasons of the Events when it begins to take, when it waits, and when it is done. */
@@ -35,16 +35,16 @@ export interface Telling {
 }
 
 /** Who says it: a function by its name. */
-export interface Teller {
+export interface EventSource {
   readonly name: string;
-  readonly telling: Telling;
+  readonly telling: EventPolicy;
 }
 
 /** The record of a verdict; `since` goes on while the same guard holds in the same zone. */
 export function recordOf(
   memory: GroupMemory,
-  { name: by, telling }: Teller,
-  observed: Observed,
+  { name: by, telling }: EventSource,
+  observed: GroupObservation,
   verdict: Verdict<unknown>,
 ): RecordedVerdict {
   const guard = guardOf(verdict, telling.taking);
@@ -66,7 +66,7 @@ export function writeAloneInMs(
   context: Context,
   memory: GroupMemory,
   by: string,
-  observed: Observed,
+  observed: GroupObservation,
   record: RecordedVerdict,
 ): number | undefined {
   const written = observed.ledger.verdicts[by];
@@ -111,8 +111,8 @@ export function writeAloneInMs(
  */
 export async function announceChange(
   context: Context,
-  { name: by, telling }: Teller,
-  observed: Observed,
+  { name: by, telling }: EventSource,
+  observed: GroupObservation,
   record: RecordedVerdict,
 ): Promise<void> {
   const before = observed.ledger.verdicts[by];
@@ -128,7 +128,7 @@ export async function announceChange(
 }
 
 function announcementOf(
-  { taking, reasons, quietGuards }: Telling,
+  { taking, reasons, quietGuards }: EventPolicy,
   before: RecordedVerdict | undefined,
   now: RecordedVerdict,
 ): { type: "Normal" | "Warning"; reason: string } | undefined {

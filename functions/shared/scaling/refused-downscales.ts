@@ -14,7 +14,7 @@ import type { Downscale, SizedObject } from "./downscale-review.ts";
 import { describeSizes, sizesOf } from "./size-changes.ts";
 
 /** Who says how many replicas an object has: an entry of `metadata.managedFields` that owns `spec.replicas`. */
-interface Owner {
+interface FieldManager {
   readonly manager: string;
   /** It applies manifests at the server: what it does not own, its manifest does not say. */
   readonly isApply: boolean;
@@ -23,9 +23,9 @@ interface Owner {
 }
 
 /** What tells how the number of replicas came about. */
-interface Written {
+interface ReplicasOrigin {
   /** Undefined where the object says nothing of whoever wrote it. */
-  readonly owners: readonly Owner[] | undefined;
+  readonly owners: readonly FieldManager[] | undefined;
   /** What `kubectl apply` keeps of the manifest: whether it said replicas; undefined where there is none. */
   readonly isSaid: boolean | undefined;
 }
@@ -36,8 +36,8 @@ export interface Origin {
   readonly care: string;
   /** As it is to be, its size is for another object to say. */
   readonly isLed: boolean;
-  readonly old: Written;
-  readonly now: Written;
+  readonly old: ReplicasOrigin;
+  readonly now: ReplicasOrigin;
 }
 
 /** The refusal of a downscale of what is protected; the sentence is rollout-operator's. */
@@ -101,7 +101,7 @@ function careOf(scaling: Scaling | undefined): string {
   return preparesDownscale ? "has its pods told before they go" : "";
 }
 
-function writtenOf(object: SizedObject | undefined, raw: unknown): Written {
+function writtenOf(object: SizedObject | undefined, raw: unknown): ReplicasOrigin {
   const { managedFields } = fieldsOf(fieldsOf(raw)?.metadata) ?? {};
   const said: readonly unknown[] = Array.isArray(managedFields) ? managedFields : [];
   const entries = said.map(fieldsOf).filter((entry) => entry !== undefined);
@@ -113,7 +113,7 @@ function writtenOf(object: SizedObject | undefined, raw: unknown): Written {
 }
 
 /** One who owns `spec.replicas`, or nobody. */
-function ownerOf({ manager, operation, fieldsV1 }: Fields): Owner[] {
+function ownerOf({ manager, operation, fieldsV1 }: Fields): FieldManager[] {
   const spec = fieldsOf(fieldsOf(fieldsV1)?.["f:spec"]) ?? {};
   if (!Object.hasOwn(spec, "f:replicas")) return [];
   return [

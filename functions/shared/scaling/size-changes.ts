@@ -71,7 +71,7 @@ export interface SizeChange {
   readonly pods: ReadonlyMap<string, string>;
 }
 
-export type Joining =
+export type ScaleDownMatch =
   /** It is what the claim is for. It is allowed by a write that renews the claim's stamp, and not without one (rule R9). */
   | { readonly kind: "joins"; readonly claim: KnownClaim }
   /** No scale-down is claimed there: it is judged as one that nobody has asked for yet. */
@@ -87,7 +87,7 @@ export type Joining =
  * (rule R18), and when another pod has come for one that was told: nobody has told that one. A confirmed claim names by uid the
  * pods that were.
  */
-export function joinScaleDown(claims: readonly Claim[], change: SizeChange): Joining {
+export function joinScaleDown(claims: readonly Claim[], change: SizeChange): ScaleDownMatch {
   const ofZone = claims.filter(({ zone }) => zone === change.zone);
   // A claim that this version does not know may be about the size, too; it cannot take back what was confirmed beside it.
   const claim =

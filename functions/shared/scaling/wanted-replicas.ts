@@ -116,7 +116,7 @@ export interface DownscaleTimes {
 }
 
 /** A zone that was made smaller not long ago. */
-export interface Rest {
+export interface ZonePause {
   /** From when on another zone may be, in milliseconds since the epoch. */
   readonly untilMs: number;
   /** Follows nothing: a part of a sentence. */
@@ -133,7 +133,7 @@ export function restAfter(
   known: readonly number[],
   ledgerSinceMs: number,
   nowMs: number,
-): Rest | undefined {
+): ZonePause | undefined {
   const minTimeMs = scaling?.minTimeMs;
   const isUnknown = known.length === 0 && !(createdMs > ledgerSinceMs);
   if (minTimeMs === undefined || (known.length === 0 && !isUnknown)) return undefined;

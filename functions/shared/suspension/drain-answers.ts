@@ -68,7 +68,7 @@ function others(member: Member, members: readonly Member[]): readonly Witness[] 
 }
 
 /** For which group others are asked, and until when by the monotonic clock. */
-interface Errand {
+interface DrainRound {
   readonly context: Context;
   readonly key: GroupKey;
   readonly deadlineMs: number;
@@ -76,7 +76,7 @@ interface Errand {
 
 /** Each pod that is asked has to say yes: one that is compromised must not decide about the data of another. */
 async function ask(
-  { context, key, deadlineMs }: Errand,
+  { context, key, deadlineMs }: DrainRound,
   { name, set }: Member,
   question: DrainQuestion,
   witnesses: readonly Witness[],

@@ -3,7 +3,7 @@
  * when the last removal ended. Both survive the volumes and the processes. Pure.
  */
 
-import type { Around } from "../groups/refuse-claim.ts";
+import type { LedgerSurroundings } from "../groups/refuse-claim.ts";
 import type { Claim } from "../ledger/claim.ts";
 import type { LedgerTimes } from "../ledger/reservation.ts";
 import { aheadMs, isBegun, lastDisruption, type Member } from "../volumes/members.ts";
@@ -66,7 +66,11 @@ export function removalEnded(
  */
 export function lastRemovalOf(
   { lastRemovalMs }: SuspensionTimes,
-  { members, zones, nowMs }: Pick<Around, "zones"> & { readonly members: readonly Member[]; readonly nowMs: number },
+  {
+    members,
+    zones,
+    nowMs,
+  }: Pick<LedgerSurroundings, "zones"> & { readonly members: readonly Member[]; readonly nowMs: number },
   due: readonly Member[],
 ): number | undefined {
   const own = zones.filter(({ statefulSet }) => due.some(({ set }) => set.name === statefulSet.name));

@@ -4,7 +4,7 @@ import type { Member } from "../volumes/members.ts";
 import { type Clocks, earlierMs, whyClocksUnsure } from "./clocks.ts";
 
 /** Those that may go now, all of one zone; or why none may. */
-export type Turn =
+export type RemovalTurn =
   | { readonly kind: "now"; readonly members: readonly Member[] }
   | { readonly kind: "wait"; readonly guard: string; readonly sentence: string; readonly recheckMs?: number };
 
@@ -19,7 +19,7 @@ export function chooseTurn(
   lastMs: number | undefined,
   current: string | undefined,
   now: Clocks,
-): Turn {
+): RemovalTurn {
   const permitted = due.filter((member) => whyFrozen(member) === undefined);
   const [frozen] = permitted.length === 0 ? due.flatMap((member) => whyFrozen(member) ?? []) : [];
   if (frozen !== undefined) return { kind: "wait", ...frozen };

@@ -9,7 +9,7 @@ import { meant } from "../volumes/pvc.ts";
 import { isPodNews } from "./drain-proof.ts";
 
 /** Who writes `sluice.dev/suspend-message`: the function that takes pods, or the one that removes their volumes. */
-export type Teller = "suspender" | "collector";
+export type VolumeReporter = "suspender" | "collector";
 
 /** How long a volume claim keeps a word before the same process writes another one over it, in milliseconds. */
 export const keptWordMs = 10_000;
@@ -37,7 +37,7 @@ export function isSuspended({ claims }: Member): boolean {
 }
 
 /** A member is suspended, asked for and not wanted back: then only its removal is left to wait for. Otherwise its pod is. */
-export function tellerOf(member: Member): Teller {
+export function tellerOf(member: Member): VolumeReporter {
   const isLeft = isSuspended(member) && isRequested(member) && !isRecovering(member);
   return isLeft ? "collector" : "suspender";
 }

@@ -9,11 +9,11 @@ import { readGroup } from "../workloads/group-key.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
 import { findClaimed } from "./claimed-objects.ts";
 import { isLongKnown, knownLedger, loadLedger, refuseNewLedger, writeChange } from "./ledger-copy.ts";
-import { keptRefusals, type Observed, observeGroup } from "./observe-group.ts";
+import { type GroupObservation, keptRefusals, observeGroup } from "./observe-group.ts";
 
 /** What one look at a group and its ledger says, and what keeps the ledger from permitting anything yet (rule R4). */
 export interface LedgerLook {
-  readonly observed: Observed;
+  readonly observed: GroupObservation;
   readonly young: Wait | undefined;
 }
 
@@ -30,7 +30,7 @@ export async function lookAtLedger(context: Context, key: GroupKey): Promise<Led
 }
 
 /** The claims of one kind that one function has made. */
-export function claimsBy({ ledger }: Observed, kind: KindName, by: string): readonly KnownClaim[] {
+export function claimsBy({ ledger }: GroupObservation, kind: KindName, by: string): readonly KnownClaim[] {
   return ledger.claims.filter((claim): claim is KnownClaim => claim.isKnown && claim.kind === kind && claim.by === by);
 }
 
@@ -41,7 +41,7 @@ export function claimsBy({ ledger }: Observed, kind: KindName, by: string): read
  */
 export async function writeClaim(
   context: Context,
-  observed: Observed,
+  observed: GroupObservation,
   before: KnownClaim | undefined,
   after: KnownClaim | undefined,
 ): Promise<number> {
@@ -60,7 +60,7 @@ export interface ClaimChange extends LedgerTimes {
 /** The same of several claims by one conditional write. */
 export async function writeClaims(
   context: Context,
-  observed: Observed,
+  observed: GroupObservation,
   { out, into, ...times }: ClaimChange,
 ): Promise<number> {
   const others = observed.ledger.claims.filter((claim) => !out.some(({ id }) => id === claim.id));
@@ -82,7 +82,10 @@ export async function writeClaims(
  * What a ledger says of last downscales once these scale-downs, which have come to pass, are taken out of it: their pods were let
  * go at their last stamps. While they stand, they hold the other zones back themselves. Only zones of a named group wait for it.
  */
-export function timesAfter({ ledger }: Observed, over: readonly KnownClaim[]): Pick<ClaimChange, "lastDownscales"> {
+export function timesAfter(
+  { ledger }: GroupObservation,
+  over: readonly KnownClaim[],
+): Pick<ClaimChange, "lastDownscales"> {
   const { group } = ledger.key;
   const isNamed = group !== "" && readGroup(group).kind === "labelled";
   if (over.length === 0 || !isNamed || ledger.hasMalformedTimes) return {};
@@ -115,7 +118,7 @@ export async function findEnd(context: Context, key: GroupKey, claim: KnownClaim
 }
 
 /** What a write of the ledger makes of it when nothing new is reserved: the settled and abandoned reservations go. */
-export function changeOf(observed: Observed, by: string, record: RecordedVerdict): LedgerChange {
+export function changeOf(observed: GroupObservation, by: string, record: RecordedVerdict): LedgerChange {
   return {
     reservations: observed.open,
     seenThrough: observed.view.seenThrough,

@@ -12,7 +12,7 @@ import type { Cluster } from "../kubernetes/cluster.ts";
 import { type Ledger, ledgerNewMs } from "../ledger/reservation.ts";
 import { groupPathOf, type StatefulSet } from "../workloads/statefulsets.ts";
 
-export interface Joining {
+export interface JoiningZones {
   /** The zones for which nothing is permitted yet, and for how long, in milliseconds. */
   readonly awaited: ReadonlyMap<string, number>;
   /** True where a zone has joined and this view is no consistent LIST: a permit needs one. */
@@ -31,7 +31,7 @@ export function findJoining(
   }: { readonly cluster: Pick<Cluster, "monotonicMs" | "serverTimeMs">; readonly since: Map<string, number> },
   { key, members: counted }: Pick<Ledger, "key" | "members">,
   { statefulSets, consistentAt }: GroupView,
-): Joining {
+): JoiningZones {
   const nowMs = cluster.monotonicMs();
   const seenIn = groupsOver(cluster);
   const here = groupPathOf(key);
@@ -89,7 +89,7 @@ function identify({ name, uid }: StatefulSet): string {
 }
 
 /** The wait for zones that have joined; undefined where there is none. */
-export function refuseJoining({ awaited }: Joining): Wait | undefined {
+export function refuseJoining({ awaited }: JoiningZones): Wait | undefined {
   const [first] = awaited;
   if (first === undefined) return undefined;
   const [zone, remainingMs] = first;

@@ -17,7 +17,7 @@ import { type Ledger, type LedgerChange, ledgerNewMs } from "../ledger/reservati
 import { noteKnown } from "../ledger/settling.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
 import { refuseJoining } from "./joining.ts";
-import type { Observed } from "./observe-group.ts";
+import type { GroupObservation } from "./observe-group.ts";
 
 /** A right to Leases, and what is written into those that are ledgers. */
 export function leasesNeed(...verbs: readonly string[]): Need {
@@ -78,7 +78,7 @@ function explained(name: string, error: unknown): unknown {
  */
 export function refuseNewLedger(
   { cluster }: Pick<Context, "cluster">,
-  { ledger, nowMs, joining }: Pick<Observed, "ledger" | "nowMs"> & Partial<Pick<Observed, "joining">>,
+  { ledger, nowMs, joining }: Pick<GroupObservation, "ledger" | "nowMs"> & Partial<Pick<GroupObservation, "joining">>,
 ): Wait | undefined {
   if (ledger.isElsewhere === true) return refuseElsewhere(cluster, ledger);
   const oldEnoughMs = ledger.createdMs + 1_000 + ledgerNewMs + clockSkewMs - nowMs;
@@ -240,7 +240,7 @@ function imaginedLedger(key: GroupKey): Ledger {
  * Writes the ledger and keeps what was written. Throws {@link Conflict}, ClusterError, and what {@link waitForLedger} explains: a
  * write that was refused is not sent again before {@link ledgerRecheckMs}, whoever wakes.
  */
-export async function writeChange(context: Context, observed: Observed, change: LedgerChange): Promise<void> {
+export async function writeChange(context: Context, observed: GroupObservation, change: LedgerChange): Promise<void> {
   const memory = context.memoryOf(observed.key);
   const nowMs = context.cluster.monotonicMs();
   const { ledgerRefused } = memory;

@@ -11,9 +11,9 @@ import { noteKnown, type Whereabouts } from "../ledger/settling.ts";
 import { isSightedLongAgo, mendStamp, mendStamps, sight } from "../ledger/stamps.ts";
 import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
 import { findLeft, findReserved, isMissingMember, readAsNew, readStrangers } from "./claimed-objects.ts";
-import { findJoining, type Joining } from "./joining.ts";
+import { findJoining, type JoiningZones } from "./joining.ts";
 
-export interface Observed {
+export interface GroupObservation {
   readonly key: GroupKey;
   /** The API server's clock, in milliseconds since the epoch. */
   readonly nowMs: number;
@@ -30,7 +30,7 @@ export interface Observed {
   /** The claims on zones that are none of the group's: gone, or of another group by now. Those of members are in `zones`. */
   readonly strayClaims: readonly Claim[];
   readonly abandoned: number;
-  readonly joining: Joining;
+  readonly joining: JoiningZones;
   /** True when the next write mends stamps of a clock that was ahead, notes what was sighted, or forgets a zone that is gone. */
   readonly isMended: boolean;
   /** Deletions that were refused for good, by pod uid. */
@@ -59,7 +59,7 @@ export async function observeGroup(
   context: Context,
   stored: Ledger,
   need: Omit<ViewNeed, "settledThrough" | "membersThrough">,
-): Promise<Observed> {
+): Promise<GroupObservation> {
   const given = mendStamps(stored, context.cluster.serverTimeMs());
   let { ledger, view } = await readAsNew(context, given, need);
   const { key } = ledger;
@@ -173,7 +173,7 @@ function newest(all: readonly Refusal[], nowMs: number): ReadonlyMap<string, Ref
 }
 
 /** The newest of the refusals that still hold: an annotation is no place for thousands. */
-export function keptRefusals({ refusals, givenUp }: Observed): Refusal[] {
+export function keptRefusals({ refusals, givenUp }: GroupObservation): Refusal[] {
   if (refusals.size + givenUp.size === 0) return [];
   return [...refusals.values(), ...givenUp.values()].sort((one, other) => one.stampMs - other.stampMs).slice(-100);
 }

@@ -4,7 +4,7 @@ import type { Malformed } from "../annotations/entry.ts";
 import type { AuthorityRef, ExpectedField, QuestionUrl } from "../annotations/health.ts";
 import * as keys from "../annotations/suspension.ts";
 import type { Metadata } from "../kubernetes/cluster.ts";
-import { meant, type Said, said } from "./pvc.ts";
+import { type AnnotationValue, meant, said } from "./pvc.ts";
 
 export interface DrainQuestion {
   /** Its path has the place of the pod's name. */
@@ -19,7 +19,7 @@ export interface DrainQuestion {
 }
 
 /** Absent for a StatefulSet about which nobody asks. What cannot be read is also added to `malformed`. */
-export function parseDrainQuestion(metadata: Metadata, malformed: Malformed[]): Said<DrainQuestion> {
+export function parseDrainQuestion(metadata: Metadata, malformed: Malformed[]): AnnotationValue<DrainQuestion> {
   const url = said(keys.drainUrl, metadata, malformed);
   const field = said(keys.drainField, metadata, malformed);
   const secret = said(keys.drainSecret, metadata, malformed);

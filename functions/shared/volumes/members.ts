@@ -4,7 +4,7 @@ import { drainWitnesses, type VolumeOwner } from "../annotations/suspension.ts";
 import type { Metadata, PodObject } from "../kubernetes/cluster.ts";
 import type { Health } from "../ledger/health-rule.ts";
 import { podNameOf } from "../workloads/pods.ts";
-import { meant, type Said, type VolumeClaim } from "./pvc.ts";
+import { type AnnotationValue, meant, type VolumeClaim } from "./pvc.ts";
 import { ordinalOfClaim, type SuspendableSet } from "./suspendable-set.ts";
 
 /** A pod as far as it holds a volume. */
@@ -54,7 +54,7 @@ export interface Stray {
   readonly users: readonly VolumeUser[];
 }
 
-export interface Members {
+export interface VolumeMembers {
   readonly members: readonly Member[];
   readonly strays: readonly Stray[];
 }
@@ -190,7 +190,7 @@ export const aheadMs = 300_000;
  * How long the volumes of a member are kept, in milliseconds; or why Sluice does not know it. The time of the StatefulSet is the
  * least, and a volume claim may only lengthen it. Otherwise a user with rights on volume claims alone could have them deleted.
  */
-export function durationOf({ set, claims }: Member): Said<number> {
+export function durationOf({ set, claims }: Member): AnnotationValue<number> {
   const least = set.policy.duration;
   // Another owner may say nothing: then each of its volume claims says it.
   if (least.kind === "malformed" || (least.kind === "absent" && set.owner === undefined)) return least;

@@ -1,6 +1,6 @@
 /** What decisions read of a PersistentVolumeClaim whose volume may be suspended, parsed once at the border. */
 
-import { type Entry, type Malformed, read } from "../annotations/entry.ts";
+import { type Annotation, type Malformed, read } from "../annotations/entry.ts";
 import * as keys from "../annotations/suspension.ts";
 import { type Fields, fieldsOf } from "../base/fields.ts";
 import { parseTime } from "../clock/durations.ts";
@@ -8,14 +8,14 @@ import type { Metadata, VolumeClaimObject } from "../kubernetes/cluster.ts";
 import { writtenByOthers } from "../workloads/managed-fields.ts";
 
 /** What an annotation says: nothing, something that does not parse, or a value. */
-export type Said<T> =
+export type AnnotationValue<T> =
   | { readonly kind: "absent" }
   | { readonly kind: "malformed"; readonly sentence: string }
   | { readonly kind: "value"; readonly value: T };
 
 /** What a volume claim says of an owner that is no StatefulSet, and of how its volumes go. */
 export interface OwnerWords {
-  readonly owner: Said<keys.VolumeOwner>;
+  readonly owner: AnnotationValue<keys.VolumeOwner>;
   /** Undefined where neither an annotation nor a label of the volume claim says it. */
   readonly zone: string | undefined;
   /** Why nobody can read what is said of the zone; undefined where it can be read, or nothing is said. */
@@ -23,10 +23,10 @@ export interface OwnerWords {
   /** The annotation says it, and not only a label. */
   readonly isZoneWritten: boolean;
   readonly zoneLabel: string | undefined;
-  readonly selector: Said<ReadonlyMap<string, string>>;
-  readonly mode: Said<keys.RemovalMode>;
+  readonly selector: AnnotationValue<ReadonlyMap<string, string>>;
+  readonly mode: AnnotationValue<keys.RemovalMode>;
   /** In milliseconds. */
-  readonly wait: Said<number>;
+  readonly wait: AnnotationValue<number>;
 }
 
 export interface VolumeClaim {
@@ -48,16 +48,16 @@ export interface VolumeClaim {
   /** A pod owns it: the garbage collector takes it with that pod. */
   readonly isOwnedByPod: boolean;
   /** Its own; where it says nothing, that of its StatefulSet counts. In milliseconds. */
-  readonly duration: Said<number>;
-  readonly request: Said<boolean>;
+  readonly duration: AnnotationValue<number>;
+  readonly request: AnnotationValue<boolean>;
   /** Since when nobody needs its data, in milliseconds since the epoch; undefined where nobody says so. */
   readonly drainedMs: number | undefined;
-  readonly recover: Said<true>;
+  readonly recover: AnnotationValue<true>;
   /** Another function has to hear of a wish first, and to give up the removal that it holds back. */
   readonly isRemovalHeld: boolean;
   readonly isOnHold: boolean;
   readonly isRetained: boolean | undefined;
-  readonly state: Said<keys.SuspensionState>;
+  readonly state: AnnotationValue<keys.SuspensionState>;
   /** It says `Removing` though no claim of the ledger holds that; present only where it was looked up. */
   readonly isMarkFalse?: true;
   readonly ownerUid: string | undefined;
@@ -89,8 +89,8 @@ export interface VolumeClaim {
 export function parseVolumeClaim(object: VolumeClaimObject): VolumeClaim {
   const { metadata, spec, status } = object;
   const malformed: Malformed[] = [];
-  const say = <T>(entry: Entry<T>): Said<T> => said(entry, metadata, malformed);
-  const value = <T>(entry: Entry<T>): T | undefined => meant(say(entry));
+  const say = <T>(entry: Annotation<T>): AnnotationValue<T> => said(entry, metadata, malformed);
+  const value = <T>(entry: Annotation<T>): T | undefined => meant(say(entry));
   const deletedMs = Date.parse(metadata.deletionTimestamp ?? "");
   const hold = say(keys.hold);
   const retained = say(keys.retainVolume);
@@ -157,7 +157,7 @@ export function labelled(labels: Metadata["labels"], key: string | undefined): s
 }
 
 /** What an entry says on an object; one that does not parse is added to `malformed`. */
-export function said<T>(entry: Entry<T>, metadata: Metadata, malformed: Malformed[]): Said<T> {
+export function said<T>(entry: Annotation<T>, metadata: Metadata, malformed: Malformed[]): AnnotationValue<T> {
   const wrong: Malformed[] = [];
   const value = read(entry, metadata, wrong);
   if (value !== undefined) return { kind: "value", value };
@@ -168,7 +168,7 @@ export function said<T>(entry: Entry<T>, metadata: Metadata, malformed: Malforme
 }
 
 /** The value that an annotation gives; undefined where it gives none. */
-export function meant<T>(one: Said<T>): T | undefined {
+export function meant<T>(one: AnnotationValue<T>): T | undefined {
   return one.kind === "value" ? one.value : undefined;
 }
 

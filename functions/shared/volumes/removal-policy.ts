@@ -9,12 +9,12 @@ import {
 } from "../annotations/suspension.ts";
 import { fieldsOf } from "../base/fields.ts";
 import type { OtherObject } from "../kubernetes/cluster.ts";
-import { meant, type Said, said } from "./pvc.ts";
+import { type AnnotationValue, meant, said } from "./pvc.ts";
 
 /** How an owner lets its members go. What is said elsewhere can make it stricter, and never looser. */
 export interface OwnerPace {
   /** How long a volume is kept at least, in milliseconds; absent where only its volume claim says it. */
-  readonly duration: Said<number>;
+  readonly duration: AnnotationValue<number>;
   readonly mode: RemovalMode;
   /** Between two removals, in milliseconds; undefined where nobody can read an annotation about it: nothing is removed. */
   readonly waitMs: number | undefined;

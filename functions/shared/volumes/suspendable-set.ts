@@ -8,11 +8,11 @@ import type { StatefulSetObject } from "../kubernetes/cluster.ts";
 import { writtenByOthers } from "../workloads/managed-fields.ts";
 import { parseOrdinal, podNameOf, statefulSetOfPod } from "../workloads/pods.ts";
 import { type DrainQuestion, parseDrainQuestion } from "./drain-question.ts";
-import { meant, type Said, said } from "./pvc.ts";
+import { type AnnotationValue, meant, said } from "./pvc.ts";
 
 /** What its annotations say of how volumes go. */
 export interface SuspensionPolicy {
-  readonly duration: Said<number>;
+  readonly duration: AnnotationValue<number>;
   readonly mode: keys.RemovalMode;
   /** Between two removals, in milliseconds; undefined where nobody can tell: nothing is removed. */
   readonly waitMs: number | undefined;
@@ -21,7 +21,7 @@ export interface SuspensionPolicy {
   readonly isOnHold: boolean;
   readonly isRetained: boolean;
   /** What is asked besides the word of a person. */
-  readonly drain: Said<DrainQuestion>;
+  readonly drain: AnnotationValue<DrainQuestion>;
   readonly malformed: readonly Malformed[];
 }
 

@@ -7,7 +7,7 @@
 import { type GroupKey, groupPathOf, type StatefulSet } from "./statefulsets.ts";
 
 /** What controls pods in the place of a StatefulSet. `apiGroup` is empty for kinds of the core API. */
-export interface Owner {
+export interface WorkloadOwner {
   readonly kind: string;
   readonly apiGroup: string;
   readonly name: string;
@@ -17,7 +17,7 @@ export type LedgerGroup =
   | { readonly kind: "labelled"; readonly name: string }
   | { readonly kind: "budget"; readonly name: string }
   | { readonly kind: "statefulset"; readonly name: string }
-  | ({ readonly kind: "owner"; readonly ownerKind: string } & Omit<Owner, "kind">);
+  | ({ readonly kind: "owner"; readonly ownerKind: string } & Omit<WorkloadOwner, "kind">);
 
 const budgetPrefix = "budget:";
 const statefulSetPrefix = "statefulset:";
@@ -39,7 +39,7 @@ export function askedGroupOf({ group, name }: Pick<StatefulSet, "group" | "name"
 }
 
 /** The group of the pods of one owner that is no StatefulSet: `owner:Deployment.apps/web`, `owner:ReplicationController/web`. */
-export function groupOfOwner({ kind, apiGroup, name }: Owner): string {
+export function groupOfOwner({ kind, apiGroup, name }: WorkloadOwner): string {
   return `${ownerPrefix}${kind}${apiGroup === "" ? "" : `.${apiGroup}`}/${name}`;
 }
 

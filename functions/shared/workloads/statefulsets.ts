@@ -1,6 +1,6 @@
 /** What decisions read of a StatefulSet, parsed once at the border. */
 
-import { parseQuestion, type Question } from "../annotations/parse-health.ts";
+import { type HealthQuestion, parseQuestion } from "../annotations/parse-health.ts";
 import { parseScaling, type Scaling } from "../annotations/parse-scaling.ts";
 import { type Malformed, read, rolloutGroup, rolloutMaxUnavailable, rolloutPaused } from "../annotations/table.ts";
 import type { StatefulSetObject } from "../kubernetes/cluster.ts";
@@ -45,7 +45,7 @@ export interface StatefulSet {
   /** What it says of its size; undefined where it says nothing. */
   readonly scaling: Scaling | undefined;
   /** What its pods are asked before one of them goes; undefined where nobody asks. */
-  readonly question: Question | undefined;
+  readonly question: HealthQuestion | undefined;
   readonly minReadySeconds: number;
   /** Its controller takes no pod away while one that stays is not ready (`OrderedReady`). */
   readonly isOrdered: boolean;

@@ -30,7 +30,7 @@ const writing = ["create", "update", "patch"];
 /** No function decides by an Event, so accounts may write any. */
 const free = "events";
 
-interface Validation {
+interface FenceValidation {
   readonly expression: string;
   readonly message: string;
 }
@@ -47,7 +47,7 @@ interface Part {
   readonly isDeleted?: true;
   /** Fields that `validations` are about. */
   readonly besides: readonly string[];
-  readonly validations: readonly Validation[];
+  readonly validations: readonly FenceValidation[];
 }
 
 const isOf =
@@ -166,7 +166,7 @@ function policyOf(part: Part, workloads: readonly Workload[], needs: readonly Ne
 export function onlyWhatIsSaid(
   table: Table,
   { besides, variables, isDeleted }: Pick<Part, "besides" | "variables" | "isDeleted">,
-): readonly (Validation & { readonly messageExpression: string })[] {
+): readonly (FenceValidation & { readonly messageExpression: string })[] {
   const unlessDeleted = (expression: string) =>
     isDeleted ? `request.operation == 'DELETE' ||\n${expression}` : expression;
   return [

@@ -3,7 +3,7 @@
  * do a thing itself may not have Sluice do it. The API server asks its own authorizer, and no webhook.
  */
 
-import type { Entry } from "../../../functions/shared/annotations/entry.ts";
+import type { Annotation } from "../../../functions/shared/annotations/entry.ts";
 import { ourDomain, ours, pathsOf } from "../../../functions/shared/annotations/paths.ts";
 import { skipDeadline, skipLabel, stopAll } from "../../../functions/shared/annotations/skip-labels.ts";
 import {
@@ -32,14 +32,14 @@ const editNeed: Need = { group: ourDomain, resource: "ledgers", verbs: ["edit"] 
  * The words of a volume claim of which "true" needs no right but that to write the claim: it keeps a volume, or brings it back.
  * To take it away again may have the volume deleted, and needs what a deletion needs.
  */
-const savingWords: readonly Entry<unknown>[] = [hold, recover, retainVolume];
+const savingWords: readonly Annotation<unknown>[] = [hold, recover, retainVolume];
 /** The words of an owner that have Sluice change labels of its pods. */
-const labellingWords: readonly Entry<unknown>[] = [skipLabel, stopAll, skipDeadline];
+const labellingWords: readonly Annotation<unknown>[] = [skipLabel, stopAll, skipDeadline];
 const finalizers = [volumeHold, volumeProtection];
 
-const entries: readonly Entry<unknown>[] = vocabulary;
+const entries: readonly Annotation<unknown>[] = vocabulary;
 /** The keys of what Sluice alone writes on such objects. */
-function writtenByUs(on: Entry<unknown>["on"], kind: Entry<unknown>["kind"]): readonly string[] {
+function writtenByUs(on: Annotation<unknown>["on"], kind: Annotation<unknown>["kind"]): readonly string[] {
   return entries.filter((one) => one.isWrittenByUs && one.on === on && one.kind === kind).map(({ key }) => key);
 }
 
@@ -48,12 +48,12 @@ function writtenByUs(on: Entry<unknown>["on"], kind: Entry<unknown>["kind"]): re
  * would take the API server 20 s where an account has written 50,000 of them: the policy asks for each of these by its key.
  */
 function claimWords(): readonly string[] {
-  const isOnClaims = ({ on }: Entry<unknown>) => on === "PersistentVolumeClaim" || on === "StatefulSet";
+  const isOnClaims = ({ on }: Annotation<unknown>) => on === "PersistentVolumeClaim" || on === "StatefulSet";
   const words = entries.filter((one) => one.kind === "annotation" && isOnClaims(one) && one.key.startsWith(ours));
   return words.map(({ key }) => key);
 }
 
-interface Validation {
+interface GuardValidation {
   readonly expression: string;
   readonly message: string;
   readonly messageExpression?: string;
@@ -66,7 +66,7 @@ interface Policy {
   readonly operations: readonly string[];
   readonly conditions: readonly { readonly name: string; readonly expression: string }[];
   readonly variables: readonly Variable[];
-  readonly validations: readonly Validation[];
+  readonly validations: readonly GuardValidation[];
 }
 
 /** In CEL: a field of metadata after a write, and before it. */
@@ -125,7 +125,7 @@ function controller(name: string): string {
 const correcting = "only Sluice writes this; an account that corrects it needs the verb repair on words.sluice.dev";
 
 /** True where the list in a variable is empty, or the account has the right. The refusal names what is in the list. */
-function unless(list: string, right: string, message: string): Validation {
+function unless(list: string, right: string, message: string): GuardValidation {
   const words = `variables.${list}`;
   return {
     expression: `size(${words}) == 0 ||\n${right}`,

@@ -1,7 +1,7 @@
 /** Pods that know whether the others can do without them, as brokers with quorums do: whoever restarts one asks first (R22). */
 
 import type { Cluster } from "../../../functions/shared/kubernetes/cluster.ts";
-import type { Answered, OpenLedger, refuseByHealth } from "../../../functions/shared/ledger/health-rule.ts";
+import type { HealthAnswer, OpenLedger, refuseByHealth } from "../../../functions/shared/ledger/health-rule.ts";
 import type { World } from "../../fake-cluster/world.ts";
 import { isUp, ordinalIn, setNameOf, wantsOrdinal } from "../../support/checkers/raw.ts";
 
@@ -35,7 +35,7 @@ export interface BrokersOptions {
 /** What one process has asked. */
 export class Brokers {
   readonly #options: BrokersOptions;
-  readonly #answers = new Map<string, Answered>();
+  readonly #answers = new Map<string, HealthAnswer>();
 
   constructor(options: BrokersOptions) {
     this.#options = options;
@@ -53,7 +53,7 @@ export class Brokers {
   }
 
   /** The answer is of the moment in which the pod is reached. */
-  async #ask(pod: string): Promise<Answered> {
+  async #ask(pod: string): Promise<HealthAnswer> {
     const { world, namespace, cluster, latencyMs } = this.#options;
     const askedMs = cluster.monotonicMs();
     await cluster.sleep(latencyMs());
@@ -61,7 +61,7 @@ export class Brokers {
     const others = upIn(world, namespace, zone).filter((name) => name !== pod);
     const isNeeded = others.length < quorumOf(world, namespace, zone);
     await cluster.sleep(latencyMs());
-    const answered: Answered = { health: { state: isNeeded ? "bad" : "good", words: "quorum" }, askedMs };
+    const answered: HealthAnswer = { health: { state: isNeeded ? "bad" : "good", words: "quorum" }, askedMs };
     this.#answers.set(pod, answered);
     return answered;
   }

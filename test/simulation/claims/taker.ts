@@ -20,7 +20,7 @@ import { finishAfterMs } from "../../../functions/shared/ledger/reservation.ts";
 import { joinScaleDown, type SizeChange, scaleDownPhases } from "../../../functions/shared/scaling/size-changes.ts";
 import { findClaimed } from "../../../functions/shared/transaction/claimed-objects.ts";
 import { Conflict, forgetLedger, waitForLedger } from "../../../functions/shared/transaction/ledger-copy.ts";
-import type { Observed } from "../../../functions/shared/transaction/observe-group.ts";
+import type { GroupObservation } from "../../../functions/shared/transaction/observe-group.ts";
 import { nextToAnnounce } from "../../../functions/shared/workloads/group-key.ts";
 import { parsePod } from "../../../functions/shared/workloads/pods.ts";
 import type { GroupKey } from "../../../functions/shared/workloads/statefulsets.ts";
@@ -145,7 +145,7 @@ export class Taker {
     else if (isActive()) await this.#begin(observed);
   }
 
-  async #begin(observed: Observed): Promise<void> {
+  async #begin(observed: GroupObservation): Promise<void> {
     const { context, log, kind, groups } = this.#options;
     const content = await this.#contentOf(observed);
     if (content === undefined || !this.#mayBegin(observed, content)) return;
@@ -159,7 +159,7 @@ export class Taker {
   }
 
   /** Rules R17 and R25. */
-  #mayBegin(observed: Observed, content: ClaimContent): boolean {
+  #mayBegin(observed: GroupObservation, content: ClaimContent): boolean {
     const { rules, onJudged } = this.#options;
     const set = observed.zones.find(({ statefulSet }) => statefulSet.name === content.zone)?.statefulSet;
     const limit = set?.maxUnavailable ?? 0;
@@ -170,7 +170,7 @@ export class Taker {
   }
 
   /** Rule R22, where processes are asked: the members are restarted, whose uids a claim of this kind names. */
-  async #isLetGo({ ledger, open }: Observed, { kind, id, uids = {} }: ClaimContent): Promise<boolean> {
+  async #isLetGo({ ledger, open }: GroupObservation, { kind, id, uids = {} }: ClaimContent): Promise<boolean> {
     const { asks, context, key } = this.#options;
     if (kind !== "process" || !asks) return true;
     const readMs = context.memoryOf(key).ledgerReadMs;
@@ -179,7 +179,7 @@ export class Taker {
     return true;
   }
 
-  async #contentOf({ zones }: Observed): Promise<ClaimContent | undefined> {
+  async #contentOf({ zones }: GroupObservation): Promise<ClaimContent | undefined> {
     const { draw, kind, world, key, context, rules } = this.#options;
     const zone = zones.length > 0 ? draw.pick(zones) : undefined;
     if (zone === undefined || zone.pods.length === 0) return undefined;
@@ -298,7 +298,7 @@ export class Taker {
     }
   }
 
-  async #goOn(observed: Observed, own: KnownClaim): Promise<void> {
+  async #goOn(observed: GroupObservation, own: KnownClaim): Promise<void> {
     const { rules, context, key, kind, log } = this.#options;
     const where = await rules.find(context.cluster, key.namespace, own, await this.#volumes(own));
     const nowMs = context.cluster.serverTimeMs();
@@ -328,11 +328,11 @@ export class Taker {
   }
 
   /** Rule R20: the claim goes after those who stay were told so, and shrinks to those who leave. */
-  async #undo(observed: Observed, own: KnownClaim, where: ClaimWhereabouts): Promise<void> {
+  async #undo(observed: GroupObservation, own: KnownClaim, where: ClaimWhereabouts): Promise<void> {
     const { rules, kind, apps, context, log, key } = this.#options;
     const undone = rules.kinds[kind].undoes(own, where);
     const isUndone = (ordinal: number) => undone.some(({ first, last }) => ordinal >= first && ordinal <= last);
-    let [look, claim]: [Observed | undefined, KnownClaim | undefined] = [observed, own];
+    let [look, claim]: [GroupObservation | undefined, KnownClaim | undefined] = [observed, own];
     if (undone.length > 0) {
       const stampMs = context.cluster.serverTimeMs();
       const undoing = changeClaim(own, { phase: "undoing", stampMs, sinceMs: own.sinceMs ?? own.stampMs });
@@ -357,7 +357,7 @@ export class Taker {
   }
 
   /** Rule R10: what another process began is gone on with, once that one must have given up. */
-  async #finish(observed: Observed, own: KnownClaim, where: ClaimWhereabouts): Promise<void> {
+  async #finish(observed: GroupObservation, own: KnownClaim, where: ClaimWhereabouts): Promise<void> {
     const { kind, context, key, draw } = this.#options;
     const stampMs = context.cluster.serverTimeMs();
     const renewed = changeClaim(own, { stampMs, sinceMs: own.sinceMs ?? own.stampMs });
@@ -384,6 +384,6 @@ export class Taker {
   }
 }
 
-function claimsOf({ ledger }: Observed, kind: KindName): KnownClaim[] {
+function claimsOf({ ledger }: GroupObservation, kind: KindName): KnownClaim[] {
   return ledger.claims.filter((claim): claim is KnownClaim => claim.isKnown && claim.kind === kind);
 }

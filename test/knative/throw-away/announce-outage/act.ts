@@ -1,10 +1,10 @@
 /** An outage is claimed in the ledger, and then the ConfigMap names its claim. */
 import type { Act } from "../../../../functions/shared/reconcile/act.ts";
-import type { Telling } from "../../../../functions/shared/reconcile/record.ts";
+import type { EventPolicy } from "../../../../functions/shared/reconcile/record.ts";
 import type { Target } from "./decide.ts";
 import { anchorAnnotation, claimIdOf } from "./observe.ts";
 
-export const telling: Telling = {
+export const telling: EventPolicy = {
   taking: "announcing",
   reasons: { begins: "OutageBegins", waits: "OutageWaits", ends: "OutagesAnnounced" },
   quietGuards: new Set(["node-present", "not-approved"]),

@@ -1,6 +1,6 @@
 import * as vocabulary from "../../../../functions/shared/annotations/table.ts";
 import type { Context } from "../../../../functions/shared/contract/context.ts";
-import type { FunctionDefinition, Outcome } from "../../../../functions/shared/contract/definition.ts";
+import type { FunctionDefinition, ReconcileResult } from "../../../../functions/shared/contract/definition.ts";
 import type { KeyLookUp, ObjectRef } from "../../../../functions/shared/contract/keys.ts";
 import { hasCode } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { type Gate, perform } from "../../../../functions/shared/reconcile/perform.ts";
@@ -56,7 +56,7 @@ function ownersOfNamed(namespace: string, configMap: string): KeyLookUp<ObjectRe
   return { name: `configmaps ${namespace}/${configMap}`, find };
 }
 
-async function run(context: Context, key: ObjectRef, wake: { readonly sweep: boolean }): Promise<Outcome> {
+async function run(context: Context, key: ObjectRef, wake: { readonly sweep: boolean }): Promise<ReconcileResult> {
   try {
     const group = groupKeyOf(parseStatefulSet(await context.cluster.get("statefulsets", key)));
     const observing: Gate<OutageSnapshot, Target>["observe"] = (observed, { cluster }) =>

@@ -3,7 +3,7 @@
 import type { Context } from "../../../../functions/shared/contract/context.ts";
 import type { KeySources, ObjectRef } from "../../../../functions/shared/contract/keys.ts";
 import { type Cluster, type ConfigMapObject, hasCode } from "../../../../functions/shared/kubernetes/cluster.ts";
-import type { Observed } from "../../../../functions/shared/transaction/observe-group.ts";
+import type { GroupObservation } from "../../../../functions/shared/transaction/observe-group.ts";
 import { parseOrdinal } from "../../../../functions/shared/workloads/pods.ts";
 import type { Approval, OutageSnapshot } from "./decide.ts";
 
@@ -66,7 +66,7 @@ async function approvalOf(
 /** Throws ClusterError. */
 export async function observe(
   { namespace, name: owner }: ObjectRef,
-  { ledger, view }: Observed,
+  { ledger, view }: GroupObservation,
   { cluster }: { readonly cluster: Pick<Cluster, "get" | "list" | "resourceOf"> },
 ): Promise<OutageSnapshot> {
   const statefulSet = view.statefulSets.find((one) => one.name === owner);

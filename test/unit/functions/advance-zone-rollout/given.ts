@@ -1,7 +1,7 @@
 /** Objects as the API server sends them, and zones as decisions read them: a test says only what it is about. */
 
 import { decide } from "../../../../functions/advance-zone-rollout/decide.ts";
-import type { Target } from "../../../../functions/advance-zone-rollout/decide-pods.ts";
+import type { RolloutTarget } from "../../../../functions/advance-zone-rollout/decide-pods.ts";
 import type { Verdict } from "../../../../functions/shared/contract/verdict.ts";
 import {
   parseStoredBudget,
@@ -268,7 +268,7 @@ export function decideOn(
   refusals: readonly [string, Refusal][] = [],
   around: Partial<Pick<Surroundings, "budgets" | "neighbours">> = {},
   strayClaims: readonly Claim[] = [],
-): Verdict<Target> {
+): Verdict<RolloutTarget> {
   const statefulSets = zones.map((one) => one.statefulSet);
   const surroundings = { statefulSets, neighbours: [], budgets: [], ...around };
   const key = { namespace, group: "group" };
@@ -277,7 +277,7 @@ export function decideOn(
 }
 
 /** What a verdict takes, as words: `delete a-0`, `repair a-1`, `record-revision a`; or the guard that it waits behind. */
-export function outcome(verdict: Verdict<Target>): string {
+export function outcome(verdict: Verdict<RolloutTarget>): string {
   if (verdict.kind === "wait") return verdict.guard;
   const words = verdict.targets.map(
     (target) => `${target.action} ${"pod" in target ? target.pod.name : target.statefulSet.name}`,

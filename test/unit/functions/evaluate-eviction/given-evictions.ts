@@ -1,6 +1,10 @@
 /** What reviews of evictions are judged by: a test says only what it is about. */
 
-import { type Asked, decide, type EvictionSnapshot } from "../../../../functions/evaluate-eviction/decide.ts";
+import {
+  decide,
+  type EvictionSnapshot,
+  type ReviewedEviction,
+} from "../../../../functions/evaluate-eviction/decide.ts";
 import type { Eviction } from "../../../../functions/evaluate-eviction/decide-alone.ts";
 import type { Ruling } from "../../../../functions/evaluate-eviction/group-commit/commit.ts";
 import type { Denied } from "../../../../functions/shared/admission/definition.ts";
@@ -23,7 +27,7 @@ export interface GroupChanges extends Partial<Omit<EvictionSnapshot, "zones" | "
 /** A pod's name, or more of what is asked for it. */
 export type Question = string | (Partial<Eviction> & { readonly name: string; readonly dryRun?: boolean });
 
-function askedOf(question: Question): Asked {
+function askedOf(question: Question): ReviewedEviction {
   const { dryRun = false, ...eviction } = typeof question === "string" ? { name: question } : question;
   return { dryRun, eviction: { uid: `uid-of-${eviction.name}`, isPinned: true, pin: [], ...eviction } };
 }

@@ -1,6 +1,6 @@
 /** One process of this function over a small world: zones that follow each other, or mirror a size. */
 import { followReplicas } from "../../../../functions/follow-replicas/function.ts";
-import type { Outcome } from "../../../../functions/shared/contract/definition.ts";
+import type { ReconcileResult } from "../../../../functions/shared/contract/definition.ts";
 import type { GroupOptions } from "../../../fake-cluster/world.ts";
 import { key, namespace, Passes, played } from "../../shared/reconcile/passes.ts";
 
@@ -41,7 +41,7 @@ export class Following {
   }
 
   /** One pass with all its acts. */
-  async run(sweep = false): Promise<Outcome["recheckMs"]> {
+  async run(sweep = false): Promise<ReconcileResult["recheckMs"]> {
     const { timeline, context } = this.passes;
     const outcome = await played(timeline, followReplicas.run(context, key, { sweep }));
     const acted = outcome.acting === undefined ? undefined : await played(timeline, outcome.acting);

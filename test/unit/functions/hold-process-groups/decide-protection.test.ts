@@ -1,7 +1,7 @@
 /** What is decided about the protection of a FoundationDBCluster's volume claims, and about those that somebody has deleted. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { decide, type Step } from "../../../../functions/hold-process-groups/decide.ts";
+import { type ClusterStep, decide } from "../../../../functions/hold-process-groups/decide.ts";
 import { HeldGroups } from "../../../support/held-groups.ts";
 import { minutesAgo } from "../../../support/suspended.ts";
 
@@ -271,5 +271,5 @@ test("where the API server refuses our finalizer, removals are held back all the
   held.furnish();
   held.remove("storage-1");
   const { step } = decide({ ...held.snapshot, isProtectionRefused: true });
-  assert.equal((step as Step).kind, "change-spec");
+  assert.equal((step as ClusterStep).kind, "change-spec");
 });

@@ -1,11 +1,11 @@
 /** What is decided about the removals of a FoundationDBCluster. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { decide, type Step } from "../../../../functions/hold-process-groups/decide.ts";
+import { type ClusterStep, decide } from "../../../../functions/hold-process-groups/decide.ts";
 import { HeldGroups } from "../../../support/held-groups.ts";
 import { minutesAgo } from "../../../support/suspended.ts";
 
-type SpecStep = Extract<Step, { kind: "change-spec" }>;
+type SpecStep = Extract<ClusterStep, { kind: "change-spec" }>;
 
 function specStep(held: HeldGroups): SpecStep {
   const { step } = decide(held.snapshot);

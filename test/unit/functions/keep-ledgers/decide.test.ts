@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { decide, type Held } from "../../../../functions/keep-ledgers/decide.ts";
+import { decide, type LedgerHoldings } from "../../../../functions/keep-ledgers/decide.ts";
 import type { Reservation } from "../../../../functions/shared/ledger/reservation.ts";
 
 const key = { namespace: "db", group: "ingester" };
-const empty: Held = { open: [], claims: [], besides: [] };
+const empty: LedgerHoldings = { open: [], claims: [], besides: [] };
 const reserved = (ordinal: number): Reservation => {
   return { statefulSet: "ingester-a", ordinal, uid: `uid-${ordinal}`, by: "other", stampMs: 1 };
 };

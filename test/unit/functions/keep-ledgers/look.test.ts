@@ -2,14 +2,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { keepLedgers } from "../../../../functions/keep-ledgers/function.ts";
-import type { Outcome } from "../../../../functions/shared/contract/definition.ts";
+import type { ReconcileResult } from "../../../../functions/shared/contract/definition.ts";
 import { groupOfBudget } from "../../../../functions/shared/workloads/group-key.ts";
 import type { GroupKey } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { key, namespace, Passes, played, refused } from "../../shared/reconcile/passes.ts";
 import { addBudget } from "../evaluate-eviction/group-commit/reviews.ts";
 import { leasesOf, populate } from "./ledgers.ts";
 
-const look = (passes: Passes, at: GroupKey = key, sweep = false): Promise<Outcome> =>
+const look = (passes: Passes, at: GroupKey = key, sweep = false): Promise<ReconcileResult> =>
   played(passes.timeline, keepLedgers.run(passes.context, at, { sweep }));
 
 test("a group that comes has its ledger at once, and one that goes has none any more half a minute later at the latest", async () => {

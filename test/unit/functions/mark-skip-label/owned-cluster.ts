@@ -1,7 +1,7 @@
 /** A RabbitmqCluster that owns a StatefulSet of three pods, in virtual time, and processes of `mark-skip-label` beside it. */
 import { markSkipLabel } from "../../../../functions/mark-skip-label/function.ts";
 import type { Context } from "../../../../functions/shared/contract/context.ts";
-import type { Outcome } from "../../../../functions/shared/contract/definition.ts";
+import type { ReconcileResult } from "../../../../functions/shared/contract/definition.ts";
 import type { ObjectRef } from "../../../../functions/shared/contract/keys.ts";
 import type { Metadata, Resource } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { namespace, Passes, played } from "../../shared/reconcile/passes.ts";
@@ -27,7 +27,7 @@ export interface OwnedCluster {
 export interface Process {
   /** One pass; answers its last guard. */
   pass(key?: ObjectRef): Promise<string | undefined>;
-  run(key?: ObjectRef): Promise<Outcome>;
+  run(key?: ObjectRef): Promise<ReconcileResult>;
   /** The names of the keys that a sweep finds. */
   keys(): Promise<readonly string[]>;
 }

@@ -1,7 +1,7 @@
 /** A StatefulSet with a delay and its pods, as a decision has them. */
 
 import type { DelaySnapshot } from "../../../../functions/prepare-delayed-downscale/decide.ts";
-import type { Answer, DelayedSet } from "../../../../functions/prepare-delayed-downscale/decide-leaving.ts";
+import type { DelayedSet, PrepareAnswer } from "../../../../functions/prepare-delayed-downscale/decide-leaving.ts";
 import { surveyZone } from "../../../../functions/shared/groups/zones.ts";
 import { type Pod, parsePod } from "../../../../functions/shared/workloads/pods.ts";
 import { parseStatefulSet, type StatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
@@ -69,7 +69,7 @@ export function delayedOf(given: Given = {}): DelayedSet {
   const pods = Array.from({ length: replicas }, (_, index) => start + index)
     .filter((ordinal) => !gone.includes(ordinal))
     .map((ordinal) => podOf(statefulSet, ordinal, madeMs[ordinal]));
-  const answers = Object.entries(told).map(([ordinal, said]): [string, Answer] => [
+  const answers = Object.entries(told).map(([ordinal, said]): [string, PrepareAnswer] => [
     `uid of ${statefulSet.name}-${ordinal}`,
     typeof said === "number" ? { kind: "prepared", sinceMs: nowMs - said } : { kind: "failed", why: said },
   ]);

@@ -1,6 +1,6 @@
 /** One process of this function over a small world whose pods keep the time at which they were told to leave. */
 import { prepareDelayedDownscale } from "../../../../functions/prepare-delayed-downscale/function.ts";
-import type { Outcome } from "../../../../functions/shared/contract/definition.ts";
+import type { ReconcileResult } from "../../../../functions/shared/contract/definition.ts";
 import type { Delivery } from "../../../../functions/shared/http/transport.ts";
 import type { StoredPod } from "../../../fake-cluster/objects.ts";
 import { createWorldPodHttp, type PodReply } from "../../../fake-cluster/pod-http.ts";
@@ -88,7 +88,7 @@ export class Ingesters {
   }
 
   /** One pass with all its acts. */
-  async run(sweep = false): Promise<Outcome["recheckMs"]> {
+  async run(sweep = false): Promise<ReconcileResult["recheckMs"]> {
     const { timeline, context } = this.passes;
     const outcome = await played(timeline, prepareDelayedDownscale.run(context, key, { sweep }));
     const acted = outcome.acting === undefined ? undefined : await played(timeline, outcome.acting);

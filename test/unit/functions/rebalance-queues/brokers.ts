@@ -4,7 +4,7 @@ import { type RebalanceState, rebalanceState } from "../../../../functions/share
 import { read } from "../../../../functions/shared/annotations/table.ts";
 import { createListingViews } from "../../../../functions/shared/cache/listing.ts";
 import type { Context } from "../../../../functions/shared/contract/context.ts";
-import type { Outcome } from "../../../../functions/shared/contract/definition.ts";
+import type { ReconcileResult } from "../../../../functions/shared/contract/definition.ts";
 import type { ObjectRef } from "../../../../functions/shared/contract/keys.ts";
 import { createMemory } from "../../../../functions/shared/contract/memory.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
@@ -131,7 +131,7 @@ export class Process {
     };
   }
 
-  start(sweep = false): Promise<Outcome> {
+  start(sweep = false): Promise<ReconcileResult> {
     return rebalanceQueues.run(this.context, key, { sweep });
   }
 

@@ -7,7 +7,7 @@ import {
   type Nodes,
   pauseMs,
   type RebalanceSnapshot,
-  type Step,
+  type RebalanceStep,
 } from "../../../../functions/rebalance-queues/decide.ts";
 import type { RebalanceState } from "../../../../functions/shared/annotations/rebalancing.ts";
 
@@ -42,7 +42,7 @@ function given(changes: Partial<RebalanceSnapshot> = {}): RebalanceSnapshot {
   };
 }
 
-const wordOf = (step: Step): string => {
+const wordOf = (step: RebalanceStep): string => {
   if (step.kind === "wait") return `${step.guard} ${step.recheckMs}`;
   if (step.kind === "rebalance") return `rebalance ${step.pod}`;
   return step.kind === "rest" ? `rest ${step.recheckMs}` : `note ${step.state.members}`;

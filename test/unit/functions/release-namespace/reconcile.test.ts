@@ -1,7 +1,7 @@
 /** Nothing in a namespace that is being deleted keeps a finalizer of ours, and what has to stay of a volume stays. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { decide, type Held } from "../../../../functions/release-namespace/decide.ts";
+import { decide, type FinalizedObject } from "../../../../functions/release-namespace/decide.ts";
 import { releaseNamespace } from "../../../../functions/release-namespace/function.ts";
 import { ours } from "../../../../functions/release-namespace/observe.ts";
 import type { ObjectRef } from "../../../../functions/shared/contract/keys.ts";
@@ -91,7 +91,7 @@ test("a volume on hold that cannot be retained keeps our finalizer, and the othe
 test("what is decided names each object, and no more than five", () => {
   const held = Array.from(
     { length: 7 },
-    (_, index): Held => ({ shown: `claim ${index}`, finalizers: [volumeHold], isKept: false }),
+    (_, index): FinalizedObject => ({ shown: `claim ${index}`, finalizers: [volumeHold], isKept: false }),
   );
   const { guard, sentence, releases } = decide({ nowMs: 1, endingSinceMs: 1, held }, ours);
   assert.deepEqual([guard, releases.length], ["releasing", 7]);

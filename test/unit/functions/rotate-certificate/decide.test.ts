@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
+  type CertificateSnapshot,
   type Configuration,
   decide,
-  type Snapshot,
-  type Step,
+  type RotationStep,
 } from "../../../../functions/rotate-certificate/decide.ts";
 import {
   type Authority,
@@ -37,12 +37,12 @@ function configuration(webhook: string, trusted: readonly string[], refusal?: st
   };
 }
 
-interface Given extends Partial<Omit<Snapshot, "stored" | "nowMs">> {
+interface Given extends Partial<Omit<CertificateSnapshot, "stored" | "nowMs">> {
   readonly afterMinutes?: number;
   readonly stored?: Partial<StoredCertificates>;
 }
 
-function decideAt({ afterMinutes = 1, stored, ...rest }: Given = {}): Step {
+function decideAt({ afterMinutes = 1, stored, ...rest }: Given = {}): RotationStep {
   return decide({
     nowMs: startMs + afterMinutes * minuteMs,
     dnsName: name,
@@ -57,7 +57,7 @@ function decideAt({ afterMinutes = 1, stored, ...rest }: Given = {}): Step {
   });
 }
 
-function guardOf(step: Step): string | undefined {
+function guardOf(step: RotationStep): string | undefined {
   return step.kind === "wait" ? step.guard : undefined;
 }
 

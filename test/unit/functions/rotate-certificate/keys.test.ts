@@ -2,10 +2,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
+  type CertificateSnapshot,
   type Configuration,
   decide,
-  type Snapshot,
-  type Step,
+  type RotationStep,
 } from "../../../../functions/rotate-certificate/decide.ts";
 import type { Generation } from "../../../../functions/shared/certificates/secret.ts";
 import { known } from "../../../support/certificate-world.ts";
@@ -37,7 +37,11 @@ function configuration(webhook: string, pathKeys: Configuration["pathKeys"], mor
 
 const next = generation("B", startMs + 60 * minuteMs);
 
-function decideAt(configurations: readonly Configuration[], changes: Partial<Snapshot> = {}, afterMinutes = 1): Step {
+function decideAt(
+  configurations: readonly Configuration[],
+  changes: Partial<CertificateSnapshot> = {},
+  afterMinutes = 1,
+): RotationStep {
   return decide({
     nowMs: startMs + afterMinutes * minuteMs,
     dnsName: name,
@@ -53,12 +57,12 @@ function decideAt(configurations: readonly Configuration[], changes: Partial<Sna
 }
 
 /** What a patch writes: which configurations, and whether with a key. */
-function patched(step: Step): object {
+function patched(step: RotationStep): object {
   assert.ok(step.kind === "patch", JSON.stringify(step));
   return { names: step.configurations.map(({ object }) => object.metadata.name), reviewKey: step.reviewKey };
 }
 
-function waited(step: Step): [guard: string, recheckMs: number | undefined] {
+function waited(step: RotationStep): [guard: string, recheckMs: number | undefined] {
   assert.ok(step.kind === "wait", JSON.stringify(step));
   return [step.guard, step.recheckMs];
 }

@@ -2,10 +2,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
+  type CertificateSnapshot,
   type Configuration,
   decide,
-  type Snapshot,
-  type Step,
+  type RotationStep,
 } from "../../../../functions/rotate-certificate/decide.ts";
 import type { Generation } from "../../../../functions/shared/certificates/secret.ts";
 import { keyless, known } from "../../../support/certificate-world.ts";
@@ -34,7 +34,7 @@ function configuration(trusted: readonly string[], refusal?: string): Configurat
 const first = generation("A", startMs);
 const second = generation("B", startMs + 60 * minuteMs);
 
-function decideAt(nowMs: number, stored: object, changes: Partial<Snapshot> = {}): Step {
+function decideAt(nowMs: number, stored: object, changes: Partial<CertificateSnapshot> = {}): RotationStep {
   return decide({
     nowMs,
     dnsName: name,
@@ -49,7 +49,7 @@ function decideAt(nowMs: number, stored: object, changes: Partial<Snapshot> = {}
   });
 }
 
-const recheckOf = (step: Step): number | undefined => (step.kind === "wait" ? step.recheckMs : undefined);
+const recheckOf = (step: RotationStep): number | undefined => (step.kind === "wait" ? step.recheckMs : undefined);
 const lastMomentMs = first.notAfterMs - 10_000;
 
 test("what cannot be done now is tried again after thirty seconds, and at the last moment of the old certificate at the latest", () => {

@@ -1,5 +1,5 @@
 /** Decisions of suspend-group over small groups, in words. */
-import { decide, type SuspendSnapshot, type Target } from "../../../../functions/suspend-group/decide.ts";
+import { decide, type SuspendSnapshot, type SuspensionTarget } from "../../../../functions/suspend-group/decide.ts";
 import { Suspended } from "../../../support/suspended.ts";
 
 /** Zones of StatefulSets, or of another owner. */
@@ -17,7 +17,7 @@ export const decideOn = (on: Given, changes: Partial<SuspendSnapshot> = {}) =>
 /** `KIND OBJECT` of each target but what is only told; `GUARD` of what each volume claim is told. */
 export function said(on: Given, changes: Partial<SuspendSnapshot> = {}): readonly string[] {
   const verdict = decideOn(on, changes);
-  const targets: readonly Target[] = verdict.kind === "take" ? verdict.targets : [];
+  const targets: readonly SuspensionTarget[] = verdict.kind === "take" ? verdict.targets : [];
   const words = targets.map((target) => {
     if (target.kind === "resize") return `${target.set.name} to ${target.target}`;
     if (target.kind === "let-go") return `let-go ${target.leaving.map(({ name }) => name).join(" ")}`;

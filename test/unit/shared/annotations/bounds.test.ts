@@ -1,7 +1,7 @@
 /** How large a list or a map may be that others write: 100 entries and 4 KiB. What Sluice writes has bounds of its own. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Entry, Malformed } from "../../../../functions/shared/annotations/entry.ts";
+import type { Annotation, Malformed } from "../../../../functions/shared/annotations/entry.ts";
 import { heldGroups } from "../../../../functions/shared/annotations/foundationdb.ts";
 import { downscaleLeader } from "../../../../functions/shared/annotations/scaling.ts";
 import { podSelector, suspendTogether } from "../../../../functions/shared/annotations/suspension.ts";
@@ -31,7 +31,7 @@ function textOf(bytes: number): string {
   return `${text},${"k".repeat(63)}/${"k".repeat(bytes - text.length - 67)}=v`;
 }
 
-function parsed<T>(entry: Entry<T>, text: string) {
+function parsed<T>(entry: Annotation<T>, text: string) {
   const malformed: Malformed[] = [];
   const annotations = { [entry.key]: text };
   return { value: read(entry, { ...metadata, annotations }, malformed), malformed };
@@ -49,7 +49,7 @@ test("an annotation that selects pods by 100 labels is read, and one of 101 is m
 });
 
 test("an annotation of 4,096 bytes is read, and one of 4,097 is malformed, also where its characters are fewer", () => {
-  const text: Entry<string> = { ...podSelector, parse: (given) => given };
+  const text: Annotation<string> = { ...podSelector, parse: (given) => given };
   for (const [given, isRead] of [
     ["x".repeat(4_096), true],
     ["x".repeat(4_097), false],

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
-  type Entry,
+  type Annotation,
   type Malformed,
   read,
   rolloutGroup,
@@ -14,7 +14,7 @@ import { eventReasons } from "../../../../functions/shared/events/reasons.ts";
 import { podObject } from "../../functions/advance-zone-rollout/given.ts";
 
 /** Reads an entry from an object that carries `text` for it, with the warnings that came of it. */
-function readText<T>(entry: Entry<T>, text: string | undefined) {
+function readText<T>(entry: Annotation<T>, text: string | undefined) {
   const malformed: Malformed[] = [];
   const table = text === undefined ? {} : { [entry.key]: text };
   const { metadata } = podObject("a-0", { metadata: { labels: {}, annotations: {}, [`${entry.kind}s`]: table } });

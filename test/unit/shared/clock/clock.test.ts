@@ -7,7 +7,7 @@ import { SteadyClock } from "../../../../functions/shared/clock/steady-clock.ts"
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { findAbandoned } from "../../../../functions/shared/ledger/settling.ts";
 import { noteLedger, refuseNewLedger } from "../../../../functions/shared/transaction/ledger-copy.ts";
-import type { Observed } from "../../../../functions/shared/transaction/observe-group.ts";
+import type { GroupObservation } from "../../../../functions/shared/transaction/observe-group.ts";
 import { rejection } from "../../../support/rejection.ts";
 import { podObject, reservation } from "../../functions/advance-zone-rollout/given.ts";
 import { withServer } from "../kubernetes/server.ts";
@@ -214,7 +214,7 @@ describe("after the wall clock was set forward", () => {
     let skippedMs = 0;
     let monotonicMs = 0;
     const cluster = { monotonicMs: () => monotonicMs + skippedMs, skippedMs: () => skippedMs } as Cluster;
-    const ledger = { uid: "u", name: "sluice-group", createdMs: 0 } as Observed["ledger"];
+    const ledger = { uid: "u", name: "sluice-group", createdMs: 0 } as GroupObservation["ledger"];
     const elsewhere = { ...ledger, isElsewhere: true };
     noteLedger(cluster, "u");
     assert.equal(refuseNewLedger({ cluster }, { ledger: elsewhere, nowMs: 1_000 })?.guard, "ledger-elsewhere");

@@ -1,14 +1,14 @@
 /** Whether a claim may be made (rule R17). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Around, refuseClaim } from "../../../../functions/shared/groups/refuse-claim.ts";
+import { type LedgerSurroundings, refuseClaim } from "../../../../functions/shared/groups/refuse-claim.ts";
 import { claimOf, foreignClaim, pod, reservation, zone } from "../../functions/advance-zone-rollout/given.ts";
 
-function around(zones: Around["zones"], changes: Partial<Around> = {}): Around {
+function around(zones: LedgerSurroundings["zones"], changes: Partial<LedgerSurroundings> = {}): LedgerSurroundings {
   return { zones, departed: [], strayClaims: [], ...changes };
 }
 
-const guardOf = (where: Around, claim = claimOf("a:1", "scale-down"), limit = 1) =>
+const guardOf = (where: LedgerSurroundings, claim = claimOf("a:1", "scale-down"), limit = 1) =>
   refuseClaim(where, claim, limit)?.guard;
 
 test("what is asked may be claimed while every zone is whole and the limit lets it be down", () => {
@@ -79,7 +79,7 @@ test("a pod that is being scaled away goes down with a claim like any other", ()
 });
 
 test("what holds a claim back is said: the first zone by name that is not whole, and the first of several claims or pods", () => {
-  const said = (where: Around, claim = claimOf("a:1-2", "process")) => refuseClaim(where, claim, 9);
+  const said = (where: LedgerSurroundings, claim = claimOf("a:1-2", "process")) => refuseClaim(where, claim, 9);
   const others = around([zone("a", "nnn"), zone("b", "wnn"), zone("c", "nnn", { claims: [claimOf("c:0", "volume")] })]);
   assert.deepEqual(said(others), { guard: "zones-down", sentence: "b: 1 of 3 down (1 not ready)" });
   const claims = [claimOf("a:2", "node", { id: "one" }), claimOf("a:1", "volume", { id: "two" })];

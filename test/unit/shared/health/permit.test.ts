@@ -1,7 +1,7 @@
 /** Which pods are asked, and what their answers permit. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { parseQuestion, type Question } from "../../../../functions/shared/annotations/parse-health.ts";
+import { type HealthQuestion, parseQuestion } from "../../../../functions/shared/annotations/parse-health.ts";
 import type { Zone } from "../../../../functions/shared/groups/zones.ts";
 import {
   heldByQuestion,
@@ -13,12 +13,12 @@ import {
 import { type Health, refuseByHealth } from "../../../../functions/shared/ledger/health-rule.ts";
 import { zone } from "../../functions/advance-zone-rollout/given.ts";
 
-function questionOf(said: Readonly<Record<string, string>> = {}): Question {
+function questionOf(said: Readonly<Record<string, string>> = {}): HealthQuestion {
   const texts = { question: "http", url: "http://:80/", ...said };
   const annotations = Object.fromEntries(
     Object.entries(texts).map(([key, text]) => [`sluice.dev/health-${key}`, text]),
   );
-  return parseQuestion({ name: "a", uid: "u", resourceVersion: "1", annotations }, "nodes") as Question;
+  return parseQuestion({ name: "a", uid: "u", resourceVersion: "1", annotations }, "nodes") as HealthQuestion;
 }
 const asking = (name: string, drawing: string, said?: Readonly<Record<string, string>>): Zone => {
   const drawn = zone(name, drawing);

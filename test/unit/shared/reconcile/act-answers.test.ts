@@ -2,10 +2,10 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { actOn } from "../../../../functions/advance-zone-rollout/act.ts";
-import type { Target } from "../../../../functions/advance-zone-rollout/decide-pods.ts";
+import type { RolloutTarget } from "../../../../functions/advance-zone-rollout/decide-pods.ts";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { Reservation } from "../../../../functions/shared/ledger/reservation.ts";
-import { carryOutAll, type Errand } from "../../../../functions/shared/reconcile/act.ts";
+import { type ActRun, carryOutAll } from "../../../../functions/shared/reconcile/act.ts";
 import { type Pod, parsePod } from "../../../../functions/shared/workloads/pods.ts";
 import { parseStatefulSet, type StatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { type Call, key, namespace, Passes, played, refused } from "./passes.ts";
@@ -16,10 +16,10 @@ const statefulSetOf = (passes: Passes): StatefulSet =>
 const podOf = (passes: Passes, name = "group-a-0"): Pod =>
   parsePod(passes.world.store.get("pods", { namespace, name }));
 
-type Action = Target["action"];
+type Action = RolloutTarget["action"];
 const actions: readonly Action[] = ["delete", "repair", "record-revision"];
 
-function targetOf(passes: Passes, action: Action, name?: string): Target {
+function targetOf(passes: Passes, action: Action, name?: string): RolloutTarget {
   const statefulSet = statefulSetOf(passes);
   if (action === "record-revision") return { action, statefulSet };
   const pod = podOf(passes, name);
@@ -29,7 +29,7 @@ function targetOf(passes: Passes, action: Action, name?: string): Target {
 }
 
 /** Carries targets out, and may do so for so long: when to look again. */
-function carryOut(passes: Passes, targets: readonly Target[], changes: Partial<Errand> = {}) {
+function carryOut(passes: Passes, targets: readonly RolloutTarget[], changes: Partial<ActRun> = {}) {
   const deadlineMs = passes.cluster.monotonicMs() + 5_000;
   const held = { sole: new Map(), isOfLedger: () => false };
   const errand = { context: passes.context, by, key, deadlineMs, ...held, ...changes };
@@ -37,7 +37,7 @@ function carryOut(passes: Passes, targets: readonly Target[], changes: Partial<E
 }
 
 /** Carries one out that is answered with an error: when to look again, and how it is told. */
-async function answered(action: Action, error: ClusterError, changes: Partial<Errand> = {}) {
+async function answered(action: Action, error: ClusterError, changes: Partial<ActRun> = {}) {
   const passes = new Passes();
   passes.interfere = ({ resource }) => {
     if (resource !== "events") throw error;

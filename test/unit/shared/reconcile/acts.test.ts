@@ -6,16 +6,16 @@ import { take, type Verdict, wait } from "../../../../functions/shared/contract/
 import { LedgerUnreadable } from "../../../../functions/shared/ledger/errors.ts";
 import { type Act, deletionOf } from "../../../../functions/shared/reconcile/act.ts";
 import { type Gate, perform } from "../../../../functions/shared/reconcile/perform.ts";
-import type { Telling } from "../../../../functions/shared/reconcile/record.ts";
+import type { EventPolicy } from "../../../../functions/shared/reconcile/record.ts";
 import { Conflict } from "../../../../functions/shared/transaction/ledger-copy.ts";
-import type { Observed } from "../../../../functions/shared/transaction/observe-group.ts";
+import type { GroupObservation } from "../../../../functions/shared/transaction/observe-group.ts";
 import type { Pod } from "../../../../functions/shared/workloads/pods.ts";
 import type { StatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { claimOf } from "../../functions/advance-zone-rollout/given.ts";
 import { key, Passes, played, refused } from "./passes.ts";
 
 const name = "suspend-pods";
-const telling: Telling = {
+const telling: EventPolicy = {
   taking: "suspending",
   reasons: { begins: "SuspensionStarted", waits: "SuspensionWaiting", ends: "SuspensionCompleted" },
   quietGuards: new Set(["volume-busy"]),
@@ -27,12 +27,15 @@ interface Zone {
 }
 
 /** A gate over what it observes, with these acts for whatever is decided. */
-function gateOf(decide: (observed: Observed) => Verdict<Zone>, actOn: (zone: Zone) => Act): Gate<Observed, Zone> {
+function gateOf(
+  decide: (observed: GroupObservation) => Verdict<Zone>,
+  actOn: (zone: Zone) => Act,
+): Gate<GroupObservation, Zone> {
   return { name, telling, observe: (observed) => observed, decide, actOn };
 }
 
-const zoneOf = ({ zones: [zone] }: Observed): Zone => zone ?? assert.fail("no zone");
-const takeFirst = (observed: Observed) => take([zoneOf(observed)], "the first zone goes", { zone: "group-a" });
+const zoneOf = ({ zones: [zone] }: GroupObservation): Zone => zone ?? assert.fail("no zone");
+const takeFirst = (observed: GroupObservation) => take([zoneOf(observed)], "the first zone goes", { zone: "group-a" });
 
 /** Both pods of a zone are labelled, together: reserved both, or none. */
 function labelling(carried: string[], carryOut: Act["carryOut"] = async () => undefined) {
@@ -51,7 +54,7 @@ function labelling(carried: string[], carryOut: Act["carryOut"] = async () => un
   });
 }
 
-async function pass<Target>(passes: Passes, gate: Gate<Observed, Target>) {
+async function pass<Target>(passes: Passes, gate: Gate<GroupObservation, Target>) {
   const outcome = await played(passes.timeline, perform(passes.context, gate, key, { sweep: false }));
   if (outcome.acting !== undefined) await played(passes.timeline, outcome.acting);
   return outcome;
@@ -154,7 +157,7 @@ test("a guard that a function meets when all is well is no Event before it has h
 test("what a function observes may take a read of its own", async () => {
   const passes = await new Passes().prepare();
   const read: string[] = [];
-  const gate: Gate<{ readonly phase: string; readonly observed: Observed }, Zone> = {
+  const gate: Gate<{ readonly phase: string; readonly observed: GroupObservation }, Zone> = {
     name,
     telling,
     async observe(observed, { cluster }: Context) {

@@ -5,7 +5,7 @@ import type { Views } from "../../../../functions/shared/cache/cache.ts";
 import { createListingViews } from "../../../../functions/shared/cache/listing.ts";
 import { createWatchingViews, type WatchingViews } from "../../../../functions/shared/cache/watching.ts";
 import type { Context } from "../../../../functions/shared/contract/context.ts";
-import type { Outcome } from "../../../../functions/shared/contract/definition.ts";
+import type { ReconcileResult } from "../../../../functions/shared/contract/definition.ts";
 import { createMemory } from "../../../../functions/shared/contract/memory.ts";
 import type { ActReport, HeldReport, PassReport } from "../../../../functions/shared/contract/reporter.ts";
 import { type Cluster, ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
@@ -126,7 +126,7 @@ export class Passes {
   }
 
   /** One pass with all its acts. */
-  async run(sweep = false): Promise<Outcome["recheckMs"]> {
+  async run(sweep = false): Promise<ReconcileResult["recheckMs"]> {
     const outcome = await played(this.timeline, advanceZoneRollout.run(this.#context, key, { sweep }));
     const acted = outcome.acting === undefined ? undefined : await played(this.timeline, outcome.acting);
     return acted === undefined ? outcome.recheckMs : Math.min(acted, outcome.recheckMs ?? acted);

@@ -2,11 +2,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { actOn, telling } from "../../../../functions/advance-zone-rollout/act.ts";
-import type { Target } from "../../../../functions/advance-zone-rollout/decide-pods.ts";
+import type { RolloutTarget } from "../../../../functions/advance-zone-rollout/decide-pods.ts";
 import type { GroupView } from "../../../../functions/shared/cache/cache.ts";
 import { take, wait } from "../../../../functions/shared/contract/verdict.ts";
 import { type Gate, perform } from "../../../../functions/shared/reconcile/perform.ts";
-import type { Observed } from "../../../../functions/shared/transaction/observe-group.ts";
+import type { GroupObservation } from "../../../../functions/shared/transaction/observe-group.ts";
 import { reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { key, namespace, Passes, played, refused } from "./passes.ts";
 
@@ -207,7 +207,7 @@ test("the next look comes when the verdict says, as soon as the verdict is writt
 test("a pass that takes pods looks again when its verdict says, or in time to finish what it reserved", async () => {
   for (const recheckMs of [1_500, undefined]) {
     const passes = await new Passes().prepare();
-    const gate: Gate<Observed, Target> = {
+    const gate: Gate<GroupObservation, RolloutTarget> = {
       name: by,
       telling,
       actOn,
@@ -227,7 +227,13 @@ test("a pass that takes pods looks again when its verdict says, or in time to fi
 test("a wait that ends within a millisecond is looked at again after it: no event may tell of it", async () => {
   const passes = await new Passes().prepare();
   const decide = () => wait("held", "for a moment", { recheckMs: 1 });
-  const gate: Gate<Observed, Target> = { name: by, telling, actOn, observe: (observed) => observed, decide };
+  const gate: Gate<GroupObservation, RolloutTarget> = {
+    name: by,
+    telling,
+    actOn,
+    observe: (observed) => observed,
+    decide,
+  };
   for (const written of [1, 1]) {
     const outcome = await played(passes.timeline, perform(passes.context, gate, key, { sweep: false }));
     assert.deepEqual([outcome.recheckMs, passes.count("patch leases")], [1, written]);

@@ -7,7 +7,7 @@ import { wait } from "../../../../functions/shared/contract/verdict.ts";
 import { eventReasons } from "../../../../functions/shared/events/reasons.ts";
 import type { Ledger, RecordedVerdict, Refusal } from "../../../../functions/shared/ledger/reservation.ts";
 import { announceChange, recordOf, writeAloneInMs } from "../../../../functions/shared/reconcile/record.ts";
-import { keptRefusals, type Observed } from "../../../../functions/shared/transaction/observe-group.ts";
+import { type GroupObservation, keptRefusals } from "../../../../functions/shared/transaction/observe-group.ts";
 import { nowMs, refusal, reservation, statefulSet, zone } from "../../functions/advance-zone-rollout/given.ts";
 import { key, Passes, played, refused } from "./passes.ts";
 
@@ -24,8 +24,8 @@ const done: RecordedVerdict = { ...paused, guard: "done", zone: "", sentence: "a
 /** A look at a group whose ledger says that `written` was said last, or nothing. */
 function look(
   written: RecordedVerdict | undefined,
-  { ledger = {}, ...changes }: Partial<Omit<Observed, "ledger">> & { readonly ledger?: Partial<Ledger> } = {},
-): Observed {
+  { ledger = {}, ...changes }: Partial<Omit<GroupObservation, "ledger">> & { readonly ledger?: Partial<Ledger> } = {},
+): GroupObservation {
   const zones = [zone("a", "oo"), zone("b", "oo")];
   return {
     key,
@@ -40,7 +40,7 @@ function look(
     isMended: false,
     refusals: new Map(),
     givenUp: new Map(),
-    view: { seenThrough: 1, membersThrough: 1 } as Observed["view"],
+    view: { seenThrough: 1, membersThrough: 1 } as GroupObservation["view"],
     ...changes,
     ledger: {
       key,
@@ -61,7 +61,7 @@ function look(
 }
 
 /** How long until a record is written alone, so long after this process last wrote. */
-function writtenIn(observed: Observed, record: RecordedVerdict, quietMs = Number.POSITIVE_INFINITY) {
+function writtenIn(observed: GroupObservation, record: RecordedVerdict, quietMs = Number.POSITIVE_INFINITY) {
   const { context } = new Passes();
   const memory = context.memoryOf(key);
   const monotonicMs = () => 1_000_000;
@@ -149,7 +149,7 @@ describe("when a verdict is written alone", () => {
 describe("since when a verdict holds", () => {
   const since = (
     memory: ReturnType<Passes["context"]["memoryOf"]>,
-    observed: Observed,
+    observed: GroupObservation,
     guard = "paused",
     where = "a",
   ) => recordOf(memory, { name: by, telling }, observed, wait(guard, "words", { zone: where })).since;

@@ -14,7 +14,7 @@ import {
   refuseNewLedger,
   writeChange,
 } from "../../../../functions/shared/transaction/ledger-copy.ts";
-import { type Observed, observeGroup } from "../../../../functions/shared/transaction/observe-group.ts";
+import { type GroupObservation, observeGroup } from "../../../../functions/shared/transaction/observe-group.ts";
 import { nowMs, reservation } from "../../functions/advance-zone-rollout/given.ts";
 import { key, Passes, played, refused } from "../reconcile/passes.ts";
 
@@ -142,7 +142,7 @@ describe("a write", () => {
     const memory = passes.context.memoryOf(key);
     const need = { permitSinceMs: undefined, consistent: false };
     const look = () => played(passes.timeline, observeGroup(passes.context, passes.ledger, need));
-    const write = async (reservations = passes.ledger.reservations, observed?: Observed) => {
+    const write = async (reservations = passes.ledger.reservations, observed?: GroupObservation) => {
       forgetLedger(memory);
       const seen = observed ?? (await look());
       const { seenThrough, membersThrough } = seen.view;

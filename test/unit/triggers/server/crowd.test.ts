@@ -1,7 +1,7 @@
 /** Which connection makes room: the choice alone, without a socket. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { addressOf, chooseToGo, type Placed, type Standing } from "../../../../triggers/server/crowd.ts";
+import { addressOf, type ConnectionStanding, chooseToGo, type Placed } from "../../../../triggers/server/crowd.ts";
 
 interface Named extends Omit<Placed, "crowd"> {
   readonly name: string;
@@ -11,7 +11,7 @@ interface Named extends Omit<Placed, "crowd"> {
 const most = 1_000;
 
 /** Connections of an address, the first one the oldest. */
-function many(count: number, address: string, standing: Standing, more: Partial<Placed> = {}): Named[] {
+function many(count: number, address: string, standing: ConnectionStanding, more: Partial<Placed> = {}): Named[] {
   const usual = { isAnswered: standing === "idle" || standing === "moving", isProved: false };
   return Array.from({ length: count }, (_, index) => ({
     ...{ name: `${address} ${standing} ${index}`, address, standing, sinceMs: index },

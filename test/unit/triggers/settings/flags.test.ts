@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { Environment } from "../../../../functions/shared/base/settings.ts";
 import { readFlags } from "../../../../triggers/settings/flags.ts";
 import { flags } from "../../../../triggers/settings/flags-table.ts";
-import { type Environment, readSettings, type Settings } from "../../../../triggers/settings/settings.ts";
+import { readSettings, type Settings } from "../../../../triggers/settings/settings.ts";
 
 /** What a command line comes to: the settings that are not as they would be without it, and the warnings. */
 function understood(line: string, environment: Environment = {}) {

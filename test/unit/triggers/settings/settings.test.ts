@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
+import type { Environment } from "../../../../functions/shared/base/settings.ts";
 import { flags } from "../../../../triggers/settings/flags-table.ts";
-import { type Environment, readSettings, settingsTable } from "../../../../triggers/settings/settings.ts";
+import { readSettings, settingsTable } from "../../../../triggers/settings/settings.ts";
 import { help } from "../../../../triggers/settings/settings-help.ts";
 import { table } from "../../../../triggers/table.ts";
 

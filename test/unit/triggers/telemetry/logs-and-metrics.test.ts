@@ -3,7 +3,7 @@ import { test } from "node:test";
 import type { PassReport } from "../../../../functions/shared/contract/reporter.ts";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { sweep } from "../../../../triggers/workqueue/sweep.ts";
-import type { Served } from "../../../../triggers/workqueue/worker.ts";
+import type { ServedFunction } from "../../../../triggers/workqueue/worker.ts";
 import { createTestApp } from "../../../support/app.ts";
 import { withPods } from "../../../support/played-pods.ts";
 
@@ -143,7 +143,7 @@ test("while a namespace cannot be listed its groups keep their series, and those
     return [];
   };
   const { reporting } = door;
-  const served = { definition: { keyedBy: "groups", listKeys }, context: {} } as unknown as Served;
+  const served = { definition: { keyedBy: "groups", listKeys }, context: {} } as unknown as ServedFunction;
   const namespaces = ["closed", "app"];
   await assert.rejects(sweep({ served: [served], reporting, namespaces, wake: () => true }), /later/);
   const text = await reporting.metrics.registry.metrics();

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { KeyedQueue, type QueueOptions } from "../../../../triggers/workqueue/queue.ts";
-import { type Pace, Pacer } from "../../../../triggers/workqueue/rate-limiter.ts";
+import { Pacer, type RateLimit } from "../../../../triggers/workqueue/rate-limiter.ts";
 import { createVirtualClock } from "../../shared/kubernetes/virtual-clock.ts";
 
 /** A queue of strings whose runs take no time; `runs` are `key@ms`. */
@@ -33,7 +33,7 @@ function createQueue(options: Partial<QueueOptions<string>>) {
   return { queue, clock, runs, flood };
 }
 
-const pace: Pace = { burst: 3, everyMs: 1_000 };
+const pace: RateLimit = { burst: 3, everyMs: 1_000 };
 
 test("a key that is woken without end runs as often as its pace says, and others are not held up by it", async () => {
   const { queue, clock, runs, flood } = createQueue({ pace });

@@ -1,18 +1,18 @@
 /** The pace of a line: what those expect who wait in it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Pace } from "../../../../../functions/evaluate-eviction/group-commit/rate-estimate.ts";
+import { RateEstimate } from "../../../../../functions/evaluate-eviction/group-commit/rate-estimate.ts";
 
 /** Lets `together` go at each of these times; only the first of them finds nobody waiting. */
-function paced(timesMs: readonly number[], together = 1): Pace {
-  const pace = new Pace();
+function paced(timesMs: readonly number[], together = 1): RateEstimate {
+  const pace = new RateEstimate();
   for (const [index, atMs] of timesMs.entries())
     for (let one = 0; one < together; one++) pace.letGo(atMs + one, index > 0);
   return pace;
 }
 
 test("nothing is known of a line before somebody who waited was let go", () => {
-  assert.equal(new Pace().waitMs(0, 0), undefined);
+  assert.equal(new RateEstimate().waitMs(0, 0), undefined);
   assert.equal(paced([1_000]).waitMs(0, 1_500), undefined);
   assert.equal(paced([1_000], 5).waitMs(0, 60_000), undefined);
   assert.equal(paced([1_000, 2_000]).waitMs(0, 2_500), undefined, "nor when the first one has come back");
@@ -34,7 +34,7 @@ test("those who go together are one moment", () => {
 });
 
 test("a moment that is not over is no pace: its first one is not all who go in it", () => {
-  const pace = new Pace();
+  const pace = new RateEstimate();
   for (const [atMs, hasWaited] of [
     [0, false],
     [30, true],
