@@ -61,6 +61,6 @@ function recordOf(target: Extract<RolloutTarget, { action: "record-revision" }>)
       views.learn(await cluster.patch("statefulsets", { namespace, name }, body, call));
     },
     // What a status write was answered is known already, so that no event of it wakes anybody: what holds now is said next.
-    doneRecheckMs: lookAgainMs,
+    requeueAfterDoneMs: lookAgainMs,
   };
 }

@@ -23,7 +23,7 @@ export interface RolloutSnapshot extends GroupNow {
 }
 
 /** How soon to look again at what no event may tell of. */
-const recheckMs = 30_000;
+const requeueAfterMs = 30_000;
 /** No event tells of the end of a claim. In milliseconds. */
 const claimedMs = 5_000;
 
@@ -48,7 +48,10 @@ export function decide(group: RolloutSnapshot): Verdict<RolloutTarget> {
   if (first === undefined) return verdict;
   const targets = verdict.kind === "take" ? [...aside, ...verdict.targets] : aside;
   const zone = verdict.zone || first.statefulSet.name;
-  return take(targets, `${describeAside(aside)}; ${verdict.sentence}`, { zone, recheckMs: verdict.recheckMs });
+  return take(targets, `${describeAside(aside)}; ${verdict.sentence}`, {
+    zone,
+    requeueAfterMs: verdict.requeueAfterMs,
+  });
 }
 
 /** What keeps a group from being rolled at all, repairs too: it is not ours to roll. */
@@ -57,7 +60,7 @@ function heldAsWhole({ zones }: RolloutSnapshot): Wait | undefined {
     const { name, strategy } = statefulSet;
     if (strategy === "OnDelete") continue;
     const sentence = `${name} has update strategy ${strategy}; Sluice rolls groups whose StatefulSets are all OnDelete`;
-    return wait("strategy-not-on-delete", sentence, { zone: name, recheckMs });
+    return wait("strategy-not-on-delete", sentence, { zone: name, requeueAfterMs });
   }
   return undefined;
 }
@@ -66,7 +69,7 @@ function heldAsWhole({ zones }: RolloutSnapshot): Wait | undefined {
 function advance(group: RolloutSnapshot): Verdict<RolloutTarget> {
   const [departed] = group.departed;
   if (departed !== undefined) {
-    return wait("zone-departed", describeDeparted(departed), { zone: departed.statefulSet, recheckMs });
+    return wait("zone-departed", describeDeparted(departed), { zone: departed.statefulSet, requeueAfterMs });
   }
   const [stray] = group.strayClaims;
   if (stray !== undefined) {
@@ -80,7 +83,7 @@ function advance(group: RolloutSnapshot): Verdict<RolloutTarget> {
   if (unsettled.length > 1) {
     const zones = unsettled.map(describeDown).join("; ");
     return wait("zones-down", `pods are down in more than one zone, so no healthy pod is taken: ${zones}`, {
-      recheckMs,
+      requeueAfterMs,
     });
   }
   const only = unsettled[0];
@@ -96,7 +99,7 @@ function advance(group: RolloutSnapshot): Verdict<RolloutTarget> {
   }
   const [first] = held;
   if (first === undefined) return atRest(group);
-  return { ...first, recheckMs: Math.min(...held.map((one) => one.recheckMs ?? recheckMs)) };
+  return { ...first, requeueAfterMs: Math.min(...held.map((one) => one.requeueAfterMs ?? requeueAfterMs)) };
 }
 
 /** Rule R10: whoever let a pod go may have ended since, and nobody else is told whether that pod still goes. */
@@ -110,13 +113,13 @@ function whoMayGo({ down, reserved }: Zone): string {
 /** The zone that is not ready, or whose turn it is. */
 function advanceZone(group: RolloutSnapshot, zone: Zone): Verdict<RolloutTarget> {
   const { name, paused, updateRevision } = zone.statefulSet;
-  const again = zone.nextAvailableInMs ?? recheckMs;
+  const again = zone.nextAvailableInMs ?? requeueAfterMs;
   const [claim] = zone.claims;
   if (paused && claim !== undefined) return waitForClaim(claim, `${name} is paused, and the other zones wait`);
   if (paused) {
     return wait("paused-zone-down", `${describeDown(zone)} and is paused; the other zones wait until it is ready`, {
       zone: name,
-      recheckMs,
+      requeueAfterMs,
     });
   }
   if (updateRevision === undefined) return behind(zone);
@@ -126,7 +129,7 @@ function advanceZone(group: RolloutSnapshot, zone: Zone): Verdict<RolloutTarget>
   if (outdated.length === 0) {
     return wait("zone-settling", `${describeDown(zone)}; the next zone starts when it is ready${whoMayGo(zone)}`, {
       zone: name,
-      recheckMs: again,
+      requeueAfterMs: again,
     });
   }
   const candidates = outdated.filter((pod) => !group.refusals.has(pod.uid) && mayReserve(group, zone, pod));
@@ -137,7 +140,7 @@ function advanceZone(group: RolloutSnapshot, zone: Zone): Verdict<RolloutTarget>
     return take(
       targets,
       `rolling ${name}: ${taken.length} of ${outdated.length} outdated pods go now, ${limit.pods} may be down${limit.by}${others}`,
-      { zone: name, recheckMs: nextInMs === undefined ? undefined : Math.min(nextInMs, finishAfterMs) },
+      { zone: name, requeueAfterMs: nextInMs === undefined ? undefined : Math.min(nextInMs, finishAfterMs) },
     );
   }
   const refused = outdated.find((pod) => group.refusals.has(pod.uid));
@@ -149,13 +152,16 @@ function advanceZone(group: RolloutSnapshot, zone: Zone): Verdict<RolloutTarget>
   const soonMs = countDown(zone) > 0 ? Math.min(again, finishAfterMs) : again;
   return wait(guard, `${sentence}; ${outdated.length} outdated pods wait`, {
     zone: name,
-    recheckMs: Math.min(soonMs, nextInMs ?? soonMs),
+    requeueAfterMs: Math.min(soonMs, nextInMs ?? soonMs),
   });
 }
 
 /** Rule R18: what somebody else has claimed is counted and waited for; no event tells of its end. */
 function waitForClaim(claim: Claim, besides: string): Wait {
-  return wait(guardOfClaim(claim), `${describeClaim(claim)}; ${besides}`, { zone: claim.zone, recheckMs: claimedMs });
+  return wait(guardOfClaim(claim), `${describeClaim(claim)}; ${besides}`, {
+    zone: claim.zone,
+    requeueAfterMs: claimedMs,
+  });
 }
 
 /** True when all that is down is reserved for deletions that were refused: nothing comes back, so `budget` tells too little. */
@@ -171,7 +177,7 @@ function isHeldByRefusals(group: RolloutSnapshot, zone: Zone): boolean {
 function atRest(group: RolloutSnapshot): Verdict<RolloutTarget> {
   for (const zone of group.zones) {
     const refused = zone.outdated.find((pod) => group.refusals.has(pod.uid));
-    if (refused !== undefined && !zone.statefulSet.paused) return refusedWait(group, zone, refused, recheckMs);
+    if (refused !== undefined && !zone.statefulSet.paused) return refusedWait(group, zone, refused, requeueAfterMs);
   }
   const late = group.zones.find(({ statefulSet }) => statefulSet.updateRevision === undefined && !statefulSet.paused);
   if (late !== undefined) return behind(late);
@@ -187,14 +193,14 @@ function atRest(group: RolloutSnapshot): Verdict<RolloutTarget> {
 
 function behind({ statefulSet: { name } }: Zone): Verdict<RolloutTarget> {
   const sentence = `the StatefulSet controller has not caught up with the spec of ${name}, so its wanted revision is not known`;
-  return wait("status-behind", sentence, { zone: name, recheckMs: 1_000 });
+  return wait("status-behind", sentence, { zone: name, requeueAfterMs: 1_000 });
 }
 
 function refusedWait(group: RolloutSnapshot, zone: Zone, pod: Pod, again: number): Verdict<RolloutTarget> {
   const { sentence } = group.refusals.get(pod.uid) as Refusal;
   return wait("delete-refused", `${pod.name} stays outdated: ${sentence}`, {
     zone: zone.statefulSet.name,
-    recheckMs: again,
+    requeueAfterMs: again,
   });
 }
 
@@ -220,9 +226,10 @@ function withComingRepair(group: RolloutSnapshot, verdict: Verdict<RolloutTarget
   }
   if (next === undefined) return verdict;
   const { pod, inMs } = next;
-  if (verdict.kind === "take") return { ...verdict, recheckMs: Math.min(inMs, verdict.recheckMs ?? finishAfterMs) };
+  if (verdict.kind === "take")
+    return { ...verdict, requeueAfterMs: Math.min(inMs, verdict.requeueAfterMs ?? finishAfterMs) };
   const sentence = `${verdict.sentence}; ${pod.name} was never ready, and is replaced if it is not ready ${neverReadyAfterMs / 1000} s after it was made`;
-  return { ...verdict, sentence, recheckMs: Math.min(inMs, verdict.recheckMs ?? inMs) };
+  return { ...verdict, sentence, requeueAfterMs: Math.min(inMs, verdict.requeueAfterMs ?? inMs) };
 }
 
 /** Kubernetes never moves `status.currentRevision` for OnDelete; the last step of a zone does (kubernetes#73492). */

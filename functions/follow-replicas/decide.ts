@@ -46,7 +46,7 @@ export interface FollowerResize {
 export const pollMs = 5_000;
 /** What has been lowered settles within seconds, and no event tells of the end of a claim. In milliseconds. */
 export const settlingMs = 2_000;
-const recheckMs = 30_000;
+const requeueAfterMs = 30_000;
 
 /** Those that are to be larger are made so at once. Of those that are to be smaller one is, the first by name that may be. */
 export function decide(snapshot: FollowSnapshot): Verdict<FollowerResize> {
@@ -58,9 +58,9 @@ export function decide(snapshot: FollowSnapshot): Verdict<FollowerResize> {
   const isMirroring = snapshot.led.some(({ statefulSet }) => statefulSet.scaling?.mirrored !== undefined);
   const soonMs = isMirroring ? pollMs : undefined;
   const verdicts = snapshot.led.map((one) => decideOne(snapshot, one)).filter((one) => one !== undefined);
-  const waits = verdicts.map((one) => one.recheckMs ?? recheckMs);
+  const waits = verdicts.map((one) => one.requeueAfterMs ?? requeueAfterMs);
   const againMs = Math.min(...waits, soonMs ?? Number.POSITIVE_INFINITY);
-  const where = { recheckMs: Number.isFinite(againMs) ? againMs : undefined };
+  const where = { requeueAfterMs: Number.isFinite(againMs) ? againMs : undefined };
   const lowering = verdicts.find((one) => one.kind === "take");
   const [first] = verdicts;
   if (rising.length > 0) {
@@ -75,12 +75,13 @@ export function decide(snapshot: FollowSnapshot): Verdict<FollowerResize> {
 /** Undefined for one that has the size that is wanted, or is to be larger, or is lowered by the function of its delay. */
 function decideOne(snapshot: FollowSnapshot, { statefulSet, wanted }: Led): Verdict<FollowerResize> | undefined {
   const { name: zone, replicas, uid, scaling } = statefulSet;
-  if (typeof wanted !== "number") return wait(wanted.guard, wanted.sentence, { zone, recheckMs: wanted.recheckMs });
+  if (typeof wanted !== "number")
+    return wait(wanted.guard, wanted.sentence, { zone, requeueAfterMs: wanted.requeueAfterMs });
   if (wanted === replicas) return undefined;
   const malformed = malformedDelay(statefulSet);
-  if (malformed !== undefined) return wait("delay-malformed", malformed, { zone, recheckMs });
+  if (malformed !== undefined) return wait("delay-malformed", malformed, { zone, requeueAfterMs });
   const refusal = snapshot.refused.get(uid);
-  if (refusal !== undefined) return wait("size-refused", refusal, { zone, recheckMs });
+  if (refusal !== undefined) return wait("size-refused", refusal, { zone, requeueAfterMs });
   if (wanted > replicas || scaling?.delay !== undefined) return undefined;
   return lower(snapshot, statefulSet, wanted);
 }
@@ -103,14 +104,14 @@ function lowerTo(snapshot: FollowSnapshot, statefulSet: StatefulSet, target: num
   const { name: zone, replicas, scaling } = statefulSet;
   const because = `${zone} is made smaller, from ${replicas} to ${target}`;
   const held = ({ guard, sentence }: HeldBack) =>
-    wait(guard, `${zone} is to go to ${target} replicas, and waits: ${sentence}`, { zone, recheckMs });
+    wait(guard, `${zone} is to go to ${target} replicas, and waits: ${sentence}`, { zone, requeueAfterMs });
   const claim = claimOf(snapshot, statefulSet, target);
   const content = { ...claim, by: "", stampMs: snapshot.nowMs };
   if (scaling?.preparesDownscale) {
     // The webhook that is asked about the change would refuse it until then.
     const members = snapshot.zones.map((one) => one.statefulSet);
     const rest = heldAfterOthers(statefulSet, members, snapshot.times, snapshot.nowMs);
-    if (rest !== undefined) return wait(rest.guard, rest.sentence, { zone, recheckMs: rest.recheckMs });
+    if (rest !== undefined) return wait(rest.guard, rest.sentence, { zone, requeueAfterMs: rest.requeueAfterMs });
     const why = refuseOwnZone(snapshot, content) ?? heldByAnswers(snapshot, claim);
     // It makes the claim, and tells the pods.
     return why === undefined ? take([{ statefulSet, target, claim: undefined }], because, { zone }) : held(why);
@@ -119,7 +120,7 @@ function lowerTo(snapshot: FollowSnapshot, statefulSet: StatefulSet, target: num
   if (own !== undefined) return heldByOwn(own);
   const why = refuseScaleDown(snapshot, content) ?? heldByAnswers(snapshot, claim);
   return why === undefined
-    ? take([{ statefulSet, target, claim }], because, { zone, recheckMs: settlingMs })
+    ? take([{ statefulSet, target, claim }], because, { zone, requeueAfterMs: settlingMs })
     : held(why);
 }
 
@@ -137,7 +138,7 @@ export function leaversBy({ zones }: FollowSnapshot, { statefulSet, target }: Fo
 
 function heldByOwn(own: KnownClaim): Wait {
   const sentence = `${describeClaim(own)}; no zone is made smaller until that has ended`;
-  return wait(guardOfClaim(own), sentence, { zone: own.zone, recheckMs: settlingMs });
+  return wait(guardOfClaim(own), sentence, { zone: own.zone, requeueAfterMs: settlingMs });
 }
 
 /** Nobody has to be told: from its first write on it is as good as confirmed (rule R18). */

@@ -80,7 +80,7 @@ export function actOn(key: GroupKey, statefulSet: StatefulSet, target: RemovalTa
     subjectUid: member.claims[0]?.uid ?? member.name,
     statefulSet,
     ...(target.kind === "remove" ? { claims: [target.claim] } : { claims: [], takesNothing: true }),
-    doneRecheckMs: goOnMs,
+    requeueAfterDoneMs: goOnMs,
     carryOut: (context, notAfterMs) => carryOut(context, key, target, notAfterMs),
     // What changed meanwhile is looked at again, and what is refused is tried again by the next look.
     refused: (context, _key, error) => {

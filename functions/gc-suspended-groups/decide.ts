@@ -14,8 +14,8 @@ import { keepsWord, keptWordMs, tellerOf } from "../shared/suspension/teller.ts"
 import { isRemoving, isUsed, type Member } from "../shared/volumes/members.ts";
 import { meant, type VolumeClaim } from "../shared/volumes/pvc.ts";
 import {
-  goneRecheckMs,
-  heldRecheckMs,
+  goneRequeueMs,
+  heldRequeueMs,
   isOnHold,
   isOver,
   isRetained,
@@ -67,7 +67,7 @@ export type RemovalTarget =
   | { readonly kind: "tell"; readonly member: Member; readonly guard: string; readonly sentence: string };
 
 /** A weekly time is looked at now and then all the same: somebody may shorten it, and no event tells of a StatefulSet. */
-const longestRecheckMs = 300_000;
+const longestRequeueMs = 300_000;
 
 export function decide(snapshot: RemovalSnapshot): Verdict<RemovalTarget> {
   const { members, removes, isNamespaceEnding, group } = snapshot;
@@ -113,20 +113,20 @@ function conclude(
   isWordKept: boolean,
 ): Verdict<RemovalTarget> {
   const [acting] = targets.filter(({ kind }) => kind !== "tell");
-  const longestMs = isWordKept ? keptWordMs : longestRecheckMs;
-  const waits = [...held.values()].map(({ recheckMs }) => Math.min(recheckMs ?? heldRecheckMs, longestMs));
+  const longestMs = isWordKept ? keptWordMs : longestRequeueMs;
+  const waits = [...held.values()].map(({ requeueAfterMs }) => Math.min(requeueAfterMs ?? heldRequeueMs, longestMs));
   const soonest = waits.length === 0 ? undefined : Math.min(...waits);
   if (acting !== undefined) {
     const going = targets.flatMap(({ kind, member }) => (kind === "tell" || kind === "restamp" ? [] : [member.name]));
     const restamped = targets.flatMap((target) => (target.kind === "restamp" ? [target.anew.sentence] : []));
     const removed = going.length === 0 ? [] : [`the volumes of ${going.join(", ")} are removed`];
     const sentence = [...removed, ...restamped].join("; ");
-    return take(targets, sentence, { zone: acting.member.set.name, recheckMs: goneRecheckMs });
+    return take(targets, sentence, { zone: acting.member.set.name, requeueAfterMs: goneRequeueMs });
   }
   const [first] = held;
   if (first === undefined) return take(targets, `no volume of ${group} is to be removed`);
   const [{ set }, { guard, sentence }] = first;
-  const where = { zone: set.name, recheckMs: soonest };
+  const where = { zone: set.name, requeueAfterMs: soonest };
   return targets.length > 0 ? take(targets, `${guard}: ${sentence}`, where) : wait(guard, sentence, where);
 }
 
@@ -212,7 +212,7 @@ function endNamespace(members: readonly Member[], group: string): Verdict<Remova
   );
   if (kept === undefined || verdict.kind === "take") return verdict;
   const sentence = `the namespace is being deleted, and ${hold.key} keeps the volumes of ${kept.name}: it ends when that is taken away`;
-  return wait("on-hold", sentence, { zone: kept.set.name, recheckMs: heldRecheckMs });
+  return wait("on-hold", sentence, { zone: kept.set.name, requeueAfterMs: heldRequeueMs });
 }
 
 function releaseAll(
@@ -228,8 +228,9 @@ function releaseAll(
     return claims.length === 0 ? [] : [{ kind: "release", member, claims, kept }];
   });
   const [first] = targets;
-  if (first !== undefined) return take(targets, sentence, { zone: first.member.set.name, recheckMs: goneRecheckMs });
-  return wait(guard, sentence, { recheckMs: heldRecheckMs });
+  if (first !== undefined)
+    return take(targets, sentence, { zone: first.member.set.name, requeueAfterMs: goneRequeueMs });
+  return wait(guard, sentence, { requeueAfterMs: heldRequeueMs });
 }
 
 /** Those that go now, each under a claim of its own; the others are added to `held`. */
@@ -255,7 +256,7 @@ function chooseRemovals(
   for (const member of waiting) {
     const { guard, sentence } = turn.kind === "wait" ? turn : { guard: "zone-busy", sentence: notYet(member) };
     const isNow = turn.kind === "now" && turn.members.includes(member);
-    if (!isNow) held.set(member, { guard, sentence, recheckMs: recheckOf(turn) });
+    if (!isNow) held.set(member, { guard, sentence, requeueAfterMs: requeueOf(turn) });
   }
   if (turn.kind === "wait") return targets;
   for (const member of turn.members) {
@@ -274,8 +275,8 @@ function notYet({ name }: Member): string {
   return `the volumes of ${name} wait for their turn`;
 }
 
-function recheckOf(turn: { readonly recheckMs?: number } | object): number {
-  return "recheckMs" in turn && typeof turn.recheckMs === "number" ? turn.recheckMs : heldRecheckMs;
+function requeueOf(turn: { readonly requeueAfterMs?: number } | object): number {
+  return "requeueAfterMs" in turn && typeof turn.requeueAfterMs === "number" ? turn.requeueAfterMs : heldRequeueMs;
 }
 
 function standing(claims: readonly KnownClaim[], { set, ordinal }: Member): KnownClaim | undefined {
@@ -303,9 +304,9 @@ function claimOf({ set, ordinal, claims }: Member, known: KnownClaim | undefined
  * not say once more that its time goes on, because the two would write in turn. For the same reason it does not say that the
  * clocks contradict each other, unless it says nothing yet: by another API server they may agree.
  */
-function tell(member: Member, { guard, sentence, recheckMs = 0 }: RemovalBlocked): RemovalTarget[] {
+function tell(member: Member, { guard, sentence, requeueAfterMs = 0 }: RemovalBlocked): RemovalTarget[] {
   if (tellerOf(member) !== "collector") return [];
-  const isByClock = guard === "clock-unsure" || (guard === "suspended" && recheckMs <= clockSkewMs);
+  const isByClock = guard === "clock-unsure" || (guard === "suspended" && requeueAfterMs <= clockSkewMs);
   if (isByClock && member.claims.every(({ message }) => message !== undefined)) return [];
   const isNews = member.claims.some(({ message, isTerminating }) => !isTerminating && message?.guard !== guard);
   return isNews ? [{ kind: "tell", member, guard, sentence }] : [];

@@ -14,7 +14,7 @@ import { meant, type VolumeClaim } from "../shared/volumes/pvc.ts";
 export interface RemovalBlocked {
   readonly guard: string;
   readonly sentence: string;
-  readonly recheckMs?: number;
+  readonly requeueAfterMs?: number;
 }
 
 /** The moment of a look. */
@@ -24,8 +24,8 @@ export interface Now extends Clocks {
 }
 
 /** How soon to look for the end of a volume, in milliseconds; its event wakes us. */
-export const goneRecheckMs = 2_000;
-export const heldRecheckMs = 15_000;
+export const goneRequeueMs = 2_000;
+export const heldRequeueMs = 15_000;
 /** No event tells that a database has moved its data. In milliseconds. */
 const askAgainMs = 10_000;
 /** The PersistentVolume is to stay when its claim goes. */
@@ -64,7 +64,7 @@ function whyNotYet(member: Member, now: Now): RemovalBlocked | undefined {
   const needed = whyNeeded(member);
   if (needed === undefined) return undefined;
   const sentence = `the volumes of ${member.name} stay: ${needed.sentence}`;
-  return { guard: needed.guard, sentence, recheckMs: askAgainMs };
+  return { guard: needed.guard, sentence, requeueAfterMs: askAgainMs };
 }
 
 /** A hold is what somebody wants. A duration that is missing or malformed is a mistake, so the volume claim says that first. */
@@ -164,7 +164,7 @@ function whyUntimed(member: Member): RemovalBlocked | undefined {
 export function whyTimeUnsure({ name }: Member, now: Now): RemovalBlocked | undefined {
   const why = whyClocksUnsure(now);
   return (
-    why && { guard: why.guard, sentence: `the volumes of ${name} stay: ${why.sentence}`, recheckMs: heldRecheckMs }
+    why && { guard: why.guard, sentence: `the volumes of ${name} stay: ${why.sentence}`, requeueAfterMs: heldRequeueMs }
   );
 }
 
@@ -192,14 +192,14 @@ function whyYoung(member: Member, now: Now): RemovalBlocked | undefined {
   const sentence = isAhead
     ? `${kept}: another client changed the size of ${member.set.name}, and their ${duration} begin up to 10 minutes later`
     : `${kept}, of ${duration}`;
-  return { guard: "suspended", sentence, recheckMs: leftMs };
+  return { guard: "suspended", sentence, requeueAfterMs: leftMs };
 }
 
 /** Deleted, and not gone: somebody else's finalizer is on it, or a pod holds it. */
 function whyLingering({ name, claims }: Member): RemovalBlocked | undefined {
   const foreign = claims.find(({ isHeld, finalizers }) => !isHeld && finalizers.length > 0);
   if (foreign === undefined)
-    return { guard: "removing", sentence: `the volumes of ${name} go`, recheckMs: goneRecheckMs };
+    return { guard: "removing", sentence: `the volumes of ${name} go`, requeueAfterMs: goneRequeueMs };
   const sentence = `${foreign.name} is deleted and not gone: ${foreign.finalizers.join(", ")} holds it, which is not ours to take away`;
-  return { guard: "finalizer-foreign", sentence, recheckMs: heldRecheckMs };
+  return { guard: "finalizer-foreign", sentence, requeueAfterMs: heldRequeueMs };
 }

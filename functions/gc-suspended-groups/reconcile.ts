@@ -27,7 +27,7 @@ export async function run(
   key: GroupKey,
   wake: { readonly sweep: boolean },
 ): Promise<ReconcileResult> {
-  if (!(await isGroupOfConcern(context, key, wake, isOwn))) return { recheckMs: undefined, acting: undefined };
+  if (!(await isGroupOfConcern(context, key, wake, isOwn))) return { requeueAfterMs: undefined, acting: undefined };
   let isClaimLeft = false;
   try {
     isClaimLeft = await endOwn(context, key);
@@ -46,7 +46,9 @@ export async function run(
   );
   if (last !== undefined) await warn(context, key, last);
   // A process that has just begun knows no claim for long, and may be the only one until the next sweep.
-  return isClaimLeft ? { ...outcome, recheckMs: Math.min(outcome.recheckMs ?? ledgerNewMs, ledgerNewMs) } : outcome;
+  return isClaimLeft
+    ? { ...outcome, requeueAfterMs: Math.min(outcome.requeueAfterMs ?? ledgerNewMs, ledgerNewMs) }
+    : outcome;
 }
 
 /** Resolves to what `endClaims` does. */

@@ -12,7 +12,8 @@ import { announceNews, isNews } from "../shared/events/recorder.ts";
 import type { OtherObject } from "../shared/kubernetes/cluster.ts";
 import { resultOfFailure, sayRefusal, type WriteResult } from "../shared/reconcile/write-result.ts";
 import { type ClaimPatch, patchVolumeClaim } from "../shared/suspension/writing.ts";
-import type { ClusterStep, ClusterVerdict, GroupEvent } from "./decide.ts";
+import type { ClusterStep, ClusterVerdict } from "./decide.ts";
+import type { GroupEvent } from "./decide-events.ts";
 import type { ProtectionChange } from "./decide-protection.ts";
 import {
   type FoundationCluster,

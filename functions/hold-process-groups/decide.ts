@@ -2,6 +2,14 @@
 import type { HeldGroup, HeldGroups } from "../shared/annotations/foundationdb.ts";
 import * as keys from "../shared/annotations/suspension.ts";
 import { meant } from "../shared/volumes/pvc.ts";
+import {
+  type GroupEvent,
+  isStranger,
+  tellOfGone,
+  tellOfOption,
+  tellOfSettings,
+  tellOfStrangers,
+} from "./decide-events.ts";
 import { type Case, type GroupConditions, type GroupDecision, judge } from "./decide-group.ts";
 import {
   isKept,
@@ -11,9 +19,8 @@ import {
   type ProtectionSnapshot,
   protectionChanges,
   wordsOnKept,
-  wordsOnOption,
 } from "./decide-protection.ts";
-import type { FoundationCluster, GroupClaim, GroupPod } from "./foundation-cluster.ts";
+import type { FoundationCluster, GroupPod } from "./foundation-cluster.ts";
 import { type AnnotationChange, annotationChanges } from "./messages.ts";
 import { whyUnfound } from "./unfound.ts";
 
@@ -24,11 +31,6 @@ export interface RemovalsSnapshot extends ProtectionSnapshot {
   readonly pods: readonly GroupPod[];
   /** The API server has refused to write our finalizer: what is left to do is done without it. */
   readonly isProtectionRefused?: boolean;
-}
-
-/** A process group of which something is said in an Event. */
-export interface GroupEvent extends Pick<GroupDecision, "guard" | "sentence"> {
-  readonly id: string;
 }
 
 export type ClusterStep =
@@ -53,7 +55,7 @@ export interface ClusterVerdict {
   readonly step: ClusterStep | undefined;
   readonly told: readonly GroupEvent[];
   /** The cluster is looked at again after this time, in milliseconds; undefined: when something is heard of it. */
-  readonly recheckMs: number | undefined;
+  readonly requeueAfterMs: number | undefined;
 }
 
 /** No event tells of its volume claims and its pods. In milliseconds. */
@@ -88,39 +90,7 @@ function protect({ cluster }: RemovalsSnapshot, changes: readonly ProtectionChan
           guard: "protecting",
           sentence: `the volume claims of ${cluster?.name} get our finalizer, whatever becomes of them`,
         };
-  return { ...words, step, told: [], recheckMs: undefined };
-}
-
-function tellOfOption(snapshot: RemovalsSnapshot): readonly GroupEvent[] {
-  const words = wordsOnOption(snapshot);
-  return words === undefined ? [] : [{ id: snapshot.cluster?.name ?? "", ...words }];
-}
-
-/** What of the cluster's own settings nobody can read, or does not lead to its volumes. */
-function tellOfSettings(snapshot: RemovalsSnapshot): readonly GroupEvent[] {
-  const { cluster } = snapshot;
-  if (cluster === undefined || cluster.isDeleting) return [];
-  const { name: id, unreadable, duration, held } = cluster;
-  if (duration.kind === "absent" && held.kind === "absent" && !isProtecting(snapshot)) return [];
-  const unfound = whyUnfound(snapshot);
-  return [
-    ...(unreadable === undefined ? [] : [{ id, guard: "removal-mode-unknown", sentence: unreadable }]),
-    ...(unfound === undefined ? [] : [{ id, guard: "volume-unfound", sentence: unfound }]),
-  ];
-}
-
-/** One of the same name had them, and is gone: nothing is written to them. */
-function tellOfStrangers({ cluster, claims }: RemovalsSnapshot): readonly GroupEvent[] {
-  if (cluster === undefined || cluster.isDeleting) return [];
-  return claims.filter((claim) => isStranger(claim, cluster)).map(tellOfGone);
-}
-
-function tellOfGone(claim: GroupClaim): GroupEvent {
-  return { id: claim.group, ...wordsOnKept(claim.group, claim, "owner-gone") };
-}
-
-function isStranger(claim: GroupClaim, { uid }: FoundationCluster): boolean {
-  return isKept(claim) && !claim.ownerUids.includes(uid);
+  return { ...words, step, told: [], requeueAfterMs: undefined };
 }
 
 function decideRemovals(snapshot: RemovalsSnapshot): ClusterVerdict {
@@ -256,34 +226,38 @@ function conclude(
   step: ClusterStep | undefined,
 ): ClusterVerdict {
   const told = judged.filter(({ verdict }) => verdict.isTold).map(tellOf);
-  const recheckMs = judged.length === 0 ? undefined : lookAgainMs;
+  const requeueAfterMs = judged.length === 0 ? undefined : lookAgainMs;
   const [acting] = judged.filter(({ verdict }) => verdict.step !== undefined);
   if (step !== undefined) {
     const { guard, sentence } = acting?.verdict ?? {
       guard: "annotating",
       sentence: `the volume claims of ${name} say whose they are, and in which zone`,
     };
-    return { guard, sentence, step, told, recheckMs };
+    return { guard, sentence, step, told, requeueAfterMs };
   }
   const wrong = duration.kind === "malformed" ? duration.sentence : undefined;
   if (wrong !== undefined)
     return also(
       told,
       toldOf(name, wait("duration-malformed", `nothing of ${name} is held back anew: ${wrong}`)),
-      recheckMs,
+      requeueAfterMs,
     );
   if (duration.kind === "absent") {
     const sentence = `${name} has no ${keys.suspendDuration.key}: what is held back, or protected and deleted, stays until it has one, or is recovered`;
-    return also(told, toldOf(name, wait("duration-missing", sentence)), recheckMs);
+    return also(told, toldOf(name, wait("duration-missing", sentence)), requeueAfterMs);
   }
   // What somebody has to mend comes first.
   const [first] = [...judged].sort((a, b) => Number(b.verdict.isTold ?? false) - Number(a.verdict.isTold ?? false));
   const { guard, sentence } = first?.verdict ?? { guard: "done", sentence: `nothing of ${name} is to be removed` };
-  return { guard, sentence, step: undefined, told, recheckMs };
+  return { guard, sentence, step: undefined, told, requeueAfterMs };
 }
 
-function also(told: readonly GroupEvent[], verdict: ClusterVerdict, recheckMs: number | undefined): ClusterVerdict {
-  return { ...verdict, told: [...verdict.told, ...told], recheckMs };
+function also(
+  told: readonly GroupEvent[],
+  verdict: ClusterVerdict,
+  requeueAfterMs: number | undefined,
+): ClusterVerdict {
+  return { ...verdict, told: [...verdict.told, ...told], requeueAfterMs };
 }
 
 function tellOf({ one, verdict }: Decided): GroupEvent {
@@ -291,7 +265,7 @@ function tellOf({ one, verdict }: Decided): GroupEvent {
 }
 
 function wait(guard: string, sentence: string): ClusterVerdict {
-  return { guard, sentence, step: undefined, told: [], recheckMs: undefined };
+  return { guard, sentence, step: undefined, told: [], requeueAfterMs: undefined };
 }
 
 /** One that is about the whole cluster. */

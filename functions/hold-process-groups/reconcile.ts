@@ -16,7 +16,7 @@ const contendedMs = 500;
 /** A write that was refused is tried again after this, in milliseconds. */
 const refusedForMs = 15_000;
 
-const nothing: ReconcileResult = { recheckMs: undefined, acting: undefined };
+const nothing: ReconcileResult = { requeueAfterMs: undefined, acting: undefined };
 
 /** Step after step, each on a fresh look, until there is something to wait for. Throws ClusterError. */
 export async function run(context: Context, key: ObjectRef): Promise<ReconcileResult> {
@@ -28,8 +28,8 @@ export async function run(context: Context, key: ObjectRef): Promise<ReconcileRe
     reportLook(context, name, key, verdict);
     const looked: ClusterAttempt = { context, key, observed, verdict, notAfterMs };
     await announceLook(looked);
-    const recheckMs = isProtectionRefused ? refusedForMs : verdict.recheckMs;
-    if (verdict.step === undefined || context.mode === "shadow") return { ...nothing, recheckMs };
+    const requeueAfterMs = isProtectionRefused ? refusedForMs : verdict.requeueAfterMs;
+    if (verdict.step === undefined || context.mode === "shadow") return { ...nothing, requeueAfterMs };
     // This process may have stood still: its look is too old to act on.
     const isLate = context.cluster.monotonicMs() > notAfterMs;
     const became = isLate ? "changed" : await carryOut(looked, verdict.step);
@@ -37,8 +37,8 @@ export async function run(context: Context, key: ObjectRef): Promise<ReconcileRe
     const sentence = `the API server does not take a write: ${verdict.sentence}`;
     reportLook(context, name, key, { ...verdict, guard: "owner-refused", sentence });
     // Blocks keep volumes without our finalizer, too.
-    if (verdict.step.kind !== "protect") return { ...nothing, recheckMs: refusedForMs };
+    if (verdict.step.kind !== "protect") return { ...nothing, requeueAfterMs: refusedForMs };
     isProtectionRefused = true;
   }
-  return { ...nothing, recheckMs: contendedMs };
+  return { ...nothing, requeueAfterMs: contendedMs };
 }

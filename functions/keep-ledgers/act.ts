@@ -63,8 +63,8 @@ export async function look(context: Context, key: GroupKey): Promise<ReconcileRe
   const memory = context.memoryOf(key);
   const nowMs = context.cluster.monotonicMs();
   const remainingMs = (lookedMs.get(memory) ?? Number.NEGATIVE_INFINITY) + lookEveryMs - nowMs;
-  if (context.mode === "shadow") return { recheckMs: undefined, acting: undefined };
-  if (remainingMs > 0) return { recheckMs: remainingMs, isRecheckEnough: true, acting: undefined };
+  if (context.mode === "shadow") return { requeueAfterMs: undefined, acting: undefined };
+  if (remainingMs > 0) return { requeueAfterMs: remainingMs, absorbsEvents: true, acting: undefined };
   const attempts = new Attempts(context);
   const living = await isLiving(context, key);
   await attempts.make(key, async () => {
@@ -75,7 +75,7 @@ export async function look(context: Context, key: GroupKey): Promise<ReconcileRe
   });
   attempts.end();
   lookedMs.set(memory, nowMs);
-  return { recheckMs: undefined, acting: undefined };
+  return { requeueAfterMs: undefined, acting: undefined };
 }
 
 const notLookedInto: LedgerHoldings = { open: [], claims: [], besides: [] };

@@ -54,6 +54,6 @@ export const keepLedgers: FunctionDefinition<GroupKey> = {
   writes: [ledgerGroup],
   // Its sweep looks at every group itself.
   run: (context, key, { sweep: isSwept }) =>
-    isSwept ? Promise.resolve({ recheckMs: undefined, acting: undefined }) : look(context, key),
+    isSwept ? Promise.resolve({ requeueAfterMs: undefined, acting: undefined }) : look(context, key),
   sweep: (context) => sweep(context),
 };

@@ -76,13 +76,13 @@ export interface OwnerVerdict {
   /** The guard and the sentence are written to the owner's status before the step; its pods are being let go. */
   readonly isTold: boolean;
   /** The owner is looked at again after this time, in milliseconds; undefined: when something is heard of it. */
-  readonly recheckMs: number | undefined;
+  readonly requeueAfterMs: number | undefined;
 }
 
 /** New pods may come, and labels may go: how often an owner is looked at while it is let go, in milliseconds. */
 const lookAgainMs = 2_000;
 /** The same of one that is held by others alone, or by nobody, in milliseconds. */
-const unheldRecheckMs = 5_000;
+const unheldRequeueMs = 5_000;
 /**
  * So long after they were withdrawn labels may still come, in milliseconds: one is sent {@link actWithinMs} after what it rests
  * on was read, takes ten seconds at most, and clocks may differ by 28.
@@ -246,20 +246,20 @@ function obstacleTo(
 
 function release(owner: ReleasedOwner, sentence: string, guard = "released"): OwnerVerdict {
   if (!owner.isHeld)
-    return { ...done(sentence), recheckMs: owner.deletedMs === undefined ? undefined : unheldRecheckMs };
+    return { ...done(sentence), requeueAfterMs: owner.deletedMs === undefined ? undefined : unheldRequeueMs };
   return doing(guard, sentence, { kind: "remove-finalizer" });
 }
 
 function done(sentence: string): OwnerVerdict {
-  return { guard: "done", sentence, step: undefined, isTold: false, recheckMs: undefined };
+  return { guard: "done", sentence, step: undefined, isTold: false, requeueAfterMs: undefined };
 }
 
 function doing(guard: string, sentence: string, step: OwnerStep): OwnerVerdict {
-  return { guard, sentence, step, isTold: false, recheckMs: undefined };
+  return { guard, sentence, step, isTold: false, requeueAfterMs: undefined };
 }
 
 function telling({ guard, sentence }: ReleaseObstacle): OwnerVerdict {
-  return { guard, sentence, step: undefined, isTold: true, recheckMs: lookAgainMs };
+  return { guard, sentence, step: undefined, isTold: true, requeueAfterMs: lookAgainMs };
 }
 
 /** The label as `kubectl label` writes it. */

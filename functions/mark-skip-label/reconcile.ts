@@ -14,7 +14,7 @@ const ownersAtOnce = 16;
 /** How soon to look again where others wrote what we write, in milliseconds. */
 const contendedMs = 500;
 /** Of objects whose changes wake nobody: how soon to look again, in milliseconds. */
-const unwatchedRecheckMs = 15_000;
+const unwatchedRequeueMs = 15_000;
 
 /** Throws ClusterError where trying again later can help. */
 export async function run(context: Context, key: ObjectRef): Promise<ReconcileResult> {
@@ -23,16 +23,16 @@ export async function run(context: Context, key: ObjectRef): Promise<ReconcileRe
   const isServed = namespaces === undefined || namespaces.includes(key.name);
   if (!isServed || !(await isEnding(cluster, key.name))) return nothing;
   const owners = await listKeys(context, key.name);
-  const rechecks: number[] = [];
+  const requeues: number[] = [];
   for (let first = 0; first < owners.length; first += ownersAtOnce) {
     const batch = owners.slice(first, first + ownersAtOnce);
     const outcomes = await Promise.all(batch.map((owner) => runOwner(context, owner)));
-    rechecks.push(...outcomes.flatMap(({ recheckMs }) => (recheckMs === undefined ? [] : [recheckMs])));
+    requeues.push(...outcomes.flatMap(({ requeueAfterMs }) => (requeueAfterMs === undefined ? [] : [requeueAfterMs])));
   }
-  return rechecks.length === 0 ? nothing : { ...nothing, recheckMs: Math.min(...rechecks) };
+  return requeues.length === 0 ? nothing : { ...nothing, requeueAfterMs: Math.min(...requeues) };
 }
 
-const nothing: ReconcileResult = { recheckMs: undefined, acting: undefined };
+const nothing: ReconcileResult = { requeueAfterMs: undefined, acting: undefined };
 
 /** Step after step, each on a fresh look, until there is something to wait for. */
 async function runOwner(context: Context, key: ObjectRef): Promise<ReconcileResult> {
@@ -48,11 +48,11 @@ async function runOwner(context: Context, key: ObjectRef): Promise<ReconcileResu
     if (became === "refused") {
       const sentence = `the API server does not take a write to it: ${verdict.sentence}`;
       reportLook(context, name, key, { ...verdict, guard: "owner-refused", sentence });
-      return { ...nothing, recheckMs: refusedForMs };
+      return { ...nothing, requeueAfterMs: refusedForMs };
     }
-    if (became === "idle") return { ...nothing, recheckMs: verdict.recheckMs ?? recheckOf(key, looked) };
+    if (became === "idle") return { ...nothing, requeueAfterMs: verdict.requeueAfterMs ?? requeueOf(key, looked) };
   }
-  return { ...nothing, recheckMs: contendedMs };
+  return { ...nothing, requeueAfterMs: contendedMs };
 }
 
 /** What is told is told before anything is done: a release after the deadline has been said aloud (invariant M1). */
@@ -78,6 +78,6 @@ async function act(looked: OwnerAttempt): Promise<"done" | "changed" | "refused"
   return became;
 }
 
-function recheckOf({ resource }: ObjectRef, { observed }: OwnerAttempt): number | undefined {
-  return resource === "rabbitmqclusters" || !observed.snapshot.owner?.isHeld ? undefined : unwatchedRecheckMs;
+function requeueOf({ resource }: ObjectRef, { observed }: OwnerAttempt): number | undefined {
+  return resource === "rabbitmqclusters" || !observed.snapshot.owner?.isHeld ? undefined : unwatchedRequeueMs;
 }

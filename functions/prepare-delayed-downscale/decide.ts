@@ -46,7 +46,7 @@ export interface Lowering {
 }
 
 /** How soon to look again at what no event may tell of, in milliseconds. */
-export const recheckMs = 30_000;
+export const requeueAfterMs = 30_000;
 /** What has just been lowered settles within seconds, and no event tells of the end of a claim. */
 const settlingMs = 5_000;
 
@@ -55,40 +55,40 @@ export function decide(snapshot: DelaySnapshot): Verdict<Lowering> {
   const [claim] = snapshot.claims;
   if (claim !== undefined) {
     const sentence = `${describeClaim(claim)}; no zone is made smaller until that has ended`;
-    return wait(guardOfClaim(claim), sentence, { zone: claim.zone, recheckMs: settlingMs });
+    return wait(guardOfClaim(claim), sentence, { zone: claim.zone, requeueAfterMs: settlingMs });
   }
   const verdicts = snapshot.delayed.map((one) => decideOne(snapshot, one)).filter((one) => one !== undefined);
-  const soonest = Math.min(...verdicts.map((one) => one.recheckMs ?? recheckMs));
+  const soonest = Math.min(...verdicts.map((one) => one.requeueAfterMs ?? requeueAfterMs));
   const first = verdicts.find(({ kind }) => kind === "take") ?? verdicts[0];
   if (first === undefined) return take([], `no pod of ${snapshot.group} is to leave after a delay`);
-  return { ...first, recheckMs: soonest };
+  return { ...first, requeueAfterMs: soonest };
 }
 
 /** Undefined for one that has the size that is wanted. */
 function decideOne(snapshot: DelaySnapshot, one: Delayed): Verdict<Lowering> | undefined {
   const { statefulSet } = one;
   const { name: zone, replicas, uid } = statefulSet;
-  if ("held" in one) return wait(one.held.guard, one.held.sentence, { zone, recheckMs });
+  if ("held" in one) return wait(one.held.guard, one.held.sentence, { zone, requeueAfterMs });
   if (one.wanted >= replicas) return undefined;
   if (snapshot.shadow) return shadowed(one);
   const run = leavingRun(one, snapshot.askedAtMs);
   const rest = sayStop(one, run, snapshot.nowMs);
   if (run.pods.length === 0) return rest;
   if (one.postponed !== undefined) {
-    const { guard, sentence, recheckMs: inMs = recheckMs } = one.postponed;
-    return wait(guard, sentence, { zone, recheckMs: Math.min(recheckMs, inMs) });
+    const { guard, sentence, requeueAfterMs: inMs = requeueAfterMs } = one.postponed;
+    return wait(guard, sentence, { zone, requeueAfterMs: Math.min(requeueAfterMs, inMs) });
   }
   const refusal = snapshot.refused.get(uid);
-  if (refusal !== undefined) return wait("downscale-refused", refusal, { zone, recheckMs });
+  if (refusal !== undefined) return wait("downscale-refused", refusal, { zone, requeueAfterMs });
   const lowering = lower(snapshot, one, run.pods);
   if ("guard" in lowering) {
     const sentence = `${run.pods.length} pods of ${zone} may leave, and wait: ${lowering.sentence}`;
-    return wait(lowering.guard, sentence, { zone, recheckMs });
+    return wait(lowering.guard, sentence, { zone, requeueAfterMs });
   }
   const { target } = lowering;
   const because = `${zone} is made smaller, from ${replicas} to ${target}: its highest pods have known for the delay`;
   const sentence = rest === undefined ? because : `${because}; ${rest.sentence}`;
-  return take([lowering], sentence, { zone, recheckMs: settlingMs });
+  return take([lowering], sentence, { zone, requeueAfterMs: settlingMs });
 }
 
 /** Where its pods are asked before they go, or the budget of the zone does not let all of them go, one goes at a time. */
@@ -122,7 +122,7 @@ function sayStop({ statefulSet, wanted, delayMs }: DelayedSet, { pods, stop }: R
   const { name: zone, start, replicas } = statefulSet;
   if (stop === undefined) return undefined;
   const left = replicas - wanted - pods.length;
-  const where = { zone, recheckMs };
+  const where = { zone, requeueAfterMs };
   if (stop.kind === "not-prepared") {
     const sentence = `${left} pods of ${zone} are to leave, and ${stop.name} holds them back: ${stop.why}`;
     return wait("pod-not-prepared", sentence, where);
@@ -131,12 +131,12 @@ function sayStop({ statefulSet, wanted, delayMs }: DelayedSet, { pods, stop }: R
   const at = formatTime(nowMs + stop.inMs);
   const which = left === 1 ? `${zone}-${top} leaves` : `${zone}-${start + wanted} to ${zone}-${top} leave`;
   const sentence = `${which} once each has known it for ${delayMs / 1000} s; ${stop.pod.name}, the highest, from ${at} on`;
-  return wait("delay-running", sentence, { ...where, recheckMs: Math.min(recheckMs, stop.inMs) });
+  return wait("delay-running", sentence, { ...where, requeueAfterMs: Math.min(requeueAfterMs, stop.inMs) });
 }
 
 function shadowed(one: DelayedSet): Wait {
   const { statefulSet, wanted } = one;
   const { stay, leave } = whoIsTold(one);
   const sentence = `${statefulSet.name} is to go from ${statefulSet.replicas} to ${wanted}: in shadow mode nobody tells ${leave.length} pods that they leave, and ${stay.length} that they stay`;
-  return wait("pods-not-told", sentence, { zone: statefulSet.name, recheckMs });
+  return wait("pods-not-told", sentence, { zone: statefulSet.name, requeueAfterMs });
 }

@@ -38,8 +38,10 @@ export async function run(
     else if (waitForLedger(error) === undefined) throw error;
   }
   const outcome = await perform(context, gateOf(round), key, wake);
-  const soonMs = round === undefined ? contendedMs : round.recheckMs;
-  return soonMs === undefined ? outcome : { ...outcome, recheckMs: Math.min(soonMs, outcome.recheckMs ?? soonMs) };
+  const soonMs = round === undefined ? contendedMs : round.requeueAfterMs;
+  return soonMs === undefined
+    ? outcome
+    : { ...outcome, requeueAfterMs: Math.min(soonMs, outcome.requeueAfterMs ?? soonMs) };
 }
 
 /** The ledger of now: somebody else may have claimed the pods that would be told to stay. */

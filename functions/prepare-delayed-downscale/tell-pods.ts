@@ -45,7 +45,7 @@ export interface Round {
   /** By which time of the API server it was judged who is due, and asked once more. */
   readonly askedAtMs: number;
   /** Not all calls could be sent in time: they are, soon. */
-  readonly recheckMs: number | undefined;
+  readonly requeueAfterMs: number | undefined;
 }
 
 /**
@@ -68,7 +68,7 @@ export async function tellPods(
   for (const uid of heard.keys()) if (!standing.has(uid)) heard.delete(uid);
   if (context.mode === "shadow") {
     const delayed = found.map((one) => withAnswers(one, heard));
-    return { delayed, askedAtMs: cluster.serverTimeMs(), recheckMs: undefined };
+    return { delayed, askedAtMs: cluster.serverTimeMs(), requeueAfterMs: undefined };
   }
   if (http === undefined) throw new Error("this process cannot call pods");
 
@@ -92,7 +92,7 @@ export async function tellPods(
   const askedAtMs = cluster.serverTimeMs();
   const unsent = late + (await askOnceMore(round, sets, askedAtMs));
   const delayed = await Promise.all(found.map((one) => relist(context, withAnswers(one, heard))));
-  return { delayed, askedAtMs, recheckMs: unsent > 0 ? goOnMs : undefined };
+  return { delayed, askedAtMs, requeueAfterMs: unsent > 0 ? goOnMs : undefined };
 }
 
 interface Calling {

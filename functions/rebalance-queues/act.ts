@@ -28,7 +28,7 @@ import { ask, type RebalanceRefusal } from "./ask.ts";
 import { decide, failure, pauseMs, type Rebalance, type RebalanceStep } from "./decide.ts";
 import { isOfOperator, name, observe, type QueueObservation, settings } from "./observe.ts";
 
-const nothing: ReconcileResult = { recheckMs: undefined, acting: undefined };
+const nothing: ReconcileResult = { requeueAfterMs: undefined, acting: undefined };
 const contendedMs = 1_000;
 const refusedMs = 60_000;
 /** So often the end of a rebalance is written anew where others write the StatefulSet meanwhile. */
@@ -62,7 +62,7 @@ export async function run(context: Context, key: ObjectRef): Promise<ReconcileRe
   }
   if (step.kind === "rebalance") return rebalance(context, key, seen, step);
   // What was noted a moment ago is what there is.
-  return step.kind === "note" ? { recheckMs: contendedMs, acting: undefined } : say(context, key, seen, step);
+  return step.kind === "note" ? { requeueAfterMs: contendedMs, acting: undefined } : say(context, key, seen, step);
 }
 
 function decideNow(context: Context, { snapshot }: QueueObservation): RebalanceStep {
@@ -147,10 +147,10 @@ async function write(
     if (hasCode(error, 404, 409)) {
       reporter.conflict(key, name);
       const sentence = `others change ${zone} at this moment; it is looked at again in a second`;
-      return { held: wait("state-contended", sentence, { zone, recheckMs: contendedMs }) };
+      return { held: wait("state-contended", sentence, { zone, requeueAfterMs: contendedMs }) };
     }
     const sentence = `the annotation ${rebalanceState.key} of ${zone} is refused, and without it nobody is asked: ${wordsOf(error)}`;
-    return { held: wait("state-refused", sentence, { zone, recheckMs: refusedMs }) };
+    return { held: wait("state-refused", sentence, { zone, requeueAfterMs: refusedMs }) };
   }
 }
 
@@ -208,9 +208,9 @@ async function say(
   if (step.kind === "note") return nothing;
   if (step.kind === "rest") {
     report(context, key, { guard: "done", zone, sentence: step.sentence });
-    return { recheckMs: step.recheckMs, acting: undefined };
+    return { requeueAfterMs: step.requeueAfterMs, acting: undefined };
   }
-  const { guard, sentence, recheckMs } = step;
+  const { guard, sentence, requeueAfterMs } = step;
   report(context, key, { guard, zone, sentence });
   const identity = `${guard} ${statefulSet.uid} ${seen.snapshot.state?.sinceMs ?? ""}`;
   if (context.mode === "act" && !quietGuards.has(guard) && isNews(context, key, identity)) {
@@ -219,7 +219,7 @@ async function say(
     const message = `${guard}: ${sentence}`;
     await announceNews(context, name, key, { about, type: "Warning", reason, message, identity });
   }
-  return { recheckMs, acting: undefined };
+  return { requeueAfterMs, acting: undefined };
 }
 
 interface RebalanceReport {

@@ -45,7 +45,7 @@ export interface RebalanceSnapshot {
 export interface AtRest {
   readonly kind: "rest";
   readonly sentence: string;
-  readonly recheckMs: number | undefined;
+  readonly requeueAfterMs: number | undefined;
 }
 
 /** The nodes are others than were written down: these are. */
@@ -106,8 +106,8 @@ function decideWhole(snapshot: RebalanceSnapshot, nodes: Nodes, state: Rebalance
   return { kind: "rebalance", pod, because, state: { ...state, failed, claimedMs: nowMs } };
 }
 
-function rest(sentence: string, recheckMs?: number): AtRest {
-  return { kind: "rest", sentence, recheckMs };
+function rest(sentence: string, requeueAfterMs?: number): AtRest {
+  return { kind: "rest", sentence, requeueAfterMs };
 }
 
 /** What of a state may be believed: another StatefulSet's is none, and what lies ahead was never so. */
@@ -140,7 +140,7 @@ function waitForClaim(zone: string, { claimedMs }: RebalanceState, nowMs: number
   const leftMs = claimedMs === undefined ? 0 : claimedMs + claimMs - nowMs;
   if (leftMs <= 0) return undefined;
   const sentence = `somebody is asking for a rebalance of ${zone}, or has ended over it; that is over in ${seconds(leftMs)} s`;
-  return wait("rebalance-under-way", sentence, { zone, recheckMs: leftMs });
+  return wait("rebalance-under-way", sentence, { zone, requeueAfterMs: leftMs });
 }
 
 /** A claim that nobody ended is a failure like others: whoever made it may end over it each time. */
@@ -158,12 +158,12 @@ function waitToSettle(
   const settledMs = Math.max(sinceMs, balancedMs ?? Number.NEGATIVE_INFINITY) + settleMs;
   if (nowMs < settledMs) {
     const sentence = `${zone} has to stay as it is for another ${seconds(settledMs - nowMs)} s`;
-    return wait("settling", sentence, { zone, recheckMs: settledMs - nowMs });
+    return wait("settling", sentence, { zone, requeueAfterMs: settledMs - nowMs });
   }
   const restedMs = sinceMs + Math.max(rolloutMs, settleMs);
   if (!isMixed || nowMs >= restedMs) return undefined;
   const sentence = `a rollout of ${zone} is under way: it ends first, or stands still for another ${seconds(restedMs - nowMs)} s`;
-  return wait("rollout-under-way", sentence, { zone, recheckMs: restedMs - nowMs });
+  return wait("rollout-under-way", sentence, { zone, requeueAfterMs: restedMs - nowMs });
 }
 
 function waitAfterFailure(zone: string, failed: RebalanceFailure | undefined, nowMs: number): Wait | undefined {
@@ -176,9 +176,9 @@ function waitAfterFailure(zone: string, failed: RebalanceFailure | undefined, no
 export function failure(zone: string, { guard, why, times }: RebalanceFailure, leftMs: number): Wait {
   const sentence = `${zone} could not be rebalanced (${times} in a row): ${why}; tried again in ${seconds(leftMs)} s`;
   // Whoever wrote it down may have had other guards.
-  if (guard === "rebalance-refused") return wait("rebalance-refused", sentence, { zone, recheckMs: leftMs });
-  if (guard === "credentials-missing") return wait("credentials-missing", sentence, { zone, recheckMs: leftMs });
-  return wait("rebalance-unanswered", sentence, { zone, recheckMs: leftMs });
+  if (guard === "rebalance-refused") return wait("rebalance-refused", sentence, { zone, requeueAfterMs: leftMs });
+  if (guard === "credentials-missing") return wait("credentials-missing", sentence, { zone, requeueAfterMs: leftMs });
+  return wait("rebalance-unanswered", sentence, { zone, requeueAfterMs: leftMs });
 }
 
 /** How long nobody is asked after so many failures in a row. */
@@ -195,7 +195,7 @@ function waitForOperator(
   const leftMs = Math.max(sinceMs, markedMs > nowMs ? sinceMs : markedMs) + operatorMs - nowMs;
   if (leftMs <= 0) return undefined;
   const sentence = `the operator of ${zone} is about to rebalance it; it has another ${seconds(leftMs)} s for that`;
-  return wait("operator-first", sentence, { zone, recheckMs: Math.min(leftMs, 30_000) });
+  return wait("operator-first", sentence, { zone, requeueAfterMs: Math.min(leftMs, 30_000) });
 }
 
 function seconds(ms: number): number {

@@ -32,7 +32,7 @@ export interface NamespaceVerdict<H extends FinalizedObject> {
   readonly sentence: string;
   readonly releases: readonly FinalizerRelease<H>[];
   /** When to look again, in milliseconds; undefined: when something is heard of the namespace. */
-  readonly recheckMs: number | undefined;
+  readonly requeueAfterMs: number | undefined;
 }
 
 /** Finalizers that go at once, and the one that waits for the labels of pods, by what they are called. */
@@ -54,7 +54,7 @@ export function decide<H extends FinalizedObject>(
   ours: Ours,
 ): NamespaceVerdict<H> {
   if (endingSinceMs === undefined) {
-    return { guard: "namespace-stays", sentence: "it is not being deleted", releases: [], recheckMs: undefined };
+    return { guard: "namespace-stays", sentence: "it is not being deleted", releases: [], requeueAfterMs: undefined };
   }
   const isLabelled = nowMs >= endingSinceMs + labelsWithinMs;
   const going = new Set([...ours.atOnce, ...(isLabelled ? [ours.afterLabels] : [])]);
@@ -67,7 +67,7 @@ export function decide<H extends FinalizedObject>(
         retains: one.isKept,
       }),
     );
-  const look = { releases, recheckMs: lookAgainMs };
+  const look = { releases, requeueAfterMs: lookAgainMs };
   if (releases.length > 0) {
     const names = releases.map((one) => one.held.shown).sort();
     const shown = names.length > 5 ? `${names.slice(0, 5).join(", ")} and ${names.length - 5} more` : names.join(", ");

@@ -13,7 +13,7 @@ const atOnce = 16;
 /** Throws ClusterError where trying again later can help, having tried every object. */
 export async function run(context: Context, key: ObjectRef): Promise<ReconcileResult> {
   const notAfterMs = context.cluster.monotonicMs() + actWithinMs;
-  const { releases, recheckMs, ...said } = decide(await observe(context, key), ours);
+  const { releases, requeueAfterMs, ...said } = decide(await observe(context, key), ours);
   const step = releases.length === 0 ? undefined : { kind: "release" };
   reportLook(context, name, key, { ...said, step });
   const failures: unknown[] = [];
@@ -22,5 +22,5 @@ export async function run(context: Context, key: ObjectRef): Promise<ReconcileRe
     for (const one of await Promise.allSettled(batch)) if (one.status === "rejected") failures.push(one.reason);
   }
   if (failures.length > 0) throw failures[0];
-  return { recheckMs, acting: undefined };
+  return { requeueAfterMs, acting: undefined };
 }

@@ -14,7 +14,7 @@ import { passUnconcerned } from "../shared/reconcile/concern.ts";
 import { addressOf, isPrepared, isTakenBack, requestTo, undoEndpointOf } from "../shared/scaling/prepared.ts";
 import { scaleDownPhases } from "../shared/scaling/size-changes.ts";
 import { renewClaim, timesAfter, writeClaim, writeClaims } from "../shared/transaction/claims.ts";
-import { Conflict, forgetLedger, ledgerRecheckMs, waitForLedger } from "../shared/transaction/ledger-copy.ts";
+import { Conflict, forgetLedger, ledgerRequeueMs, waitForLedger } from "../shared/transaction/ledger-copy.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { decide, type Fate, type PreparedSnapshot, toTell, undoing } from "./decide.ts";
@@ -25,17 +25,17 @@ import { writeTimes } from "./write-times.ts";
 interface End {
   readonly guard: string;
   readonly sentence: string;
-  readonly recheckMs?: number;
+  readonly requeueAfterMs?: number;
 }
 
-const nothing: ReconcileResult = { recheckMs: undefined, acting: undefined };
+const nothing: ReconcileResult = { requeueAfterMs: undefined, acting: undefined };
 /** A group says so many things while it is rolled: its ledger is read once in this time. */
 const lookEveryMs = 5_000;
 /** While a claim stands, others wait for its end: what happens in the group may be that. */
 const lookSoonMs = 500;
 /** Until when events of a group wait, by the monotonic clock: sooner, where something is due sooner. */
 const nextLookMs = new WeakMap<GroupMemory, number>();
-const untoldRecheckMs = 15_000;
+const untoldRequeueMs = 15_000;
 const contendedMs = 1_000;
 /** After so long of failed tries a claim ends that no pod can answer for any more, in milliseconds. */
 const giveUpAfterMs = 1_800_000;
@@ -53,38 +53,38 @@ export async function look(
   const { cluster } = context;
   const memory = context.memoryOf(key);
   const remainingMs = (nextLookMs.get(memory) ?? Number.NEGATIVE_INFINITY) - cluster.monotonicMs();
-  if (!sweep && remainingMs > 0) return { recheckMs: remainingMs, isRecheckEnough: true, acting: undefined };
+  if (!sweep && remainingMs > 0) return { requeueAfterMs: remainingMs, absorbsEvents: true, acting: undefined };
   const idle = await passUnconcerned(context, key, { sweep }, { isAsked, isOwn: isPrepared });
   if (idle !== undefined) return idle;
   const lookedMs = cluster.monotonicMs();
   nextLookMs.set(memory, lookedMs + lookEveryMs);
-  const rechecks: number[] = [];
+  const requeues: number[] = [];
   let everyMs = lookEveryMs;
   try {
     for (const claim of await readPrepared(context, key)) {
       const end = await endInTurn(context, key, claim);
-      const { guard, sentence, recheckMs } = end;
+      const { guard, sentence, requeueAfterMs } = end;
       const { zone } = claim;
       context.reporter.pass({ key, function: name, guard, zone, sentence, sinceMs: claim.stampMs, shadow: false });
-      if (recheckMs !== undefined) rechecks.push(recheckMs);
+      if (requeueAfterMs !== undefined) requeues.push(requeueAfterMs);
     }
-    if (rechecks.length > 0) everyMs = lookSoonMs;
+    if (requeues.length > 0) everyMs = lookSoonMs;
     const writableMs = await writeTimes(context, key);
-    if (writableMs !== undefined) rechecks.push(writableMs);
+    if (writableMs !== undefined) requeues.push(writableMs);
   } catch (error) {
     // Of the times alone: what ends a claim has begun anew by itself.
-    if (error instanceof Conflict) return { recheckMs: contendedMs, acting: undefined };
+    if (error instanceof Conflict) return { requeueAfterMs: contendedMs, acting: undefined };
     const unusable = waitForLedger(error);
     if (unusable === undefined) throw error;
     const { guard, zone, sentence } = unusable;
     const sinceMs = cluster.serverTimeMs();
     context.reporter.pass({ key, function: name, guard, zone, sentence, sinceMs, shadow: false });
-    rechecks.push(ledgerRecheckMs);
+    requeues.push(ledgerRequeueMs);
   }
-  if (rechecks.length === 0) return nothing;
-  const recheckMs = Math.min(...rechecks);
-  nextLookMs.set(memory, Math.min(lookedMs + everyMs, cluster.monotonicMs() + recheckMs));
-  return { recheckMs, acting: undefined };
+  if (requeues.length === 0) return nothing;
+  const requeueAfterMs = Math.min(...requeues);
+  nextLookMs.set(memory, Math.min(lookedMs + everyMs, cluster.monotonicMs() + requeueAfterMs));
+  return { requeueAfterMs, acting: undefined };
 }
 
 /** Rule R3: after a conflict it begins again, five times. */
@@ -98,18 +98,22 @@ async function endInTurn(context: Context, key: GroupKey, claim: KnownClaim): Pr
       context.reporter.conflict(key, name);
     }
   }
-  return { guard: "ledger-contended", sentence: describeClaim(claim), recheckMs: contendedMs };
+  return { guard: "ledger-contended", sentence: describeClaim(claim), requeueAfterMs: contendedMs };
 }
 
 async function endOne(context: Context, key: GroupKey, id: string): Promise<End> {
   const seen = await observe(context, key, id);
   if (seen === undefined)
-    return { guard: "claim-gone", sentence: `the claim ${id} is gone, or the ledger is new`, recheckMs: lookEveryMs };
+    return {
+      guard: "claim-gone",
+      sentence: `the claim ${id} is gone, or the ledger is new`,
+      requeueAfterMs: lookEveryMs,
+    };
   const { observed, snapshot } = seen;
   const { claim } = snapshot;
   const fate = decide(snapshot);
   if (fate.kind === "stands")
-    return { guard: "downscale-under-way", sentence: describeClaim(claim), recheckMs: fate.recheckMs };
+    return { guard: "downscale-under-way", sentence: describeClaim(claim), requeueAfterMs: fate.requeueAfterMs };
   if (fate.kind === "undo") return undo(context, key, snapshot, { observed, ...fate });
   await writeClaims(context, observed, { out: [claim], into: [], ...timesAfter(observed, [claim]) });
   return { guard: "downscale-done", sentence: `${claim.zone} is smaller, and its claim is over` };
@@ -137,7 +141,7 @@ async function undo(
   const isVain = untold?.isVain === true && nowMs - undoneMs >= giveUpAfterMs;
   if (untold !== undefined && !isVain) {
     const sentence = `the downscale of ${claim.zone} never came, and its pods are not all told that they stay: ${untold.why}`;
-    const end = { guard: "prepared-untold", sentence, recheckMs: untoldRecheckMs };
+    const end = { guard: "prepared-untold", sentence, requeueAfterMs: untoldRequeueMs };
     await say(context, key, { claim, statefulSet, end, type: "Warning", reason: eventReasons.preparedUntold });
     return end;
   }

@@ -19,21 +19,21 @@ export interface PreparedSnapshot {
 
 export type Fate =
   | { readonly kind: "settled" }
-  | { readonly kind: "stands"; readonly recheckMs: number }
+  | { readonly kind: "stands"; readonly requeueAfterMs: number }
   /** `stay`: the pods that are told so first. `leave`: the members that the claim shrinks to; none: it goes. */
   | { readonly kind: "undo"; readonly stay: readonly Pod[]; readonly leave: readonly OrdinalRange[] };
 
-const leavingRecheckMs = 10_000;
+const leavingRequeueMs = 10_000;
 
 export function decide({ claim, where, nowMs }: PreparedSnapshot): Fate {
   const row = kinds[claim.kind];
   if (row.isSettled(claim, where, nowMs)) return { kind: "settled" };
   const wanted = row.undoes(claim, where);
-  if (wanted.length === 0) return { kind: "stands", recheckMs: leavingRecheckMs };
+  if (wanted.length === 0) return { kind: "stands", requeueAfterMs: leavingRequeueMs };
   // What somebody has begun to take back nobody lets through: it is gone on with once that one must have given up.
   const afterMs = claim.phase === undoing ? finishAfterMs : undoAfterMs;
   const remainingMs = claim.stampMs + afterMs - nowMs;
-  if (remainingMs > 0) return { kind: "stands", recheckMs: Math.min(remainingMs, leavingRecheckMs) };
+  if (remainingMs > 0) return { kind: "stands", requeueAfterMs: Math.min(remainingMs, leavingRequeueMs) };
   const isWanted = (ordinal: number) => wanted.some(({ first, last }) => ordinal >= first && ordinal <= last);
   const ordinals = [...where.pods.keys()].sort((one, other) => one - other);
   return {

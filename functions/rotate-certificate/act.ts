@@ -59,16 +59,16 @@ async function rotate(rotation: Rotation): Promise<CronOutcome> {
     if (step.kind === "done") {
       if (step.prepare && context.mode === "act") void prepareKeys(memory);
       memory.warned = undefined;
-      return { guard: "done", sentence: step.sentence, recheckMs: step.recheckMs };
+      return { guard: "done", sentence: step.sentence, requeueAfterMs: step.requeueAfterMs };
     }
     if (step.kind === "wait") {
-      const { guard, sentence, recheckMs = contendedMs } = step;
+      const { guard, sentence, requeueAfterMs = contendedMs } = step;
       if (!passing.includes(guard)) await warn(rotation, secret, guard, sentence);
-      return { guard, sentence, recheckMs };
+      return { guard, sentence, requeueAfterMs };
     }
     if (context.mode === "shadow") {
       const sentence = `nothing is written in shadow mode: ${step.kind}, for ${step.because}`;
-      return { guard: "shadow-mode", sentence, recheckMs: refusedMs };
+      return { guard: "shadow-mode", sentence, requeueAfterMs: refusedMs };
     }
     const seen = { secret, reviewKeys: snapshot.reviewKeys };
     if (step.kind === "generate") await generate(rotation, seen, step);
@@ -77,7 +77,7 @@ async function rotate(rotation: Rotation): Promise<CronOutcome> {
     else await patchAll(rotation, secret, step);
   }
   const sentence = "others write the Secret or the webhook configurations again and again; looking again";
-  return { guard: "contended", sentence, recheckMs: contendedMs };
+  return { guard: "contended", sentence, requeueAfterMs: contendedMs };
 }
 
 /** Starts to look for keys unless there are some, or somebody looks already. */

@@ -82,7 +82,7 @@ export interface Promote {
 export interface Done {
   readonly kind: "done";
   readonly sentence: string;
-  readonly recheckMs: number;
+  readonly requeueAfterMs: number;
   /** The next generation is due before long: its keys may be looked for. */
   readonly prepare: boolean;
 }
@@ -107,12 +107,13 @@ const lookForSecretMs = 5_000;
 export function decide(snapshot: CertificateSnapshot): RotationStep {
   const { nowMs, dnsName, stored, creationRefused } = snapshot;
   if (stored === undefined) {
-    if (creationRefused !== undefined) return wait("secret-missing", creationRefused, { recheckMs: lookForSecretMs });
+    if (creationRefused !== undefined)
+      return wait("secret-missing", creationRefused, { requeueAfterMs: lookForSecretMs });
     return generateFirst(dnsName, "there is no Secret with a certificate");
   }
   if ("unreadable" in stored) {
     const sentence = `the Secret cannot be used: ${stored.unreadable}`;
-    return wait("secret-unreadable", sentence, { recheckMs: tryAgainMs });
+    return wait("secret-unreadable", sentence, { requeueAfterMs: tryAgainMs });
   }
   const { presented } = stored;
   const next = stored.next !== undefined && fits(stored.next, snapshot) ? stored.next : undefined;
@@ -218,13 +219,15 @@ export function isKeyDue({ refusal, keyRefusal, pathKeys }: Configuration, curre
 /** What is left where all is trusted: paths without the review key. No certificate waits for them. */
 function awaitKeys(snapshot: CertificateSnapshot, unkeyed: readonly Configuration[], otherwise: Done): Done | Wait {
   if (unkeyed.length === 0) return otherwise;
-  const { recheckMs } = otherwise;
+  const { requeueAfterMs } = otherwise;
   if (isSpread(snapshot)) {
     const refusals = unkeyed.map(({ refusal, keyRefusal }) => refusal ?? keyRefusal).filter((one) => one !== undefined);
-    return waitForConfigurations("not every path has the review key", refusals, Math.min(tryAgainMs, recheckMs));
+    return waitForConfigurations("not every path has the review key", refusals, Math.min(tryAgainMs, requeueAfterMs));
   }
   const sentence = `every replica reads the review key; it is written into paths ${keySpreadsMs / 1000} s after this one has read it`;
-  return wait("key-spreading", sentence, { recheckMs: Math.min(keySpreadsMs - snapshot.keyKnownForMs, recheckMs) });
+  return wait("key-spreading", sentence, {
+    requeueAfterMs: Math.min(keySpreadsMs - snapshot.keyKnownForMs, requeueAfterMs),
+  });
 }
 
 /** Whoever writes the bundles finds the next authority in the Secret. Nobody is known to trust it before he is seen to. */
@@ -244,7 +247,7 @@ function awaitOthers(
   const [first, ...others] = lacking.map(({ resource, object }) => `${resource}/${object.metadata.name}`);
   const whose = `${first ?? "whatever asks us"}${others.length > 0 ? `, and of ${others.length} more` : ""}`;
   const sentence = `the next certificate waits for others to add next-ca of the Secret to caBundle of ${whose}`;
-  return wait("bundle-awaited", sentence, { recheckMs: Math.min(tryAgainMs, leftMs) });
+  return wait("bundle-awaited", sentence, { requeueAfterMs: Math.min(tryAgainMs, leftMs) });
 }
 
 function letSpread(
@@ -254,14 +257,14 @@ function letSpread(
 ): Promote | Wait {
   if (trustedForMs >= trustSpreadsMs) return promote(next, stored, nowMs, "every webhook configuration trusts it");
   const sentence = `every webhook configuration trusts the next certificate; it is presented ${trustSpreadsMs / 1000} s later`;
-  return wait("trust-spreading", sentence, { recheckMs: Math.min(trustSpreadsMs - trustedForMs, leftMs) });
+  return wait("trust-spreading", sentence, { requeueAfterMs: Math.min(trustSpreadsMs - trustedForMs, leftMs) });
 }
 
 const notTrusted = "our certificate is not trusted everywhere";
 
-function waitForConfigurations(what: string, [refusal, ...others]: readonly string[], recheckMs: number): Wait {
+function waitForConfigurations(what: string, [refusal, ...others]: readonly string[], requeueAfterMs: number): Wait {
   const more = others.length > 0 ? `, and ${others.length} more like it` : "";
-  return wait("configuration-refused", `${what}: ${refusal}${more}`, { recheckMs });
+  return wait("configuration-refused", `${what}: ${refusal}${more}`, { requeueAfterMs });
 }
 
 function carries(bundle: readonly string[], authorities: readonly string[], welcome: ReadonlySet<string>): boolean {
@@ -272,11 +275,11 @@ function rest(presented: Generation, nowMs: number): Done {
   const dueMs = renewalMs(presented);
   const preparedMs = (presented.notBeforeMs + presented.notAfterMs) / 2;
   const prepare = nowMs >= preparedMs;
-  const recheckMs = (prepare ? dueMs : preparedMs) - nowMs;
+  const requeueAfterMs = (prepare ? dueMs : preparedMs) - nowMs;
   return {
     kind: "done",
     sentence: "the certificate holds, and every webhook configuration trusts it",
-    recheckMs,
+    requeueAfterMs,
     prepare,
   };
 }

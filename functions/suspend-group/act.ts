@@ -59,7 +59,7 @@ export function actOn(key: GroupKey, statefulSet: StatefulSet, target: Suspensio
     statefulSet,
     claims: [],
     takesNothing: true,
-    doneRecheckMs: goOnMs,
+    requeueAfterDoneMs: goOnMs,
     carryOut: (context, notAfterMs) => write(context, key, target, notAfterMs),
     // What changed meanwhile is looked at again, and what is refused is tried again by the next look.
     refused: (context, _key, { message, code }) => {
@@ -78,7 +78,7 @@ function resizing(statefulSet: StatefulSet, { set, target, leaving, claim }: Sus
     statefulSet,
     claims: claim === undefined ? [] : [claim],
     ...(leaving.length === 0 ? { takesNothing: true } : {}),
-    doneRecheckMs: goOnMs,
+    requeueAfterDoneMs: goOnMs,
     async carryOut(context, notAfterMs) {
       await mark(context, leaving, notAfterMs);
       const { now } = await readAgain(context, {
@@ -102,7 +102,7 @@ function lettingGo(statefulSet: StatefulSet, { set, leaving, claim }: LettingGo)
     subjectUid: set.uid,
     statefulSet,
     claims: [claim],
-    doneRecheckMs: goOnMs,
+    requeueAfterDoneMs: goOnMs,
     async carryOut(context, notAfterMs) {
       await mark(context, leaving, notAfterMs);
       const sent = await Promise.allSettled(

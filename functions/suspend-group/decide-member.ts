@@ -20,7 +20,7 @@ import {
   whyNeeded,
 } from "../shared/volumes/members.ts";
 import { meant, type VolumeClaim } from "../shared/volumes/pvc.ts";
-import { mendRecheckMs, whyNotBegun } from "./obstacles.ts";
+import { mendRequeueMs, whyNotBegun } from "./obstacles.ts";
 
 /** One write about one member. */
 export type MemberStep =
@@ -47,11 +47,11 @@ export interface MemberDecision {
   readonly sentence: string;
   readonly step?: MemberStep;
   readonly wish?: "goes" | "returns";
-  readonly recheckMs?: number;
+  readonly requeueAfterMs?: number;
 }
 
 /** How soon to look for the end of a pod, or for one that is to be ready, in milliseconds. No pod's event wakes us. */
-export const podRecheckMs = 2_000;
+export const podRequeueMs = 2_000;
 /** No event tells that a database has moved its data. In milliseconds. */
 const askAgainMs = 10_000;
 
@@ -103,7 +103,7 @@ function judgeRemoving(member: Member): MemberDecision | undefined {
   if (!isRecovering(member)) return undefined;
   if (claims.some(({ isTerminating }) => !isTerminating)) {
     const sentence = `${name} is wanted again, and its removal has begun: gc-suspended-groups takes that back first, unless it has deleted it`;
-    return { guard: "recovering", sentence, recheckMs: podRecheckMs };
+    return { guard: "recovering", sentence, requeueAfterMs: podRequeueMs };
   }
   const sentence = `${name} cannot come back with its volume: the removal of its volume claim has begun`;
   return { guard: "recover-too-late", sentence, step: { kind: "answer-recover", member, claims: member.claims } };
@@ -149,7 +149,7 @@ function judgeUnrequested(member: Member): MemberDecision | undefined {
     const { name, claims } = member;
     const asked = claims.some(({ request }) => meant(request) === true);
     const sentence = `${name} has several volume claims, and not each of them asks`;
-    return asked ? { guard: "request-incomplete", sentence, recheckMs: mendRecheckMs } : undefined;
+    return asked ? { guard: "request-incomplete", sentence, requeueAfterMs: mendRequeueMs } : undefined;
   }
   return judgeReturning(member, "withdrawn");
 }
@@ -159,17 +159,17 @@ function judgeReturning(member: Member, how: "recovered" | "withdrawn"): MemberD
   const { name, pod, claims, set } = member;
   if (how === "recovered" && claims.some(({ isRemovalHeld }) => isRemovalHeld)) {
     const sentence = `${name} is wanted again: ${set.owner ?? set.name} is first to give up its removal`;
-    return { guard: "recovering", sentence, recheckMs: podRecheckMs };
+    return { guard: "recovering", sentence, requeueAfterMs: podRequeueMs };
   }
   if (!isBegun(member)) return clearing(member, how, `${name} is not suspended: there is nothing to take back`);
   // Another owner brings its pod back itself.
   if (!isWantedMember(member) && member.set.owner === undefined) {
     const sentence = `${name} is to come back with the same volume`;
-    return { guard: "recovering", sentence, wish: "returns", recheckMs: podRecheckMs };
+    return { guard: "recovering", sentence, wish: "returns", requeueAfterMs: podRequeueMs };
   }
   if (pod === undefined || pod.isTerminating || !pod.isReady) {
     const what = pod === undefined ? awaited(member) : pod.isTerminating ? "on its way out" : "not ready yet";
-    return { guard: "recovering", sentence: `${name} is wanted again, and ${what}`, recheckMs: podRecheckMs };
+    return { guard: "recovering", sentence: `${name} is wanted again, and ${what}`, requeueAfterMs: podRequeueMs };
   }
   return clearing(member, how, `${name} is ready, with the same volume`);
 }
@@ -220,7 +220,7 @@ function judgeDrain(member: Member, nowMs: number): MemberDecision | undefined {
   const isLeaving = isBegun(member) && !isWantedMember(member);
   if (isLeaving && isDrained(member, nowMs)) return undefined;
   if (needed !== undefined)
-    return { guard: needed.guard, sentence: `${name} stays: ${needed.sentence}`, recheckMs: askAgainMs };
+    return { guard: needed.guard, sentence: `${name} stays: ${needed.sentence}`, requeueAfterMs: askAgainMs };
   if (isDrained(member, nowMs)) return undefined;
   if (set.policy.drain.kind === "value") {
     const step: MemberStep = { kind: "prove", member, claims };
@@ -253,14 +253,14 @@ function judgeSuspending(member: Member): MemberDecision {
   const { name, pod, claims } = member;
   if (isWantedMember(member)) {
     if (pod === undefined || pod.isTerminating)
-      return { guard: "pod-missing", sentence: `${name} is wanted and not there`, recheckMs: podRecheckMs };
+      return { guard: "pod-missing", sentence: `${name} is wanted and not there`, requeueAfterMs: podRequeueMs };
     return { guard: "suspending", sentence: `${name} is to go`, wish: "goes" };
   }
   if (pod !== undefined)
-    return { guard: "pod-leaving", sentence: `${name} is on its way out`, recheckMs: podRecheckMs };
+    return { guard: "pod-leaving", sentence: `${name} is on its way out`, requeueAfterMs: podRequeueMs };
   if (isUsed(member)) {
     const sentence = `${name} is gone, and the API server still shows one of its volumes in use (condition Unused)`;
-    return { guard: "pod-leaving", sentence, recheckMs: podRecheckMs };
+    return { guard: "pod-leaving", sentence, requeueAfterMs: podRequeueMs };
   }
   const step: MemberStep = { kind: "stamp", member, claims };
   return { guard: "stamping", sentence: `${name} is gone: the time runs from now`, step };

@@ -10,7 +10,7 @@ import { isProgress, keepsWord, keptWordMs, tellerOf } from "../shared/suspensio
 import { isBegun, isRequested, type Member } from "../shared/volumes/members.ts";
 import { hasNewPartners } from "../shared/volumes/owners.ts";
 import { isOwnerGroup } from "../shared/workloads/group-key.ts";
-import { judge, type MemberDecision, type MemberStep, podRecheckMs } from "./decide-member.ts";
+import { judge, type MemberDecision, type MemberStep, podRequeueMs } from "./decide-member.ts";
 import { type LettingGo, letGo, lower, type SuspendSnapshot, type SuspensionResize, whyOutOfLine } from "./lowering.ts";
 
 /** What a volume claim is to say that it waits for. */
@@ -30,7 +30,7 @@ interface JudgedMember {
   readonly judged: MemberDecision;
 }
 
-const heldRecheckMs = 15_000;
+const heldRequeueMs = 15_000;
 
 export function decide(snapshot: SuspendSnapshot): Verdict<SuspensionTarget> {
   const { members, nowMs, protects, group, isNamespaceEnding } = snapshot;
@@ -79,7 +79,7 @@ function afterLeaving({ zones }: SuspendSnapshot, member: Member, judged: Member
   const anew = whyAnew(member);
   if (anew !== undefined) return { ...anew, step: { kind: "restamp", member, anew } } satisfies MemberDecision;
   const sentence = `${member.name} may still be on its way out: ${describeClaim(claim)}`;
-  return { guard: "pod-leaving", sentence, recheckMs: podRecheckMs } satisfies MemberDecision;
+  return { guard: "pod-leaving", sentence, requeueAfterMs: podRequeueMs } satisfies MemberDecision;
 }
 
 /** The scale-down by which a member may still go, among the claims of its group or of its zone. */
@@ -100,22 +100,25 @@ function conclude(
   waits: ReadonlyMap<Member, Pick<MemberDecision, "guard" | "sentence">>,
   { group, isWordKept }: { readonly group: string; readonly isWordKept: boolean },
 ): Verdict<SuspensionTarget> {
-  const rechecks = [
-    ...all.flatMap(({ judged }) => judged.recheckMs ?? (judged.wish === undefined ? [] : [podRecheckMs])),
+  const requeues = [
+    ...all.flatMap(({ judged }) => judged.requeueAfterMs ?? (judged.wish === undefined ? [] : [podRequeueMs])),
     ...(isWordKept ? [keptWordMs] : []),
   ];
-  const recheckMs = rechecks.length === 0 ? undefined : Math.min(...rechecks);
+  const requeueAfterMs = requeues.length === 0 ? undefined : Math.min(...requeues);
   const doing = targets.filter(({ kind }) => kind !== "tell");
   const [first] = all;
   if (doing.length > 0) {
     const said = all.filter(({ member, judged }) => judged.step !== undefined || !waits.has(member));
     const named = said[0] ?? first;
-    return take(targets, named?.judged.sentence ?? "", { zone: named?.member.set.name ?? "", recheckMs: podRecheckMs });
+    return take(targets, named?.judged.sentence ?? "", {
+      zone: named?.member.set.name ?? "",
+      requeueAfterMs: podRequeueMs,
+    });
   }
   const waiting = all.find(({ judged, member }) => judged.step === undefined || waits.has(member)) ?? first;
   if (waiting === undefined) return take(targets, `nothing of ${group} is to be suspended or to come back`);
   const { guard, sentence } = waits.get(waiting.member) ?? waiting.judged;
-  const where = { zone: waiting.member.set.name, recheckMs: recheckMs ?? heldRecheckMs };
+  const where = { zone: waiting.member.set.name, requeueAfterMs: requeueAfterMs ?? heldRequeueMs };
   // The words on volume claims are written beside the wait, which they repeat.
   return targets.length > 0 ? take(targets, `${guard}: ${sentence}`, where) : wait(guard, sentence, where);
 }

@@ -8,16 +8,20 @@ import { groupOfOwner } from "../shared/workloads/group-key.ts";
 export interface SuspensionObstacle {
   readonly guard: string;
   readonly sentence: string;
-  readonly recheckMs: number;
+  readonly requeueAfterMs: number;
 }
 
 /** How soon to look again at what somebody has to mend, in milliseconds. */
-export const mendRecheckMs = 30_000;
+export const mendRequeueMs = 30_000;
 
 /** Why its suspension may not begin. */
 export function whyNotBegun(member: Member): SuspensionObstacle | undefined {
   const { name, set, claims } = member;
-  const wait = (guard: string, sentence: string): SuspensionObstacle => ({ guard, sentence, recheckMs: mendRecheckMs });
+  const wait = (guard: string, sentence: string): SuspensionObstacle => ({
+    guard,
+    sentence,
+    requeueAfterMs: mendRequeueMs,
+  });
   const unclear = whyUnclear(member);
   if (unclear !== undefined) return wait(unclear.guard, unclear.sentence);
   if (set.isDeleting) return wait("owner-deleting", `${name} stays as it is: ${set.name} is being deleted`);
@@ -59,5 +63,5 @@ export function whyShared({ name, others }: Member): SuspensionObstacle | undefi
   if (others.length === 0) return undefined;
   const users = others.map((pod) => pod.name).join(", ");
   const sentence = `${name} stays as it is: ${users} uses one of its volume claims, too`;
-  return { guard: "volume-shared", sentence, recheckMs: mendRecheckMs };
+  return { guard: "volume-shared", sentence, requeueAfterMs: mendRequeueMs };
 }

@@ -22,7 +22,7 @@ export async function run(
   key: GroupKey,
   wake: { readonly sweep: boolean },
 ): Promise<ReconcileResult> {
-  if (!(await isGroupOfConcern(context, key, wake, isOwn))) return { recheckMs: undefined, acting: undefined };
+  if (!(await isGroupOfConcern(context, key, wake, isOwn))) return { requeueAfterMs: undefined, acting: undefined };
   try {
     await endOwn(context, key);
   } catch (error) {

@@ -65,7 +65,7 @@ describe("the shipped server", { skip: await skipWithoutControlPlane(), concurre
       const startedMs = performance.now();
       await changeTemplate(controlPlane, scene.group, "app:2");
       await scene.waitForRollout("app:2", 60_000);
-      // Four rechecks of seven seconds would get there, too.
+      // Four requeues of seven seconds would get there, too.
       assert.ok(performance.now() - startedMs < 15_000, "it was the events that advanced it");
       assert.deepEqual([...new Set(await Promise.all(statuses))], [204]);
       assert.ok((await server.metric("sluice_events_total", { result: "queued" })) > 4);

@@ -75,7 +75,7 @@ test("whatever it decides, it looks again when the next pod that was never ready
     );
     if (guardOf(verdict, "rolling") === "strategy-not-on-delete") return;
     if (seconds === undefined) return assert.ok(!isSaid, verdict.sentence);
-    assert.ok((verdict.recheckMs ?? Number.POSITIVE_INFINITY) <= seconds * 1000, `${verdict.recheckMs} ms`);
+    assert.ok((verdict.requeueAfterMs ?? Number.POSITIVE_INFINITY) <= seconds * 1000, `${verdict.requeueAfterMs} ms`);
     if (verdict.kind === "wait") assert.ok(isSaid, verdict.sentence);
   });
 });

@@ -81,8 +81,8 @@ class Stage {
   async until(guard: string): Promise<PassReport> {
     const from = this.#guards.length;
     return eventually(guard, 60_000, async () => {
-      const { recheckMs = 0 } = await rebalanceQueues.run(this.#context, key, { sweep: false });
-      await delay(Math.min(recheckMs, 500));
+      const { requeueAfterMs = 0 } = await rebalanceQueues.run(this.#context, key, { sweep: false });
+      await delay(Math.min(requeueAfterMs, 500));
       return this.#guards.slice(from).find((report) => report.guard === guard);
     });
   }

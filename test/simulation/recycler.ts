@@ -30,7 +30,7 @@ interface Recycled {
 
 /** A function that keeps taking pods within the budget while `isActive`, about every `everyMs`. */
 export function createRecycler(draw: Draw, isActive: () => boolean, everyMs: number): FunctionDefinition<GroupKey> {
-  const again = () => wait("between-pods", "the next pod goes later", { recheckMs: draw.between(0, 2 * everyMs) });
+  const again = () => wait("between-pods", "the next pod goes later", { requeueAfterMs: draw.between(0, 2 * everyMs) });
 
   function decide({ zones, nowMs, open }: GroupObservation): Verdict<Recycled> {
     if (!isActive()) return take([], "all done");
@@ -45,7 +45,7 @@ export function createRecycler(draw: Draw, isActive: () => boolean, everyMs: num
     const next = [...unfinished, ...(healthy.length > 0 ? [draw.pick(healthy)] : [])];
     if (next.length === 0) return again();
     const targets = next.map((pod): Recycled => ({ statefulSet: zone.statefulSet, pod }));
-    return take(targets, "recycling", { zone: zone.statefulSet.name, recheckMs: draw.between(0, 2 * everyMs) });
+    return take(targets, "recycling", { zone: zone.statefulSet.name, requeueAfterMs: draw.between(0, 2 * everyMs) });
   }
 
   const gate: Gate<GroupObservation, Recycled> = {

@@ -269,11 +269,11 @@ async function inspectFunctions({ context, key, nowMs, observed }: Inspection): 
     const passes: PassReport[] = [];
     const reporter = { ...silentReporter, pass: (report: PassReport) => void passes.push(report) };
     const written = ledger?.verdicts[definition.name];
-    const { recheckMs } = await definition.run({ ...context, reporter }, key, { sweep: false });
+    const { requeueAfterMs } = await definition.run({ ...context, reporter }, key, { sweep: false });
     const pass = passes.at(-1);
     if (pass === undefined) continue;
     const { guard, zone, sentence } = pass;
-    const recheckSeconds = recheckMs === undefined ? null : Math.ceil(recheckMs / 1000);
+    const recheckSeconds = requeueAfterMs === undefined ? null : Math.ceil(requeueAfterMs / 1000);
     // One that would act now would have written a reservation.
     const differs = written?.guard !== guard || written.zone !== zone || guard === "rolling";
     const stale = written !== undefined && differs && nowMs - written.at > recordEveryMs;

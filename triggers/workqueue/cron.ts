@@ -53,11 +53,15 @@ export function startCron(options: CronOptions): Cron {
     leastBackoffMs,
     nameOf: ({ definition }) => definition.name,
     async run({ definition: { name }, run }, { wakers = [] }) {
-      const { guard, sentence, recheckMs } = await inSpan(`run ${name}`, () => ({ root: true, links: wakers }), run);
+      const { guard, sentence, requeueAfterMs } = await inSpan(
+        `run ${name}`,
+        () => ({ root: true, links: wakers }),
+        run,
+      );
       reporting.metrics.verdicts.inc({ function: name, guard });
       if (said.get(name) !== sentence) reporting.log("info", sentence, { function: name, guard });
       said.set(name, sentence);
-      return { recheckMs: Math.min(recheckMs, atLeastEveryMs), acting: undefined };
+      return { requeueAfterMs: Math.min(requeueAfterMs, atLeastEveryMs), acting: undefined };
     },
     onFailure({ definition: { name } }, error, retryMs) {
       reporting.log("warn", sentenceOf(error, retryMs), { function: name, reason: "run-failed", err: error });

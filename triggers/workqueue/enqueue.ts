@@ -78,7 +78,7 @@ interface Pass {
   readonly key: Key;
 }
 
-const done: RunOutcome = { recheckMs: undefined, acting: undefined };
+const done: RunOutcome = { requeueAfterMs: undefined, acting: undefined };
 
 /**
  * Anybody can post an event, and each may cost a read. At most 100 look-ups of objects that no pass has seen happen at once,

@@ -18,8 +18,8 @@ export interface Wake {
 
 /** How a run ended; the fields are those of the functions' `Outcome`. */
 export interface RunOutcome {
-  readonly recheckMs: number | undefined;
-  readonly isRecheckEnough?: boolean;
+  readonly requeueAfterMs: number | undefined;
+  readonly absorbsEvents?: boolean;
   readonly acting: Promise<number | undefined> | undefined;
 }
 
@@ -34,7 +34,7 @@ export interface QueueOptions<Item> {
   readonly gatherMs: number;
   /** Keys that run at once, at most. */
   readonly concurrency: number;
-  /** Keys that are queued, running or to be retried, at most. As many again may wait for a recheck. */
+  /** Keys that are queued, running or to be retried, at most. As many again may wait for a requeue. */
   readonly capacity: number;
   /** How often a key may run; absent: as often as it is woken. */
   readonly pace?: RateLimit;
@@ -71,7 +71,7 @@ interface QueuedKey<Item> {
   failures: number;
 }
 
-interface Recheck {
+interface Requeue {
   readonly dueMs: number;
   /** Whoever wakes the key before needs no run of his own. */
   readonly isEnough: boolean;
@@ -83,7 +83,7 @@ export class KeyedQueue<Item> {
   readonly #entries = new Map<string, QueuedKey<Item>>();
   /** Due, in the order in which they became so. */
   readonly #queued = new Set<QueuedKey<Item>>();
-  readonly #rechecks = new Map<string, Recheck>();
+  readonly #requeues = new Map<string, Requeue>();
   readonly #acting = new Set<Promise<void>>();
   readonly #idle = Promise.withResolvers<void>();
   readonly #pacer: Pacer | undefined;
@@ -105,7 +105,7 @@ export class KeyedQueue<Item> {
     return this.#entries.size;
   }
 
-  /** True while the key is queued, runs or is to be retried; a recheck to come does not count. */
+  /** True while the key is queued, runs or is to be retried; a requeue to come does not count. */
   has(item: Item): boolean {
     return this.#entries.has(this.#options.nameOf(item));
   }
@@ -114,7 +114,7 @@ export class KeyedQueue<Item> {
   offer(item: Item, wake: Wake = { sweep: false }): boolean {
     if (this.#draining) return false;
     const name = this.#options.nameOf(item);
-    if (!wake.sweep && this.#rechecks.get(name)?.isEnough === true) return true;
+    if (!wake.sweep && this.#requeues.get(name)?.isEnough === true) return true;
     const { wakers = activeSpans() } = wake;
     const known = this.#entries.get(name);
     if (known !== undefined) {
@@ -147,8 +147,8 @@ export class KeyedQueue<Item> {
   async drain(deadlineMs: number): Promise<boolean> {
     const { clock } = this.#options;
     this.#draining = true;
-    for (const { timer } of this.#rechecks.values()) timer.abort("cancelled");
-    this.#rechecks.clear();
+    for (const { timer } of this.#requeues.values()) timer.abort("cancelled");
+    this.#requeues.clear();
     this.#resting?.abort("cancelled");
     this.#startQueued();
     for (const entry of this.#entries.values()) {
@@ -213,12 +213,12 @@ export class KeyedQueue<Item> {
     entry.wakers = [];
     entry.wokenMs = undefined;
     // What this run sees is newer than what an earlier one wanted to look at again.
-    this.#rechecks.get(entry.name)?.timer.abort("cancelled");
-    this.#rechecks.delete(entry.name);
+    this.#requeues.get(entry.name)?.timer.abort("cancelled");
+    this.#requeues.delete(entry.name);
     try {
-      const { recheckMs, isRecheckEnough, acting } = await this.#options.run(entry.item, wake);
+      const { requeueAfterMs, absorbsEvents, acting } = await this.#options.run(entry.item, wake);
       entry.failures = 0;
-      this.#recheckIn(entry, recheckMs, isRecheckEnough);
+      this.#requeueIn(entry, requeueAfterMs, absorbsEvents);
       if (acting !== undefined) this.#await(entry, acting);
       this.#finish(entry);
     } catch (error) {
@@ -263,10 +263,10 @@ export class KeyedQueue<Item> {
   #await(entry: QueuedKey<Item>, acting: Promise<number | undefined>): void {
     const ended = acting
       .then(
-        (recheckMs) => this.#recheckIn(entry, recheckMs),
+        (requeueAfterMs) => this.#requeueIn(entry, requeueAfterMs),
         (error: unknown) => {
           const retryMs = this.#draining ? undefined : longestBackoffMs;
-          this.#recheckIn(entry, retryMs);
+          this.#requeueIn(entry, retryMs);
           this.#options.onFailure(entry.item, error, retryMs);
         },
       )
@@ -277,20 +277,20 @@ export class KeyedQueue<Item> {
     this.#acting.add(ended);
   }
 
-  /** Best effort: a recheck that comes earlier is kept, and beyond the bound none is made. The sweep is the guarantee. */
-  #recheckIn({ name, item }: QueuedKey<Item>, ms: number | undefined, isEnough = false): void {
+  /** Best effort: a requeue that comes earlier is kept, and beyond the bound none is made. The sweep is the guarantee. */
+  #requeueIn({ name, item }: QueuedKey<Item>, ms: number | undefined, isEnough = false): void {
     if (this.#draining || ms === undefined || Number.isNaN(ms)) return;
     const dueMs = this.#options.clock.monotonicMs() + Math.max(0, ms);
-    const known = this.#rechecks.get(name);
-    if (known === undefined && this.#rechecks.size >= this.#options.capacity) return;
+    const known = this.#requeues.get(name);
+    if (known === undefined && this.#requeues.size >= this.#options.capacity) return;
     if (known !== undefined && known.dueMs <= dueMs) return;
     known?.timer.abort("cancelled");
     const timer = this.#after(Math.max(0, ms), () => {
-      this.#rechecks.delete(name);
+      this.#requeues.delete(name);
       // Nobody wakes it then: the span that was active when the timer was set has ended.
       this.offer(item, { sweep: false, wakers: [] });
     });
-    this.#rechecks.set(name, { dueMs, isEnough, timer });
+    this.#requeues.set(name, { dueMs, isEnough, timer });
   }
 
   #after(ms: number, then: () => void): AbortController {

@@ -29,7 +29,7 @@ export function paceTicks(clock: Clock, sweepNow: () => void): () => boolean {
     nameOf: (name) => name,
     async run() {
       sweepNow();
-      return { recheckMs: undefined, acting: undefined };
+      return { requeueAfterMs: undefined, acting: undefined };
     },
     onFailure() {},
   });

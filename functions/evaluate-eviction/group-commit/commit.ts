@@ -163,7 +163,7 @@ export class GroupCommit<Subject, Snapshot> {
     for (const [index, waiting] of present.entries()) {
       const ruling = rulings[index] as Ruling;
       if (ruling.reserve === undefined) refused.set(waiting, ruling.answer);
-      else if (young !== undefined) refused.set(waiting, notYet(young.guard, young.sentence, "", young.recheckMs));
+      else if (young !== undefined) refused.set(waiting, notYet(young.guard, young.sentence, "", young.requeueAfterMs));
       else if (waiting.dryRun) this.#lines.answer(waiting, ruling.answer);
       else if (context.mode === "shadow") this.#lines.answer(waiting, unreserved(ruling.answer));
       else granted.push({ waiting, answer: ruling.answer, ...this.#make(observed, ruling.reserve) });

@@ -28,7 +28,7 @@ const listServesMs = 10_000;
 /** A watch that the server ends sooner than this has not been one: they last for minutes. */
 const watchLastsMs = 1_000;
 /** How often to look whether a CRD has been installed meanwhile: before anybody would list for having heard nothing (rule R5). */
-const missingRecheckMs = 20_000;
+const missingRequeueMs = 20_000;
 
 /** Pauses between what is done again: none before the first, and then longer each time until one was not needed soon after. */
 export class Pauses {
@@ -101,7 +101,7 @@ export async function follow(
         resourceVersion = undefined;
         store.replace([], "0");
         listed();
-        await cluster.sleep(missingRecheckMs, stopped);
+        await cluster.sleep(missingRequeueMs, stopped);
         continue;
       }
       onTrouble(resource, error);

@@ -39,10 +39,10 @@ export interface KindNeed {
 
 export interface ReconcileResult {
   /** When to look again without an event; best effort, the sweep is the guarantee. */
-  readonly recheckMs: number | undefined;
+  readonly requeueAfterMs: number | undefined;
   /** True: what is heard of the key before then is served by that look, but for a sweep; absent: it has a pass of its own. */
-  readonly isRecheckEnough?: boolean;
-  /** The acts that go on after the pass: a next pass need not wait for them, a shutdown must. Resolves to a recheck. */
+  readonly absorbsEvents?: boolean;
+  /** The acts that go on after the pass: a next pass need not wait for them, a shutdown must. Resolves to a requeue. */
   readonly acting: Promise<number | undefined> | undefined;
   /** Why the pass counts as failed, though nothing broke: see `failingGuards`; absent: it does not. */
   readonly failure?: string;
@@ -105,7 +105,7 @@ export interface CronOutcome {
   readonly guard: string;
   readonly sentence: string;
   /** When to look again without being woken; best effort, cron is the guarantee. */
-  readonly recheckMs: number;
+  readonly requeueAfterMs: number;
 }
 
 /** A function that cron wakes, for something that belongs to no group. */

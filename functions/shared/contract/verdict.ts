@@ -2,12 +2,12 @@
  * The only two answers that a decision may give: take these targets now, or wait behind a named guard.
  *
  * A guard is a stable kebab-case name; its sentence is for an operator at night. Both name the zone that
- * they speak of, and when to look again without an event: `recheckMs`, absent where the next event tells.
+ * they speak of, and when to look again without an event: `requeueAfterMs`, absent where the next event tells.
  */
 
 interface Circumstance {
   readonly zone?: string;
-  readonly recheckMs?: number | undefined;
+  readonly requeueAfterMs?: number | undefined;
 }
 
 export interface Take<Target> {
@@ -16,7 +16,7 @@ export interface Take<Target> {
   readonly targets: readonly Target[];
   readonly sentence: string;
   readonly zone: string;
-  readonly recheckMs: number | undefined;
+  readonly requeueAfterMs: number | undefined;
 }
 
 export interface Wait {
@@ -24,17 +24,17 @@ export interface Wait {
   readonly guard: string;
   readonly sentence: string;
   readonly zone: string;
-  readonly recheckMs: number | undefined;
+  readonly requeueAfterMs: number | undefined;
 }
 
 export type Verdict<Target> = Take<Target> | Wait;
 
 export function take<Target>(targets: readonly Target[], because: string, where: Circumstance = {}): Take<Target> {
-  return { kind: "take", targets, sentence: because, zone: where.zone ?? "", recheckMs: where.recheckMs };
+  return { kind: "take", targets, sentence: because, zone: where.zone ?? "", requeueAfterMs: where.requeueAfterMs };
 }
 
 export function wait(guard: string, sentence: string, where: Circumstance = {}): Wait {
-  return { kind: "wait", guard, sentence, zone: where.zone ?? "", recheckMs: where.recheckMs };
+  return { kind: "wait", guard, sentence, zone: where.zone ?? "", requeueAfterMs: where.requeueAfterMs };
 }
 
 /** The name under which a verdict is recorded and counted: its guard, or `taking` where it takes something, or `done`. */

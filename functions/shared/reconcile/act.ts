@@ -52,7 +52,7 @@ export interface Act {
   /** Remembers by itself that it was refused, or that all has changed; absent: it is remembered as a deletion is. */
   refused?(context: Context, key: GroupKey, error: ClusterError): void;
   /** How soon to look again once it is done, in milliseconds; absent: an event tells what comes of it. */
-  readonly doneRecheckMs?: number;
+  readonly requeueAfterDoneMs?: number;
   /** The Event that says that it is done; absent: the verdict's own is enough. */
   readonly announcement?: Omit<Announcement, "about">;
 }
@@ -60,7 +60,7 @@ export interface Act {
 /** Rule R4: what is left of a verdict where the ledger permits nothing yet. */
 export function whileYoung(verdict: Take<Act>, young: Wait): Verdict<Act> {
   const targets = verdict.targets.filter(({ takesNothing }) => takesNothing === true);
-  return targets.length === 0 ? young : { ...verdict, targets, recheckMs: young.recheckMs };
+  return targets.length === 0 ? young : { ...verdict, targets, requeueAfterMs: young.requeueAfterMs };
 }
 
 /** The acts that need a reservation, in their order, as long as the ledger has room for all that one claims. */
@@ -106,8 +106,8 @@ export interface ActRun {
  * against it. Rejects for a fault of the program alone.
  */
 export async function carryOutAll(errand: ActRun, acts: readonly Act[]): Promise<number | undefined> {
-  const rechecks = await Promise.all(acts.map((act) => carryOut(errand, act)));
-  const wanted = rechecks.filter((recheckMs) => recheckMs !== undefined);
+  const requeues = await Promise.all(acts.map((act) => carryOut(errand, act)));
+  const wanted = requeues.filter((requeueAfterMs) => requeueAfterMs !== undefined);
   return wanted.length > 0 ? Math.min(...wanted) : undefined;
 }
 
@@ -130,7 +130,7 @@ async function carryOut(errand: ActRun, act: Act): Promise<number | undefined> {
     await act.carryOut(context, deadlineMs);
     reporter.act({ ...report, result: "done", reason: "as decided" });
     if (act.announcement !== undefined) await say(context, by, key, act.statefulSet, act.announcement);
-    return act.doneRecheckMs;
+    return act.requeueAfterDoneMs;
   } catch (error) {
     if (!(error instanceof ClusterError)) return sayUnusable(errand, report, error);
     const reason = wordsOf(error);

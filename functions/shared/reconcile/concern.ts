@@ -33,13 +33,13 @@ export async function passUnconcerned(
   const nowMs = context.cluster.monotonicMs();
   const idleMs = (idleSinceMs.get(memory) ?? Number.NEGATIVE_INFINITY) + lookEveryMs - nowMs;
   if (!context.views.isLasting && !sweep && idleMs > 0)
-    return { recheckMs: idleMs, isRecheckEnough: true, acting: undefined };
+    return { requeueAfterMs: idleMs, absorbsEvents: true, acting: undefined };
   if (await concerns(context, key, sweep, concern)) {
     idleSinceMs.delete(memory);
     return undefined;
   }
   idleSinceMs.set(memory, nowMs);
-  return { recheckMs: undefined, acting: undefined };
+  return { requeueAfterMs: undefined, acting: undefined };
 }
 
 async function concerns(

@@ -52,7 +52,7 @@ export interface Gate<Snapshot, Target> extends EventSource {
 }
 
 /** How soon to look again after more conflicts than a pass puts up with. */
-const contendedRecheckMs = 1_000;
+const contendedRequeueMs = 1_000;
 
 /**
  * One pass of a function over a group. Throws ClusterError where the API server is at fault: nothing is lost, the same
@@ -74,7 +74,7 @@ export async function perform<Snapshot, Target>(
     let loaded = knownLedger(context, memory);
     try {
       loaded ??= await loadLedger(context, key, memory);
-      if (loaded === undefined) return { recheckMs: undefined, acting: undefined, isGone: true };
+      if (loaded === undefined) return { requeueAfterMs: undefined, acting: undefined, isGone: true };
       return await attempt(context, gate, withoutRefused(memory, loaded), wake.sweep);
     } catch (error) {
       forgetLedger(memory, loaded);
@@ -84,7 +84,7 @@ export async function perform<Snapshot, Target>(
       context.reporter.conflict(key, gate.name);
     }
   }
-  return { recheckMs: contendedRecheckMs, acting: undefined };
+  return { requeueAfterMs: contendedRequeueMs, acting: undefined };
 }
 
 /**
@@ -180,10 +180,10 @@ function conclude(
   record: RecordedVerdict,
   young: Wait | undefined,
 ): ReconcileResult | Promise<ReconcileResult> {
-  if (context.mode === "shadow") return { recheckMs: verdict.recheckMs, acting: undefined };
+  if (context.mode === "shadow") return { requeueAfterMs: verdict.requeueAfterMs, acting: undefined };
   // Rule R4: a new ledger is not written either, or its first decision would not begin with a consistent LIST. What takes nothing
   // writes none.
-  if (young !== undefined && !isPermit(verdict)) return { recheckMs: young.recheckMs, acting: undefined };
+  if (young !== undefined && !isPermit(verdict)) return { requeueAfterMs: young.requeueAfterMs, acting: undefined };
   if (isPermit(verdict)) return takeTargets(context, teller, observed, verdict, record);
   return recordAlone(context, teller, observed, verdict, record);
 }
@@ -231,8 +231,8 @@ async function takeTargets(
   const deadlineMs = Math.min(sentMs, observed.view.statefulSetsReadMs ?? sentMs) + actWithinMs;
   const acts = carryOutAll({ context, by, key: observed.key, deadlineMs, sole, isOfLedger }, [...others, ...reserved]);
   const said = reserved.length > 0 ? announceChange(context, teller, observed, record) : Promise.resolve();
-  const acting = Promise.all([acts, said]).then(([recheckMs]) => recheckMs);
-  return { recheckMs: verdict.recheckMs ?? finishAfterMs, acting };
+  const acting = Promise.all([acts, said]).then(([requeueAfterMs]) => requeueAfterMs);
+  return { requeueAfterMs: verdict.requeueAfterMs ?? finishAfterMs, acting };
 }
 
 function isOfLedger(error: unknown): boolean {
@@ -268,8 +268,8 @@ async function recordAlone(
   let said: Promise<undefined> | undefined;
   if (inMs === 0) await writeChange(context, observed, changeOf(observed, teller.name, record));
   if (inMs === 0 || inMs === undefined) said = announceChange(context, teller, observed, record).then(() => undefined);
-  const rechecks = [verdict.recheckMs, inMs].filter((ms) => ms !== undefined && ms > 0) as number[];
-  return { recheckMs: rechecks.length > 0 ? Math.min(...rechecks) : undefined, acting: said };
+  const requeues = [verdict.requeueAfterMs, inMs].filter((ms) => ms !== undefined && ms > 0) as number[];
+  return { requeueAfterMs: requeues.length > 0 ? Math.min(...requeues) : undefined, acting: said };
 }
 
 /** A ledger that cannot be used holds no record of the wait: it is counted and logged. */
@@ -277,13 +277,13 @@ function sayUnusable(
   context: Context,
   by: string,
   key: GroupKey,
-  { guard, zone, sentence, recheckMs }: Wait,
+  { guard, zone, sentence, requeueAfterMs }: Wait,
   held: GroupMemory["holding"],
 ): ReconcileResult {
   const sinceMs = held?.guard === guard ? held.sinceMs : context.cluster.serverTimeMs();
   context.memoryOf(key).holding = { guard, zone, sinceMs };
   context.reporter.pass({ key, function: by, guard, zone, sentence, sinceMs, shadow: context.mode === "shadow" });
-  return { recheckMs, acting: undefined };
+  return { requeueAfterMs, acting: undefined };
 }
 
 /** A value that does not parse warns on its object, once while it stays as it is; the safe answer is already taken. */

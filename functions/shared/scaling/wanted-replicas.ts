@@ -11,7 +11,7 @@ export interface SizeHeld {
   readonly guard: string;
   readonly sentence: string;
   /** When time alone may end it, in milliseconds; absent: it does not. */
-  readonly recheckMs?: number;
+  readonly requeueAfterMs?: number;
   /** How many replicas it is to have later; absent where nobody knows. */
   readonly later?: number;
 }
@@ -102,7 +102,7 @@ function lowered(
   const at = formatTime(lastMs(newest) + minTimeMs);
   const ahead = lastMs(newest) > nowMs ? ", a time that has not come yet" : "";
   const sentence = `${name} may have ${leader.replicas} replicas from ${at} on: ${newest.name} was made smaller at ${formatTime(lastMs(newest))}${ahead}`;
-  return { guard: "min-time-between-zones", sentence, recheckMs: remainingMs + 1, later: leader.replicas };
+  return { guard: "min-time-between-zones", sentence, requeueAfterMs: remainingMs + 1, later: leader.replicas };
 }
 
 /** What a ledger knows of the downscales of its zones, in milliseconds since the epoch. */
@@ -162,7 +162,7 @@ export function heldAfterOthers(
     const rest = restAfter(other, known, ledgerSinceMs, nowMs);
     if (rest === undefined) continue;
     const sentence = `${name} keeps its size until ${formatTime(rest.untilMs)}: ${rest.because}`;
-    return { guard: "min-time-between-zones", sentence, recheckMs: rest.untilMs - nowMs + 1 };
+    return { guard: "min-time-between-zones", sentence, requeueAfterMs: rest.untilMs - nowMs + 1 };
   }
   return undefined;
 }

@@ -6,7 +6,7 @@ import { type Clocks, earlierMs, whyClocksUnsure } from "./clocks.ts";
 /** Those that may go now, all of one zone; or why none may. */
 export type RemovalTurn =
   | { readonly kind: "now"; readonly members: readonly Member[] }
-  | { readonly kind: "wait"; readonly guard: string; readonly sentence: string; readonly recheckMs?: number };
+  | { readonly kind: "wait"; readonly guard: string; readonly sentence: string; readonly requeueAfterMs?: number };
 
 /**
  * Whose turn it is of those that are due. `lastMs`: when something of the group last went; undefined where nothing has.
@@ -55,7 +55,7 @@ function holdForWait({ name, set }: Member, lastMs: number | undefined, waitMs: 
   const remainingMs = waitMs - agoMs;
   if (remainingMs <= 0) return undefined;
   const sentence = `${name} waits: something of the group went ${Math.round(Math.max(0, agoMs) / 1000)} s ago, and ${waitMs / 1000} s are to pass`;
-  return { kind: "wait", guard: "wait-between-removals", sentence, recheckMs: remainingMs } as const;
+  return { kind: "wait", guard: "wait-between-removals", sentence, requeueAfterMs: remainingMs } as const;
 }
 
 /** The zone with most of them; of several the first by name. */

@@ -94,5 +94,5 @@ export function refuseJoining({ awaited }: JoiningZones): Wait | undefined {
   if (first === undefined) return undefined;
   const [zone, remainingMs] = first;
   const sentence = `${zone} has joined the group, and this process has known it for less than ${ledgerNewMs / 1000} s; whoever took its pods in another group may still be acting`;
-  return wait("zone-joined", sentence, { zone, recheckMs: remainingMs });
+  return wait("zone-joined", sentence, { zone, requeueAfterMs: remainingMs });
 }

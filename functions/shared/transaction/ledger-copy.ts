@@ -44,11 +44,11 @@ class LedgerRefused extends Error {
 }
 
 /** What cannot be read or written now is hardly better within seconds: this long until the next try, in milliseconds. */
-export const ledgerRecheckMs = 30_000;
+export const ledgerRequeueMs = 30_000;
 
 /** The wait behind a ledger that cannot be used; undefined for an error that says nothing of one. */
 export function waitForLedger(error: unknown): Wait | undefined {
-  const again = { recheckMs: ledgerRecheckMs };
+  const again = { requeueAfterMs: ledgerRequeueMs };
   if (error instanceof LedgerUnreadable) return wait("ledger-unreadable", error.message, again);
   if (error instanceof LedgerRefused) return wait("ledger-refused", error.message, again);
   if (error instanceof LedgerUnwritable) return wait("ledger-unwritable", error.message, again);
@@ -87,7 +87,7 @@ export function refuseNewLedger(
   const remainingMs = Number.isNaN(oldEnoughMs) ? seenLongMs : Math.min(oldEnoughMs, seenLongMs);
   if (remainingMs <= 0) return joining && refuseJoining(joining);
   const sentence = `the ledger ${ledger.name} is new, and this process has known it for less than ${ledgerNewMs / 1000} s; if an older one was lost, whoever used it may still be acting`;
-  return wait("ledger-new", sentence, { recheckMs: remainingMs });
+  return wait("ledger-new", sentence, { requeueAfterMs: remainingMs });
 }
 
 /**
@@ -99,7 +99,7 @@ function refuseElsewhere(cluster: Cluster, { name, uid, resourceVersion }: Ledge
     noteLedger(cluster, `${uid} from elsewhere at ${resourceVersion}`) + ledgerNewMs - lastedMs(cluster);
   if (remainingMs <= 0) return undefined;
   const sentence = `the ledger ${name} names revisions that this cluster has not reached: it is from another cluster, or from a backup; its reservations count, and it starts anew in ${Math.ceil(remainingMs / 1000)} s`;
-  return wait("ledger-elsewhere", sentence, { recheckMs: remainingMs });
+  return wait("ledger-elsewhere", sentence, { requeueAfterMs: remainingMs });
 }
 
 /** Whoever waits for a claim writes nothing, and no event tells of its end: a copy that holds one serves for this long. */
@@ -238,7 +238,7 @@ function imaginedLedger(key: GroupKey): Ledger {
 
 /**
  * Writes the ledger and keeps what was written. Throws {@link Conflict}, ClusterError, and what {@link waitForLedger} explains: a
- * write that was refused is not sent again before {@link ledgerRecheckMs}, whoever wakes.
+ * write that was refused is not sent again before {@link ledgerRequeueMs}, whoever wakes.
  */
 export async function writeChange(context: Context, observed: GroupObservation, change: LedgerChange): Promise<void> {
   const memory = context.memoryOf(observed.key);
@@ -252,7 +252,7 @@ export async function writeChange(context: Context, observed: GroupObservation, 
     if (isConflict(error)) throw new Conflict();
     forgetWithdrawn(memory, observed.ledger);
     const why = explained(observed.ledger.name, error);
-    if (why instanceof LedgerRefused) memory.ledgerRefused = { error: why, untilMs: nowMs + ledgerRecheckMs };
+    if (why instanceof LedgerRefused) memory.ledgerRefused = { error: why, untilMs: nowMs + ledgerRequeueMs };
     throw why;
   }
   forgetWithdrawn(memory, observed.ledger);

@@ -63,7 +63,7 @@ async function run(context: Context, key: ObjectRef, wake: { readonly sweep: boo
       observe(key, observed, { cluster });
     return await perform(context, { name, telling, observe: observing, decide, actOn }, group, wake);
   } catch (error) {
-    if (hasCode(error, 404)) return { recheckMs: undefined, acting: undefined };
+    if (hasCode(error, 404)) return { requeueAfterMs: undefined, acting: undefined };
     throw error;
   }
 }

@@ -40,7 +40,7 @@ test("zone-budget: the budget's limit is spent, by pods that are down or reserve
     verdict.sentence,
     "a: 1 of 3 down (1 reserved), 1 may be down by the budget db, although the StatefulSet allows 2; 3 outdated pods wait",
   );
-  assert.equal(verdict.recheckMs, 7_000);
+  assert.equal(verdict.requeueAfterMs, 7_000);
   assert.equal(outcome(under(zoneBudget("db", {}), zone("a", "woo", { maxUnavailable: 2 }))), "zone-budget");
 });
 
@@ -108,7 +108,7 @@ test("partition-budget: a zone without a pod of the partition counts as one unkn
     last.sentence,
     "a-2 waits: 1 pod unknown in partition 2, and the budget db lets 1 be down there; 1 outdated pods wait",
   );
-  assert.equal(last.recheckMs, 30_000);
+  assert.equal(last.requeueAfterMs, 30_000);
   assert.equal(
     outcome(under(zoneBudget("db", { ...byOrdinal, maxUnavailable: 2 }), ...zones)),
     "delete a-0, delete a-1, delete a-2",
@@ -158,7 +158,7 @@ test("the cross-zone delay holds a pod back until its peers have been ready for 
     verdict.sentence,
     "b-0 waits: 1 pod not ready in partition 0, and the budget db lets 1 be down there, the first of them in 16 s by its cross-zone delay; 1 outdated pods wait",
   );
-  assert.equal(verdict.recheckMs, 15_001);
+  assert.equal(verdict.requeueAfterMs, 15_001);
   assert.equal(outcome(under(budget, ...zones(60))), "partition-budget");
   assert.equal(outcome(under(budget, ...zones(61))), "delete b-0");
 });
@@ -168,7 +168,7 @@ test("while others go, the next look comes no later than the end of the first de
   const zones = [zone("a", "n.n", { ...current, extra: [back] }), zone("b", "ooo", { maxUnavailable: 3 })];
   const verdict = under(zoneBudget("db", { ...byOrdinal, crossZoneEvictionDelay: "1m" }), ...zones);
   assert.equal(outcome(verdict), "delete b-0, delete b-2");
-  assert.equal(verdict.recheckMs, 2_001);
+  assert.equal(verdict.requeueAfterMs, 2_001);
 });
 
 test("partition-not-identified: a pod whose name does not match waits, the others go on", () => {
@@ -237,7 +237,7 @@ test("of the zones that wait for their budgets the first is named, and the first
   const verdict = under(budget, one("a", 50), one("b", 35), one("c", 45));
   assert.equal(outcome(verdict), "partition-budget");
   assert.equal(verdict.zone, "a");
-  assert.equal(verdict.recheckMs, 10_001);
+  assert.equal(verdict.requeueAfterMs, 10_001);
 });
 
 test("delete-refused is named where the refused deletion's own reservation is all that is down under a budget too", () => {

@@ -97,7 +97,7 @@ test("a pod that is ready for less than minReadySeconds holds the next one back"
       extra: [pod("a-0", { revision: "new", readySinceMs: nowMs - ageMs })],
     });
   assert.equal(outcome(decideOn([back(9_000)])), "budget");
-  assert.equal(decideOn([back(9_000)]).recheckMs, 1_000);
+  assert.equal(decideOn([back(9_000)]).requeueAfterMs, 1_000);
   assert.equal(outcome(decideOn([back(10_000)])), "delete a-1");
 });
 

@@ -74,7 +74,7 @@ test("of several pods that wait for their delays the one that may go first wakes
   const zones = [zone("a", "", { ...current, replicas: 3, extra }), zone("b", "ooo", { maxUnavailable: 3 })];
   const verdict = decideOn(zones, [], { budgets: [delayed] });
   assert.equal(outcome(verdict), "partition-budget");
-  assert.equal(verdict.recheckMs, 10_001);
+  assert.equal(verdict.requeueAfterMs, 10_001);
 });
 
 test("a long delay makes no look later than it would be without", () => {
@@ -84,10 +84,10 @@ test("a long delay makes no look later than it would be without", () => {
   ];
   const waiting = decideOn(peers(".", readyFor("a-0", 5)), [], { budgets: [delayed] });
   assert.equal(outcome(waiting), "partition-budget");
-  assert.equal(waiting.recheckMs, 30_000);
+  assert.equal(waiting.requeueAfterMs, 30_000);
   const taking = decideOn(peers(".n", readyFor("a-0", 5)), [], { budgets: [delayed] });
   assert.equal(outcome(taking), "delete b-1");
-  assert.equal(taking.recheckMs, 7_000);
+  assert.equal(taking.requeueAfterMs, 7_000);
 });
 
 test("while others go, a delay that ends before the next repair is due wakes", () => {
@@ -98,12 +98,12 @@ test("while others go, a delay that ends before the next repair is due wakes", (
   ];
   const verdict = decideOn(zones, [], { budgets: [delayed] });
   assert.equal(outcome(verdict), "delete b-3, delete b-0, delete b-2");
-  assert.equal(verdict.recheckMs, 2_001);
+  assert.equal(verdict.requeueAfterMs, 2_001);
 });
 
 test("a repair that is due in a millisecond is looked for then", () => {
   const zones = [zone("a", "", { replicas: 2, extra: [neverReadyFor("a-0", 119_999)] })];
-  assert.equal(decideOn(zones).recheckMs, 1);
+  assert.equal(decideOn(zones).requeueAfterMs, 1);
 });
 
 test("a repair tells the whole seconds that have passed", () => {

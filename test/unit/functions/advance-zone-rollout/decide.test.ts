@@ -39,7 +39,7 @@ test("a group that runs the wanted revision everywhere is done, and so is one wi
   assert.equal(outcome(verdict), "done");
   assert.equal(guardOf(verdict, "rolling"), "done");
   assert.equal(verdict.sentence, "every pod of group runs the wanted revision");
-  assert.equal(verdict.recheckMs, undefined);
+  assert.equal(verdict.requeueAfterMs, undefined);
   assert.equal(outcome(decideOn([])), "done");
 });
 
@@ -57,7 +57,7 @@ test("zones-down: with pods down in two zones no healthy pod is taken (Z1)", () 
   const verdict = decideOn([zone("a", "oow", { maxUnavailable: 3 }), zone("b", "oo.", { maxUnavailable: 3 })]);
   assert.equal(outcome(verdict), "zones-down");
   assert.match(verdict.sentence, /a: 1 of 3 down \(1 not ready\); b: 1 of 3 down \(1 missing\)$/);
-  assert.equal(verdict.recheckMs, 30_000);
+  assert.equal(verdict.requeueAfterMs, 30_000);
 });
 
 test("zones-down counts reservations, pods that leave, and zones that are paused", () => {
@@ -93,7 +93,7 @@ test("status-behind: a zone whose wanted revision is not known is not touched, a
   const behind = { updateRevision: undefined };
   const verdict = decideOn([zone("a", "oo", behind)]);
   assert.equal(outcome(verdict), "status-behind");
-  assert.equal(verdict.recheckMs, 1_000);
+  assert.equal(verdict.requeueAfterMs, 1_000);
   assert.equal(outcome(decideOn([zone("a", "ob", behind)])), "status-behind");
   assert.equal(outcome(decideOn([zone("a", "oo", behind), zone("b", "xo")])), "delete b-0");
   assert.equal(outcome(decideOn([zone("a", "oo", { ...behind, paused: true })])), "done");
@@ -111,7 +111,7 @@ test("zone-settling looks again when minReadySeconds are over", () => {
   const young = pod("a-1", { revision: "new", readySinceMs: nowMs - 8_000 });
   const verdict = decideOn([zone("a", "n", { replicas: 2, minReadySeconds: 10, extra: [young] }), zone("b", "oo")]);
   assert.equal(outcome(verdict), "zone-settling");
-  assert.equal(verdict.recheckMs, 2_000);
+  assert.equal(verdict.requeueAfterMs, 2_000);
 });
 
 test("budget: no healthy pod goes while as many as allowed are down or reserved (Z2)", () => {
@@ -120,7 +120,7 @@ test("budget: no healthy pod goes while as many as allowed are down or reserved 
   const verdict = decideOn([reserved]);
   assert.equal(outcome(verdict), "budget");
   assert.equal(verdict.sentence, "a: 2 of 4 down (2 reserved), 2 may be down; 3 outdated pods wait");
-  assert.equal(verdict.recheckMs, 7_000);
+  assert.equal(verdict.requeueAfterMs, 7_000);
 });
 
 test("budget: a zone that wants 2^31 pods is decided on like any other, by a share of them too", () => {
@@ -260,16 +260,16 @@ test("a rollout that waits says which pod is replaced unless it becomes ready, a
   const verdict = decideOn([zone("a", "xwo"), zone("b", "ny")]);
   assert.equal(outcome(verdict), "zones-down");
   assert.match(verdict.sentence, /; b-1 was never ready, and is replaced if it is not ready 120 s after it was made$/);
-  assert.equal(verdict.recheckMs, 20_000);
+  assert.equal(verdict.requeueAfterMs, 20_000);
   const younger = pod("b-1", { readySinceMs: undefined, neverReady: true, createdMs: nowMs - 119_000 });
   const both = [zone("a", "xwy"), zone("b", "n", { replicas: 2, extra: [younger] })];
   assert.match(decideOn(both).sentence, /; b-1 was never ready/);
-  assert.equal(decideOn(both).recheckMs, 1_000);
+  assert.equal(decideOn(both).requeueAfterMs, 1_000);
   assert.match(decideOn([zone("a", "xyy")]).sentence, /; a-1 was never ready/);
   assert.match(decideOn(both, [refusal("b-1")]).sentence, /; a-2 was never ready/);
   const young = pod("a-1", { readySinceMs: undefined, neverReady: true, createdMs: nowMs });
   assert.equal(
-    decideOn([zone("a", "xw", { replicas: 3, extra: [{ ...young, name: "a-2", ordinal: 2 }] })]).recheckMs,
+    decideOn([zone("a", "xw", { replicas: 3, extra: [{ ...young, name: "a-2", ordinal: 2 }] })]).requeueAfterMs,
     7_000,
   );
 });
@@ -281,8 +281,8 @@ test("a rollout that takes pods looks again no later than it would, though a rep
     return decideOn(zones, [refusal("a-0")]);
   };
   assert.equal(outcome(taking(100_000)), "delete a-3, delete a-1");
-  assert.equal(taking(100_000).recheckMs, 7_000);
-  assert.equal(taking(118_000).recheckMs, 2_000);
+  assert.equal(taking(100_000).requeueAfterMs, 7_000);
+  assert.equal(taking(118_000).requeueAfterMs, 2_000);
 });
 
 test("a repair names its cause", () => {

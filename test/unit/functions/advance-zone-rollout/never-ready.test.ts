@@ -30,17 +30,17 @@ async function broken(reason: string, lost: string): Promise<Passes> {
 async function secondsUntilDone(passes: Passes): Promise<number> {
   const startMs = passes.cluster.monotonicMs();
   const spentMs = () => passes.cluster.monotonicMs() - startMs;
-  let recheckMs = 0;
+  let requeueAfterMs = 0;
   while (passes.guard !== "done" && spentMs() < 600_000) {
     let changed = false;
     const listening = passes.world.store.onChange("pods", () => {
       changed = true;
     });
-    const untilMs = spentMs() + recheckMs;
+    const untilMs = spentMs() + requeueAfterMs;
     while (!changed && spentMs() < untilMs) await passes.goOn(Math.min(500, untilMs - spentMs()));
     listening();
     await passes.goOn(20);
-    recheckMs = (await passes.run()) ?? 30_000;
+    requeueAfterMs = (await passes.run()) ?? 30_000;
   }
   assert.equal(passes.guard, "done", passes.verdicts.at(-1)?.sentence);
   return Math.round(spentMs() / 1000);

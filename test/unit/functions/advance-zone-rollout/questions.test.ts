@@ -41,13 +41,16 @@ test("health-bad: one that says no stays, and the next one is asked; the verdict
   assert.deepEqual([deleted(passes), pods.takeAsked()], [["group-a-1"], ["group-a-0", "group-a-1"]]);
   const all = await stage();
   all.pods.others = critical;
-  const recheckMs = await all.passes.run();
+  const requeueAfterMs = await all.passes.run();
   assert.deepEqual([deleted(all.passes), all.passes.guard], [[], "health-bad"]);
   assert.match(
     all.passes.verdicts.at(-1)?.sentence ?? "",
     /^group-a-0 stays: .*queue 'orders' in vhost '\/'; 3 outdated pods wait$/,
   );
-  assert.ok(recheckMs !== undefined && recheckMs <= 10_000, "no event tells that the others can do without it");
+  assert.ok(
+    requeueAfterMs !== undefined && requeueAfterMs <= 10_000,
+    "no event tells that the others can do without it",
+  );
   all.passes.world.store.patch(
     "statefulsets",
     { namespace, name: "group-a" },

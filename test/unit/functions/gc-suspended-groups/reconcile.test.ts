@@ -34,7 +34,7 @@ class Removals extends Passes {
   async pass({ run }: typeof suspendGroup): Promise<number | undefined> {
     const outcome = await played(this.timeline, run(this.context, key, { sweep: true }));
     if (outcome.acting !== undefined) await played(this.timeline, outcome.acting);
-    return outcome.recheckMs;
+    return outcome.requeueAfterMs;
   }
 
   /** One pass of the function that removes. `between`: what somebody does when both are marked, before they are looked at. */
@@ -118,10 +118,10 @@ test("a claim that a dead process left is ended by a new one that has known it f
   const lines = formatClaims([makeClaim({ ...claim, ...rest })]);
   on.world.annotate({ namespace, name: ledgerName(key.group) }, { "sluice.dev/claims": lines }, "leases");
   on.restart();
-  const recheckMs = (await on.pass(gcSuspendedGroups)) ?? Number.POSITIVE_INFINITY;
-  assert.ok(recheckMs <= 10_000, `${recheckMs} ms`);
+  const requeueAfterMs = (await on.pass(gcSuspendedGroups)) ?? Number.POSITIVE_INFINITY;
+  assert.ok(requeueAfterMs <= 10_000, `${requeueAfterMs} ms`);
   assert.equal(on.ledger.claims.length, 1);
-  await on.goOn(recheckMs);
+  await on.goOn(requeueAfterMs);
   await on.goOn(10_000);
   await on.pass(gcSuspendedGroups);
   assert.deepEqual(on.ledger.claims, []);

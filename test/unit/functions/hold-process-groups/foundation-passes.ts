@@ -36,7 +36,7 @@ export class FoundationPasses extends Passes {
   }
 
   async pass(): Promise<number | undefined> {
-    return (await played(this.timeline, holdProcessGroups.run(this.context, key, { sweep: false }))).recheckMs;
+    return (await played(this.timeline, holdProcessGroups.run(this.context, key, { sweep: false }))).requeueAfterMs;
   }
 
   keys(): Promise<readonly { readonly name: string }[]> {

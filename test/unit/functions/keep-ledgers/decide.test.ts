@@ -28,7 +28,7 @@ test("a ledger that holds a reservation is never collected: the wait names the p
     kind: "wait",
     guard: "ledger-held",
     zone: "ingester-a",
-    recheckMs: undefined,
+    requeueAfterMs: undefined,
     sentence:
       "ingester has no StatefulSet any more, and its ledger holds the reservation of ingester-a-0: it is collected once all has settled",
   });
@@ -51,7 +51,7 @@ test("a ledger that says something that only another function can end is never c
     kind: "wait",
     guard: "ledger-in-use",
     zone: "",
-    recheckMs: undefined,
+    requeueAfterMs: undefined,
     sentence:
       "ingester has no StatefulSet any more, and its ledger says sluice.dev/last-time, sluice.dev/some-time: who wrote that may still need it",
   });

@@ -121,7 +121,7 @@ test("owner-refused: a write to the owner that a webhook refuses is said, and tr
   world.passes.interfere = ({ verb, resource }) => {
     if (verb === "patch" && resource === "rabbitmqclusters") throw refused(422, "not so");
   };
-  assert.equal((await process.run()).recheckMs, 5_000);
+  assert.equal((await process.run()).requeueAfterMs, 5_000);
   assert.equal(world.passes.guard, "owner-refused");
   assert.match(world.passes.problems.join(), /RabbitmqCluster orders cannot be written: .* 422: not so/);
   assert.match(world.passes.events.join(), /SkipLabelWaiting orders: owner-refused/);

@@ -87,9 +87,9 @@ test("the size that is wanted, or a larger one, is done; nobody raises it here",
 
 test("who waits says when it goes on, and looks again then", () => {
   const verdict = verdictOf({ replicas: 5, told: { 4: hourMs + 1_000 - 20_000 } });
-  assert.equal(verdict.recheckMs, 20_000);
+  assert.equal(verdict.requeueAfterMs, 20_000);
   assert.match(verdict.sentence, /^db-a-4 leaves once each has known it for 3600 s; .* from 2026-01-31T12:00:20Z on$/);
-  assert.equal(verdictOf({ replicas: 5, told: { 4: 0 } }).recheckMs, 30_000);
+  assert.equal(verdictOf({ replicas: 5, told: { 4: 0 } }).requeueAfterMs, 30_000);
 });
 
 test("one zone at a time: what is claimed is waited for, and so is a zone that is not whole", () => {
@@ -117,7 +117,7 @@ test("a zone that is held says why, and holds no other", () => {
   for (const guard of ["delay-malformed", "service-missing", "mirror-missing", "leader-missing"]) {
     const held = { statefulSet: statefulSetOf({ name: "db-0" }), held: { guard, sentence: "why" } };
     const alone = decide(snapshotOf([held]));
-    assert.ok(alone.kind === "wait" && alone.guard === guard && alone.recheckMs === 30_000);
+    assert.ok(alone.kind === "wait" && alone.guard === guard && alone.requeueAfterMs === 30_000);
     const zones = snapshotOf([
       delayedOf({ name: "db-0", wanted: 10 }),
       delayedOf({ told: told(4, 9, 2 * hourMs) }),

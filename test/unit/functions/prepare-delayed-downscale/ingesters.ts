@@ -88,20 +88,20 @@ export class Ingesters {
   }
 
   /** One pass with all its acts. */
-  async run(sweep = false): Promise<ReconcileResult["recheckMs"]> {
+  async run(sweep = false): Promise<ReconcileResult["requeueAfterMs"]> {
     const { timeline, context } = this.passes;
     const outcome = await played(timeline, prepareDelayedDownscale.run(context, key, { sweep }));
     const acted = outcome.acting === undefined ? undefined : await played(timeline, outcome.acting);
-    return acted === undefined ? outcome.recheckMs : Math.min(acted, outcome.recheckMs ?? acted);
+    return acted === undefined ? outcome.requeueAfterMs : Math.min(acted, outcome.requeueAfterMs ?? acted);
   }
 
   /** Passes, each when the one before said, for so long. */
   async goOn(ms: number): Promise<void> {
     const endMs = this.passes.timeline.nowMs() + ms;
     while (this.passes.timeline.nowMs() < endMs) {
-      const recheckMs = (await this.run()) ?? 30_000;
+      const requeueAfterMs = (await this.run()) ?? 30_000;
       const leftMs = endMs - this.passes.timeline.nowMs();
-      await this.passes.goOn(Math.max(10, Math.min(recheckMs, leftMs)));
+      await this.passes.goOn(Math.max(10, Math.min(requeueAfterMs, leftMs)));
     }
   }
 

@@ -144,8 +144,8 @@ export class Process {
   }
 
   /** One pass: when it wants to look again. */
-  async recheck(): Promise<number | undefined> {
-    return (await played(this.#brokers.passes.timeline, this.start())).recheckMs;
+  async requeue(): Promise<number | undefined> {
+    return (await played(this.#brokers.passes.timeline, this.start())).requeueAfterMs;
   }
 
   /** Passes, each when the one before said, or half a minute later, for so long. */
@@ -153,9 +153,9 @@ export class Process {
     const { timeline } = this.#brokers.passes;
     const endMs = timeline.nowMs() + ms;
     while (timeline.nowMs() < endMs) {
-      const recheckMs = (await this.recheck()) ?? 30_000;
+      const requeueAfterMs = (await this.requeue()) ?? 30_000;
       const leftMs = endMs - timeline.nowMs();
-      if (leftMs > 0) await this.#brokers.goOn(Math.max(10, Math.min(recheckMs, leftMs)));
+      if (leftMs > 0) await this.#brokers.goOn(Math.max(10, Math.min(requeueAfterMs, leftMs)));
     }
   }
 

@@ -43,9 +43,9 @@ function given(changes: Partial<RebalanceSnapshot> = {}): RebalanceSnapshot {
 }
 
 const wordOf = (step: RebalanceStep): string => {
-  if (step.kind === "wait") return `${step.guard} ${step.recheckMs}`;
+  if (step.kind === "wait") return `${step.guard} ${step.requeueAfterMs}`;
   if (step.kind === "rebalance") return `rebalance ${step.pod}`;
-  return step.kind === "rest" ? `rest ${step.recheckMs}` : `note ${step.state.members}`;
+  return step.kind === "rest" ? `rest ${step.requeueAfterMs}` : `note ${step.state.members}`;
 };
 const word = (changes: Partial<RebalanceSnapshot> = {}) => wordOf(decide(given(changes)));
 const withState = (changes: Partial<RebalanceState>) => word({ state: { ...changed, ...changes } });

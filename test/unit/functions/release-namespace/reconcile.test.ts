@@ -51,7 +51,7 @@ function world() {
 test("in a namespace that stays nothing is touched, and no key is found", async () => {
   const { passes, pass, finalizers } = world();
   const before = finalizers();
-  assert.equal((await pass()).recheckMs, undefined);
+  assert.equal((await pass()).requeueAfterMs, undefined);
   assert.deepEqual(finalizers(), before);
   assert.deepEqual(await played(passes.timeline, releaseNamespace.listKeys(passes.context, undefined)), []);
 });
@@ -60,7 +60,7 @@ test("volume claims lose our finalizers at once, owners after 3 s, and nobody el
   const { passes, store, finalizers, policies, pass } = world();
   store.delete("namespaces", { namespace: "", name: namespace });
   assert.deepEqual(await played(passes.timeline, releaseNamespace.listKeys(passes.context, undefined)), [key]);
-  assert.equal((await pass()).recheckMs, 1_000);
+  assert.equal((await pass()).requeueAfterMs, 1_000);
   const left = finalizers();
   assert.deepEqual(left.suspended, ["example.com/other", theirs]);
   for (const name of ["on-hold", "retained"]) assert.deepEqual(left[name], [theirs], name);

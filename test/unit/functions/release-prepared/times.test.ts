@@ -26,10 +26,10 @@ function written(world: Downscales): string | undefined {
 }
 
 /** What the next look is promised for. */
-async function recheck(world: Downscales, process: Process): Promise<number | undefined> {
+async function requeue(world: Downscales, process: Process): Promise<number | undefined> {
   const { passes } = world;
   const outcome = await played(passes.timeline, releasePrepared.run(process.context, key, { sweep: true }));
-  return outcome.recheckMs;
+  return outcome.requeueAfterMs;
 }
 
 /** As an API server stamps it: `agoMs` before now, by the manager of a subresource. */
@@ -53,7 +53,7 @@ test("nobody who has not asked for it has a StatefulSet written", async () => {
 test("the time in the ledger is written a minute after the downscale was allowed, once its claim is over", async () => {
   const world = await lowered();
   const process = writing(world);
-  const inMs = await recheck(world, process);
+  const inMs = await requeue(world, process);
   assert.ok(inMs !== undefined && inMs > 0 && inMs <= 20_000, `${inMs}`);
   await world.passes.goOn(inMs - 200);
   await process.sweep();
@@ -74,7 +74,7 @@ test("somebody's change a moment ago is a minute of waiting; a change of the sta
   await process.sweep();
   await world.passes.goOn(60_000);
   stamp(world, 10_000);
-  const inMs = await recheck(world, process);
+  const inMs = await requeue(world, process);
   assert.ok(inMs !== undefined && inMs > 49_000 && inMs < 52_000, `${inMs}`);
   assert.equal(written(world), undefined);
   stamp(world, 0, "status");
@@ -110,7 +110,7 @@ test("whoever changes the StatefulSet meanwhile is first, and a write that is re
     process.interfere = ({ verb, resource }) => {
       if (verb === "patch" && resource === "statefulsets") throw refused(code, "somebody's webhook says no");
     };
-    assert.equal(await recheck(world, process), 60_000);
+    assert.equal(await requeue(world, process), 60_000);
     const problems = world.passes.problems.filter((sentence) =>
       /could not be written to its annotation/.test(sentence),
     );

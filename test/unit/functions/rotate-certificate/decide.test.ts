@@ -110,10 +110,10 @@ test("a Secret that does not parse is never overwritten, and the sentence says w
 test("a certificate is left alone for two thirds of its life, and looked at again when it is due", () => {
   const early = decideAt({ afterMinutes: 15 });
   assert.ok(early.kind === "done" && !early.prepare);
-  assert.equal(early.recheckMs, 30 * minuteMs);
+  assert.equal(early.requeueAfterMs, 30 * minuteMs);
   const half = decideAt({ afterMinutes: 45 });
   assert.ok(half.kind === "done" && half.prepare, "keys are looked for before they are needed");
-  assert.equal(half.recheckMs, 15 * minuteMs);
+  assert.equal(half.requeueAfterMs, 15 * minuteMs);
   assert.equal(decideAt({ afterMinutes: 60 - 1 / 60 }).kind, "done");
   const due = decideAt({ afterMinutes: 60 });
   const because = "two thirds of its lifetime are over";
@@ -130,7 +130,7 @@ test("the next certificate is not presented before every configuration was seen 
   const fresh = decideAt({ afterMinutes: 61, stored: { next }, configurations: both, trustedForMs: 0 });
   assert.equal(guardOf(fresh), "trust-spreading");
   const almost = decideAt({ afterMinutes: 61, stored: { next }, configurations: both, trustedForMs: 4_999 });
-  assert.deepEqual([guardOf(almost), almost.kind === "wait" && almost.recheckMs], ["trust-spreading", 1]);
+  assert.deepEqual([guardOf(almost), almost.kind === "wait" && almost.requeueAfterMs], ["trust-spreading", 1]);
   const ready = decideAt({ afterMinutes: 61, stored: { next }, configurations: both, trustedForMs: 5_000 });
   assert.ok(ready.kind === "promote" && ready.next === next);
   assert.deepEqual(ready.previous, [was("A", 90)], "it stays trusted until it expires");
@@ -172,7 +172,7 @@ test("a configuration that refuses holds the others up until the old certificate
   assert.equal(guardOf(step), "configuration-refused");
   assert.match(step.kind === "wait" ? step.sentence : "", /one was refused with 403: no$/);
   const soon = decideAt({ ...given, afterMinutes: 90 - 11 / 60 });
-  assert.equal(soon.kind === "wait" && Math.round(soon.recheckMs ?? 0), secondMs);
+  assert.equal(soon.kind === "wait" && Math.round(soon.requeueAfterMs ?? 0), secondMs);
   assert.equal(decideAt({ ...given, afterMinutes: 90 - 10 / 60 }).kind, "promote");
   const unseen = decideAt({ afterMinutes: 61, configurations: [], unseen: "may not list" });
   assert.equal(unseen.kind, "generate", "a certificate that nobody could be told of is better than an expired one");
@@ -226,20 +226,20 @@ test("a Secret that this account may not make is looked for every five seconds, 
   });
   assert.ok(step.kind === "wait");
   assert.deepEqual(
-    [step.guard, step.sentence, step.recheckMs],
+    [step.guard, step.sentence, step.requeueAfterMs],
     ["secret-missing", "the namespace is not there", 5_000],
   );
 });
 
 test("who waits for others looks again in half a minute, or when the certificate in use is about to expire", () => {
   const given = { updatesBundles: false, stored: { next } };
-  const recheckAt = (afterMinutes: number) => {
+  const requeueAt = (afterMinutes: number) => {
     const step = decideAt({ ...given, afterMinutes, configurations: [] });
     assert.ok(step.kind === "wait");
-    return step.recheckMs;
+    return step.requeueAfterMs;
   };
-  assert.equal(recheckAt(61), 30_000);
-  assert.equal(recheckAt(90 - 15 / 60), 5_000);
+  assert.equal(requeueAt(61), 30_000);
+  assert.equal(requeueAt(90 - 15 / 60), 5_000);
 });
 
 test("a configuration trusts the next certificate when each of its webhooks does; where there is none, whatever asks us is named", () => {

@@ -36,8 +36,8 @@ test("the first key is stored with the first certificate, and is in the paths on
   const world = new CertificateWorld();
   world.addConfiguration("ours", { labels: keyed });
   const run = world.start({ lifetimeMs: 600_000 });
-  const { guard, recheckMs } = await run();
-  assert.deepEqual([guard, recheckMs], ["key-spreading", 20_000]);
+  const { guard, requeueAfterMs } = await run();
+  assert.deepEqual([guard, requeueAfterMs], ["key-spreading", 20_000]);
   assert.deepEqual(Object.keys(dataIn(world)), ["ca", "cert", "key", "review-key"]);
   world.assertTrusted();
   assert.deepEqual(world.paths("ours"), ["/a", "/b"]);
@@ -107,8 +107,8 @@ test("a renewal brings the next key, and the promotion puts it into the paths at
   assert.ok(current === old && next !== undefined && next !== old);
   assert.equal(world.acts.filter((act) => act.startsWith("generate")).length, 1, "in the write of the certificate");
   world.passSeconds(5);
-  const { guard, recheckMs } = await run();
-  assert.deepEqual([guard, recheckMs], ["key-spreading", 15_000], "it is known for 5 s");
+  const { guard, requeueAfterMs } = await run();
+  assert.deepEqual([guard, requeueAfterMs], ["key-spreading", 15_000], "it is known for 5 s");
   assert.deepEqual(world.storedKeys(), { current: next, next: undefined, previous: old });
   assert.ok(!("next-review-key" in dataIn(world)));
   assert.deepEqual(world.paths("one"), pathsUnder(old));
@@ -274,8 +274,8 @@ test("a policy that refuses the key does not keep the bundle and the certificate
     if (name === "one") throw refusal(422, "a policy says no");
   };
   world.passSeconds(25);
-  const { guard, sentence, recheckMs } = await run();
-  assert.deepEqual([guard, recheckMs], ["configuration-refused", 30_000]);
+  const { guard, sentence, requeueAfterMs } = await run();
+  assert.deepEqual([guard, requeueAfterMs], ["configuration-refused", 30_000]);
   assert.equal(sentence, `not every path has the review key: ${resource}/one was refused with 422: a policy says no`);
   world.onPatch = () => {};
   world.passSeconds(29.9);

@@ -62,9 +62,9 @@ function patched(step: RotationStep): object {
   return { names: step.configurations.map(({ object }) => object.metadata.name), reviewKey: step.reviewKey };
 }
 
-function waited(step: RotationStep): [guard: string, recheckMs: number | undefined] {
+function waited(step: RotationStep): [guard: string, requeueAfterMs: number | undefined] {
   assert.ok(step.kind === "wait", JSON.stringify(step));
-  return [step.guard, step.recheckMs];
+  return [step.guard, step.requeueAfterMs];
 }
 
 test("a path without a key, with an old one or with a foreign one gets the current key, and no other path does", () => {

@@ -49,23 +49,23 @@ function decideAt(nowMs: number, stored: object, changes: Partial<CertificateSna
   });
 }
 
-const recheckOf = (step: RotationStep): number | undefined => (step.kind === "wait" ? step.recheckMs : undefined);
+const requeueOf = (step: RotationStep): number | undefined => (step.kind === "wait" ? step.requeueAfterMs : undefined);
 const lastMomentMs = first.notAfterMs - 10_000;
 
 test("what cannot be done now is tried again after thirty seconds, and at the last moment of the old certificate at the latest", () => {
   const unreadable = decideAt(startMs, {}, { stored: { unreadable: "its data key key is missing" } });
-  assert.equal(recheckOf(unreadable), 30_000);
+  assert.equal(requeueOf(unreadable), 30_000);
   const configurations = [configuration(["A"], "it was refused")];
   const refused = (nowMs: number) => decideAt(nowMs, { next: second }, { configurations });
-  assert.equal(recheckOf(refused(lastMomentMs - 30_001)), 30_000);
-  assert.equal(recheckOf(refused(lastMomentMs - 29_999)), 29_999);
-  assert.equal(recheckOf(refused(lastMomentMs - 1)), 1);
+  assert.equal(requeueOf(refused(lastMomentMs - 30_001)), 30_000);
+  assert.equal(requeueOf(refused(lastMomentMs - 29_999)), 29_999);
+  assert.equal(requeueOf(refused(lastMomentMs - 1)), 1);
   assert.equal(refused(lastMomentMs).kind, "promote");
 });
 
 test("five seconds of trust end early where the old certificate does", () => {
-  assert.equal(recheckOf(decideAt(lastMomentMs - 5_001, { next: second })), 5_000);
-  assert.equal(recheckOf(decideAt(lastMomentMs - 4_999, { next: second })), 4_999);
+  assert.equal(requeueOf(decideAt(lastMomentMs - 5_001, { next: second })), 5_000);
+  assert.equal(requeueOf(decideAt(lastMomentMs - 4_999, { next: second })), 4_999);
 });
 
 test("a certificate that lasts seconds is in its last moment before it is due: there is none to present, and that is no error", () => {
@@ -77,7 +77,7 @@ test("a certificate that lasts seconds is in its last moment before it is due: t
     { presented: brief },
     { configurations: [configuration([], "it was refused")] },
   );
-  assert.equal(recheckOf(refused), 0);
+  assert.equal(requeueOf(refused), 0);
 });
 
 test("a next certificate that is due for renewal itself is not presented, at that moment as little as after it", () => {

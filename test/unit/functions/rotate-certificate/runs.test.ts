@@ -49,7 +49,7 @@ test("a renewal is stored, trusted, read back, waited for, and only then present
   const before = world.stored().presented;
   const run = world.start();
   const waiting = await run();
-  assert.deepEqual([waiting.guard, waiting.recheckMs], ["trust-spreading", 5_000]);
+  assert.deepEqual([waiting.guard, waiting.requeueAfterMs], ["trust-spreading", 5_000]);
   assert.equal(world.stored().presented?.cert, before?.cert);
   const next = world.stored().next;
   assert.deepEqual(world.bundles("one"), [
@@ -80,8 +80,8 @@ test("five seconds begin anew where a configuration comes, or changes, in betwee
   await run();
   world.passSeconds(4);
   world.addConfiguration("late");
-  const { guard, recheckMs } = await run();
-  assert.deepEqual([guard, recheckMs], ["trust-spreading", 5_000]);
+  const { guard, requeueAfterMs } = await run();
+  assert.deepEqual([guard, requeueAfterMs], ["trust-spreading", 5_000]);
 });
 
 test("a process that is killed at any write leaves what the next one finishes, and never an untrusted certificate", async () => {
@@ -211,8 +211,8 @@ test("a configuration that is refused is told of and tried again, and the others
     if (when === "before" && refusing && what.endsWith(" one")) throw refusal(403, "a policy says no");
   };
   const run = world.start({ lifetimeMs: 600_000 });
-  const { guard, sentence, recheckMs } = await run();
-  assert.deepEqual([guard, recheckMs], ["configuration-refused", 19_000]);
+  const { guard, sentence, requeueAfterMs } = await run();
+  assert.deepEqual([guard, requeueAfterMs], ["configuration-refused", 19_000]);
   assert.match(sentence, /validatingwebhookconfigurations\/one was refused with 403: a policy says no$/);
   assert.equal(world.bundles("two")[0]?.length, 2);
   await run();
@@ -280,6 +280,6 @@ test("who undoes whatever is written is not fought without a pause", async () =>
   };
   overwrite();
   world.onWrite = (when) => when === "after" && overwrite();
-  const { guard, recheckMs } = await world.start()();
-  assert.deepEqual([guard, recheckMs], ["contended", 1_000]);
+  const { guard, requeueAfterMs } = await world.start()();
+  assert.deepEqual([guard, requeueAfterMs], ["contended", 1_000]);
 });

@@ -20,7 +20,7 @@ function held(says: string): Suspended {
 test("a word of a moment ago is kept, and the next look comes when another one may replace it", () => {
   const verdict = decideOn(held("budget: as it was"), { saidLately });
   assert.deepEqual([verdict.kind, verdict.kind === "wait" && verdict.guard], ["wait", "not-drained"]);
-  assert.ok((verdict.recheckMs ?? Number.POSITIVE_INFINITY) <= keptWordMs, `${verdict.recheckMs} ms`);
+  assert.ok((verdict.requeueAfterMs ?? Number.POSITIVE_INFINITY) <= keptWordMs, `${verdict.requeueAfterMs} ms`);
   assert.equal(decideOn(held("budget: as it was")).kind, "take");
 });
 
@@ -39,7 +39,7 @@ test("the function that removes keeps a word of a moment ago, and looks again wh
   assert.equal(decideRemoval(snapshot).kind, "take");
   const verdict = decideRemoval({ ...snapshot, saidLately });
   assert.deepEqual([verdict.kind, verdict.kind === "wait" && verdict.guard], ["wait", "on-hold"]);
-  assert.ok((verdict.recheckMs ?? Number.POSITIVE_INFINITY) <= keptWordMs, `${verdict.recheckMs} ms`);
+  assert.ok((verdict.requeueAfterMs ?? Number.POSITIVE_INFINITY) <= keptWordMs, `${verdict.requeueAfterMs} ms`);
 });
 
 /** Writes to the volume claim while something turns every second for a minute. */

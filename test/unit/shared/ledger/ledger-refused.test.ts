@@ -51,8 +51,8 @@ describe("rollouts", () => {
       passes.interfere = (call) => {
         if (isWrite(call)) throw refused(code, message);
       };
-      const recheckMs = await passes.run();
-      assert.deepEqual([passes.guard, recheckMs, passes.conflicts], ["ledger-refused", 30_000, 0]);
+      const requeueAfterMs = await passes.run();
+      assert.deepEqual([passes.guard, requeueAfterMs, passes.conflicts], ["ledger-refused", 30_000, 0]);
       const { sentence = "", sinceMs } = passes.verdicts.at(-1) ?? {};
       assert.match(
         sentence,

@@ -42,8 +42,8 @@ async function answered(action: Action, error: ClusterError, changes: Partial<Ac
   passes.interfere = ({ resource }) => {
     if (resource !== "events") throw error;
   };
-  const recheckMs = await carryOut(passes, [targetOf(passes, action)], changes);
-  return { passes, recheckMs, results: passes.acts.map(({ result }) => result) };
+  const requeueAfterMs = await carryOut(passes, [targetOf(passes, action)], changes);
+  return { passes, requeueAfterMs, results: passes.acts.map(({ result }) => result) };
 }
 
 /** An answer of the API server to the last of so many tries. */
@@ -131,8 +131,8 @@ describe("what is answered", () => {
       [409, "changed"],
     ] as const) {
       for (const action of actions) {
-        const { passes, recheckMs, results } = await answered(action, answers(code));
-        assert.deepEqual([recheckMs, results], [action === "delete" ? undefined : 1_000, [result]], action);
+        const { passes, requeueAfterMs, results } = await answered(action, answers(code));
+        assert.deepEqual([requeueAfterMs, results], [action === "delete" ? undefined : 1_000, [result]], action);
         assert.deepEqual([passes.events, passes.context.memoryOf(key).refusals.size], [[], 0]);
       }
     }
@@ -140,16 +140,16 @@ describe("what is answered", () => {
 
   test("where no answer comes a deletion is looked at again in seven seconds, anything else in one", async () => {
     for (const action of actions) {
-      const { passes, recheckMs, results } = await answered(action, answers(503));
-      assert.deepEqual([recheckMs, results], [action === "delete" ? 7_000 : 1_000, ["failed"]], action);
+      const { passes, requeueAfterMs, results } = await answered(action, answers(503));
+      assert.deepEqual([requeueAfterMs, results], [action === "delete" ? 7_000 : 1_000, ["failed"]], action);
       assert.deepEqual([passes.events, passes.context.memoryOf(key).refusals.size], [[], 0]);
     }
   });
 
   test("a refusal is told, is said on the StatefulSet, and is remembered for what it was about", async () => {
     for (const action of actions) {
-      const { passes, recheckMs, results } = await answered(action, answers(403, 1, "a webhook said no"));
-      assert.deepEqual([recheckMs, results], [7_000, ["refused"]], action);
+      const { passes, requeueAfterMs, results } = await answered(action, answers(403, 1, "a webhook said no"));
+      assert.deepEqual([requeueAfterMs, results], [7_000, ["refused"]], action);
       const isOfPod = action !== "record-revision";
       const { uid, name } = isOfPod ? podOf(passes) : statefulSetOf(passes);
       const sentence = `delete of ${name} was refused with 403: a webhook said no`;
@@ -194,8 +194,8 @@ describe("what is answered", () => {
       const { uid } = podOf(new Passes());
       const made: Reservation = { statefulSet: "group-a", ordinal: 0, uid, by, stampMs: 1 };
       const sole = new Map(isSole ? [[uid, made]] : []);
-      const { passes, recheckMs } = await answered(action, answers(403, attempts), { sole });
-      assert.equal(recheckMs, withdrawn ? 1_000 : 7_000);
+      const { passes, requeueAfterMs } = await answered(action, answers(403, attempts), { sole });
+      assert.equal(requeueAfterMs, withdrawn ? 1_000 : 7_000);
       assert.deepEqual([...passes.context.memoryOf(key).refusedOnce], withdrawn ? [[uid, made]] : []);
     }
   });

@@ -126,10 +126,10 @@ export class Passes {
   }
 
   /** One pass with all its acts. */
-  async run(sweep = false): Promise<ReconcileResult["recheckMs"]> {
+  async run(sweep = false): Promise<ReconcileResult["requeueAfterMs"]> {
     const outcome = await played(this.timeline, advanceZoneRollout.run(this.#context, key, { sweep }));
     const acted = outcome.acting === undefined ? undefined : await played(this.timeline, outcome.acting);
-    return acted === undefined ? outcome.recheckMs : Math.min(acted, outcome.recheckMs ?? acted);
+    return acted === undefined ? outcome.requeueAfterMs : Math.min(acted, outcome.requeueAfterMs ?? acted);
   }
 
   async goOn(ms: number): Promise<void> {

@@ -205,7 +205,7 @@ test("the next look comes when the verdict says, as soon as the verdict is writt
 });
 
 test("a pass that takes pods looks again when its verdict says, or in time to finish what it reserved", async () => {
-  for (const recheckMs of [1_500, undefined]) {
+  for (const requeueAfterMs of [1_500, undefined]) {
     const passes = await new Passes().prepare();
     const gate: Gate<GroupObservation, RolloutTarget> = {
       name: by,
@@ -215,18 +215,18 @@ test("a pass that takes pods looks again when its verdict says, or in time to fi
       decide: ({ zones: [zone] }) => {
         const pod = zone?.pods[0];
         if (zone === undefined || pod === undefined) return assert.fail();
-        return take([{ action: "delete", statefulSet: zone.statefulSet, pod }], "it goes", { recheckMs });
+        return take([{ action: "delete", statefulSet: zone.statefulSet, pod }], "it goes", { requeueAfterMs });
       },
     };
     const outcome = await played(passes.timeline, perform(passes.context, gate, key, { sweep: false }));
-    assert.equal(outcome.recheckMs, recheckMs ?? 7_000);
+    assert.equal(outcome.requeueAfterMs, requeueAfterMs ?? 7_000);
     await passes.goOn(1_000);
   }
 });
 
 test("a wait that ends within a millisecond is looked at again after it: no event may tell of it", async () => {
   const passes = await new Passes().prepare();
-  const decide = () => wait("held", "for a moment", { recheckMs: 1 });
+  const decide = () => wait("held", "for a moment", { requeueAfterMs: 1 });
   const gate: Gate<GroupObservation, RolloutTarget> = {
     name: by,
     telling,
@@ -236,7 +236,7 @@ test("a wait that ends within a millisecond is looked at again after it: no even
   };
   for (const written of [1, 1]) {
     const outcome = await played(passes.timeline, perform(passes.context, gate, key, { sweep: false }));
-    assert.deepEqual([outcome.recheckMs, passes.count("patch leases")], [1, written]);
+    assert.deepEqual([outcome.requeueAfterMs, passes.count("patch leases")], [1, written]);
   }
 });
 
@@ -246,9 +246,9 @@ test("a verdict that may not be written yet is looked at again when it may, if t
   passes.world.kubelet.breakPod(podKey("group-a-0"));
   passes.world.kubelet.breakPod(podKey("group-b-0"));
   await passes.goOn(100);
-  const recheckMs = await passes.run();
+  const requeueAfterMs = await passes.run();
   assert.equal(passes.guard, "zones-down");
-  assert.ok(recheckMs !== undefined && recheckMs > 0 && recheckMs <= 5_000, `${recheckMs} ms`);
+  assert.ok(requeueAfterMs !== undefined && requeueAfterMs > 0 && requeueAfterMs <= 5_000, `${requeueAfterMs} ms`);
   const warned = () => passes.events.filter((event) => event.includes("zones-down"));
   await passes.goOn(1_000);
   assert.deepEqual([passes.ledger.verdicts[by]?.guard, warned()], ["paused", []]);

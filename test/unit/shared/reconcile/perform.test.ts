@@ -10,9 +10,9 @@ test("ledger-new: the first pass makes the ledger, and for 10 s nothing is taken
   const passes = new Passes();
   passes.changeImage("app:2");
   await passes.goOn(100);
-  const recheckMs = await passes.run();
+  const requeueAfterMs = await passes.run();
   assert.equal(passes.guard, "ledger-new");
-  assert.ok(recheckMs !== undefined && recheckMs > 9_000 && recheckMs <= 10_000, String(recheckMs));
+  assert.ok(requeueAfterMs !== undefined && requeueAfterMs > 9_000 && requeueAfterMs <= 10_000, String(requeueAfterMs));
   await passes.goOn(9_000);
   await passes.run();
   assert.equal(passes.guard, "ledger-new");
@@ -80,10 +80,10 @@ test("nobody acts later than 5 s after the write that stamped the reservation wa
   passes.interfere = async ({ verb, resource }) => {
     if (verb === "patch" && resource === "leases") await passes.goOn(5_001);
   };
-  const recheckMs = await passes.run();
+  const requeueAfterMs = await passes.run();
   assert.equal(passes.count("delete pods"), 0);
   assert.equal(passes.acts[0]?.result, "late");
-  assert.equal(recheckMs, 7_000);
+  assert.equal(requeueAfterMs, 7_000);
   assert.equal(passes.ledger.reservations.length, 1);
 });
 
@@ -330,11 +330,11 @@ test("a rollout runs to its end: every pod new, currentRevision written, nothing
 
 test("when the last step of a zone is done, what holds next is looked at at once, for no event tells of it", async () => {
   const passes = await new Passes({ replicas: 1 }).prepare();
-  let recheckMs: number | undefined;
+  let requeueAfterMs: number | undefined;
   for (let pass = 0; pass < 100 && passes.count("patch statefulsets") === 0; pass++) {
-    recheckMs = await passes.run();
+    requeueAfterMs = await passes.run();
     await passes.goOn(500);
   }
   assert.equal(passes.count("patch statefulsets"), 1);
-  assert.ok(recheckMs !== undefined && recheckMs <= 100, `the next look comes in ${recheckMs} ms`);
+  assert.ok(requeueAfterMs !== undefined && requeueAfterMs <= 100, `the next look comes in ${requeueAfterMs} ms`);
 });

@@ -36,9 +36,9 @@ test("a verdict alone is written at most once in 5 s, and a later pass is asked 
   await passes.run();
   assert.equal(passes.ledger.verdicts[by]?.guard, "paused-zone-down");
   flip(passes, false);
-  const recheckMs = await passes.run();
+  const requeueAfterMs = await passes.run();
   assert.equal(passes.guard, "paused");
-  assert.ok(recheckMs !== undefined && recheckMs > 0 && recheckMs <= 5_000, String(recheckMs));
+  assert.ok(requeueAfterMs !== undefined && requeueAfterMs > 0 && requeueAfterMs <= 5_000, String(requeueAfterMs));
   await passes.goOn(3_000);
   await passes.run();
   assert.equal(passes.count("patch leases"), 1);

@@ -115,7 +115,7 @@ test("a wait for a time says until when, and is looked at again then", () => {
   assert.deepEqual(held, {
     guard: "min-time-between-zones",
     sentence: "b may have 1 replicas from 2026-01-31T12:30:00Z on: a was made smaller at 2026-01-31T11:30:00Z",
-    recheckMs: 1_800_001,
+    requeueAfterMs: 1_800_001,
     later: 1,
   });
 });

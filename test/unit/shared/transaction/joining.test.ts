@@ -125,7 +125,7 @@ test("a zone that has joined counts after ten seconds and from a consistent LIST
   );
   assert.deepEqual([joining.members, joining.needsList], [["a", "b"], false]);
   assert.deepEqual([...since.keys()], ["b uid-of-b", "c uid-of-c", "d uid-of-d"], "who is new no more is forgotten");
-  assert.equal(refuseJoining(joining)?.recheckMs, 1);
+  assert.equal(refuseJoining(joining)?.requeueAfterMs, 1);
   const unlisted = find(["a"], { ...view("a", "b"), consistentAt: undefined }, since);
   assert.deepEqual([unlisted.needsList, unlisted.members], [true, ["a"]]);
 });

@@ -39,7 +39,7 @@ describe("how old a ledger is (R4)", () => {
     const made = { ...ledger, createdMs: nowMs - madeAgoMs };
     const answer = refuseNewLedger({ cluster }, { ledger: made, nowMs });
     assert.ok(answer === undefined || answer.guard === "ledger-new");
-    return answer?.recheckMs;
+    return answer?.requeueAfterMs;
   }
 
   test("it permits ten seconds after it was first seen, or 41 s after it was made: clocks differ, and its second is cut", () => {
@@ -63,7 +63,7 @@ describe("how old a ledger is (R4)", () => {
     const { cluster, set } = clockAt(5_000);
     const found = (resourceVersion: string) => {
       const restored = { ...ledger, createdMs: 0, resourceVersion, isElsewhere: true };
-      return refuseNewLedger({ cluster }, { ledger: restored, nowMs })?.recheckMs;
+      return refuseNewLedger({ cluster }, { ledger: restored, nowMs })?.requeueAfterMs;
     };
     assert.equal(found("1"), 10_000);
     set(14_999);
@@ -78,7 +78,7 @@ describe("how old a ledger is (R4)", () => {
     const { cluster } = clockAt(100_000);
     assert.equal(noteLedger(cluster, "u", 4_000), 96_000);
     assert.equal(noteLedger(cluster, "u", 9_000), 96_000);
-    assert.equal(refuseNewLedger({ cluster }, { ledger, nowMs })?.recheckMs, 6_000);
+    assert.equal(refuseNewLedger({ cluster }, { ledger, nowMs })?.requeueAfterMs, 6_000);
   });
 
   test("ten thousand ledgers are remembered, and of more the first is forgotten", () => {

@@ -21,8 +21,8 @@ function refusedAfter(attempts: number): ClusterError {
 async function waitFor(passes: Passes, pod: string): Promise<number> {
   const startMs = passes.timeline.nowMs();
   for (let pass = 0; pass < 400 && passes.imageOf(pod) !== "app:2"; pass++) {
-    const recheckMs = (await passes.run()) ?? 5_000;
-    await passes.goOn(Math.max(20, Math.min(recheckMs, 5_000)));
+    const requeueAfterMs = (await passes.run()) ?? 5_000;
+    await passes.goOn(Math.max(20, Math.min(requeueAfterMs, 5_000)));
   }
   return passes.timeline.nowMs() - startMs;
 }

@@ -159,10 +159,10 @@ function startTestCron(run: () => Promise<CronOutcome>) {
 
 test("cron's function runs at once, when it is woken, when it asked for it, and at least every five minutes", async () => {
   const runs: number[] = [];
-  const rechecks = [10_000, 3_600_000, 3_600_000];
+  const requeues = [10_000, 3_600_000, 3_600_000];
   const { clock, cron, lines } = startTestCron(async () => {
     runs.push(clock.monotonicMs());
-    return { guard: "done", sentence: "all is well", recheckMs: rechecks.shift() ?? 3_600_000 };
+    return { guard: "done", sentence: "all is well", requeueAfterMs: requeues.shift() ?? 3_600_000 };
   });
   await clock.goTo(1_000);
   await clock.goTo(20_000);
@@ -180,7 +180,7 @@ test("a run that fails is tried again, and a right that is missing is named and 
   const message = 'secrets is forbidden: User "x" cannot get resource "secrets" in API group ""';
   const { clock, lines } = startTestCron(async () => {
     runs.push(clock.monotonicMs());
-    if (runs.length > 1) return { guard: "done", sentence: "all is well", recheckMs: 300_000 };
+    if (runs.length > 1) return { guard: "done", sentence: "all is well", requeueAfterMs: 300_000 };
     throw new ClusterError({ code: 403, reason: "Forbidden", message, verb: "get", resource: "secrets" });
   });
   await clock.goTo(60_000);

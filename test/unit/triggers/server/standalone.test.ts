@@ -33,7 +33,7 @@ function createRecorder(run?: FunctionDefinition<GroupKey>["run"]) {
     writes: [],
     async run(context, key, wake) {
       passes.push(`${key.namespace}/${key.group}${wake.sweep ? " sweep" : ""}`);
-      return (await run?.(context, key, wake)) ?? { recheckMs: undefined, acting: undefined };
+      return (await run?.(context, key, wake)) ?? { requeueAfterMs: undefined, acting: undefined };
     },
     async sweep(_context, groups) {
       swept.push(groups.map(({ namespace, group }) => `${namespace}/${group}`));
@@ -181,7 +181,7 @@ test("a missing right is an Event on a StatefulSet that names verb and resource,
   let granted = false;
   const { definition, passes } = createRecorder(async (_, { group }) => {
     if (group === "ingester" && !granted) throw forbidden("patch", "leases");
-    return { recheckMs: undefined, acting: undefined };
+    return { requeueAfterMs: undefined, acting: undefined };
   });
   const { goTo, world, lines, calls } = await started({ definitions: [definition], settings: { views: "list" } });
   world.addGroup({ namespace: "app", group: "other", zones: ["a"], replicas: 1 });

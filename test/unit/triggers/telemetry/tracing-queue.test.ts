@@ -19,7 +19,7 @@ test("a run is told of every span that woke it, again when it is tried again, an
     async run(_, { wakers = [] }) {
       told.push(wakers.map(({ spanId }) => Number(spanId)));
       if (told.length === 1) throw new Error("the first run fails");
-      return { recheckMs: told.length === 2 ? 1_000 : undefined, acting: undefined };
+      return { requeueAfterMs: told.length === 2 ? 1_000 : undefined, acting: undefined };
     },
     onFailure() {},
     gatherMs: 20,

@@ -21,7 +21,7 @@ async function started() {
     ...{ name, ...rest, ...waking },
     open: () => async () => {
       runs.push(`${name} ${clock.monotonicMs()}`);
-      return { guard: "done", sentence: "all is well", recheckMs: 3_600_000 };
+      return { guard: "done", sentence: "all is well", requeueAfterMs: 3_600_000 };
     },
   });
   const { reporting } = createTestApp();

@@ -20,7 +20,7 @@ import type { GroupKey } from "../../../../functions/shared/workloads/statefulse
 import { createTestWorld, isOfSchedule, type TestDoorsOptions } from "../server/world.ts";
 
 const lists: TestDoorsOptions["settings"] = { views: "list" };
-const nothing = { recheckMs: undefined, acting: undefined };
+const nothing = { requeueAfterMs: undefined, acting: undefined };
 type Parts<K extends Key> = Pick<FunctionDefinition<K>, "name" | "keyedBy" | "wokenBy" | "listKeys">;
 
 /** A function that remembers for which keys it ran, and which lists of keys its sweeps were given. */

@@ -13,7 +13,7 @@ function createQueue(options: Partial<QueueOptions<string>>) {
     nameOf: (key) => key,
     async run(key) {
       runs.push(`${key}@${clock.monotonicMs()}`);
-      return { recheckMs: undefined, acting: undefined };
+      return { requeueAfterMs: undefined, acting: undefined };
     },
     onFailure() {},
     gatherMs: 0,
@@ -76,12 +76,16 @@ test("after a pause a key has its whole burst again", async () => {
   assert.deepEqual(runs, ["busy@10000", "busy@10010", "busy@10020"]);
 });
 
-test("where a recheck is enough, wake-ups before it have no run of their own, but a sweep does", async () => {
+test("where a requeue is enough, wake-ups before it have no run of their own, but a sweep does", async () => {
   const runs: string[] = [];
   const { queue, clock, flood } = createQueue({
     async run(key, { sweep }) {
       runs.push(`${key}@${clock.monotonicMs()}${sweep ? " sweep" : ""}`);
-      return { recheckMs: 1_000 - (clock.monotonicMs() % 1_000), isRecheckEnough: key === "busy", acting: undefined };
+      return {
+        requeueAfterMs: 1_000 - (clock.monotonicMs() % 1_000),
+        absorbsEvents: key === "busy",
+        acting: undefined,
+      };
     },
   });
   await flood(900, () => "busy");

@@ -5,7 +5,7 @@ import { KeyedQueue, type QueueOptions, type RunOutcome } from "../../../../trig
 import { leastBackoffMs } from "../../../../triggers/workqueue/worker.ts";
 import { createVirtualClock } from "../../shared/kubernetes/virtual-clock.ts";
 
-const done: RunOutcome = { recheckMs: undefined, acting: undefined };
+const done: RunOutcome = { requeueAfterMs: undefined, acting: undefined };
 
 interface Run {
   readonly key: string;
@@ -114,9 +114,9 @@ test("a sweep that came while the key ran is the next run's", async () => {
   );
 });
 
-test("a recheck wakes the key by itself, and an earlier wake-up wins over it", async () => {
+test("a requeue wakes the key by itself, and an earlier wake-up wins over it", async () => {
   const { queue, clock, runs } = createQueue({
-    end: (_, run) => ({ ...done, recheckMs: run < 3 ? 1_000 : undefined }),
+    end: (_, run) => ({ ...done, requeueAfterMs: run < 3 ? 1_000 : undefined }),
   });
   queue.offer("a");
   await clock.goTo(500);
@@ -128,10 +128,10 @@ test("a recheck wakes the key by itself, and an earlier wake-up wins over it", a
   );
 });
 
-test("of two rechecks the earlier one counts", async () => {
+test("of two requeues the earlier one counts", async () => {
   const acting = Promise.resolve(200);
   const { queue, clock, runs } = createQueue({
-    end: (_, run) => (run === 1 ? { recheckMs: 5_000, acting } : done),
+    end: (_, run) => (run === 1 ? { requeueAfterMs: 5_000, acting } : done),
   });
   queue.offer("a");
   await clock.goTo(10_000);
@@ -141,9 +141,9 @@ test("of two rechecks the earlier one counts", async () => {
   );
 });
 
-test("a recheck that is no number wakes nothing, and one of days does not fire at once", async () => {
+test("a requeue that is no number wakes nothing, and one of days does not fire at once", async () => {
   const { queue, clock, runs } = createQueue({
-    end: (key) => ({ ...done, recheckMs: key === "a" ? Number.NaN : Number.POSITIVE_INFINITY }),
+    end: (key) => ({ ...done, requeueAfterMs: key === "a" ? Number.NaN : Number.POSITIVE_INFINITY }),
   });
   queue.offer("a");
   queue.offer("b");
@@ -154,7 +154,7 @@ test("a recheck that is no number wakes nothing, and one of days does not fire a
 test("acts do not hold back the next run, and what they resolve to wakes the key", async () => {
   const acts = Promise.withResolvers<number | undefined>();
   const { queue, clock, runs } = createQueue({
-    end: (_, run) => (run === 1 ? { recheckMs: undefined, acting: acts.promise } : done),
+    end: (_, run) => (run === 1 ? { requeueAfterMs: undefined, acting: acts.promise } : done),
   });
   queue.offer("a");
   await clock.goTo(100);
@@ -299,8 +299,8 @@ test("a full queue refuses new keys, takes wake-ups of known ones, and has room 
   assert.equal(queue.offer("c"), true);
 });
 
-test("keys that only wait for a recheck take no room from others", async () => {
-  const { queue, clock } = createQueue({ capacity: 1, end: () => ({ ...done, recheckMs: 60_000 }) });
+test("keys that only wait for a requeue take no room from others", async () => {
+  const { queue, clock } = createQueue({ capacity: 1, end: () => ({ ...done, requeueAfterMs: 60_000 }) });
   queue.offer("a");
   await clock.goTo(100);
   assert.equal(queue.has("a"), false);
@@ -324,12 +324,12 @@ test("draining runs what is queued at once, lets what was woken meanwhile run, a
   );
 });
 
-test("draining drops rechecks, and tries what is backing off once more", async () => {
+test("draining drops requeues, and tries what is backing off once more", async () => {
   const { queue, clock, runs, failures } = createQueue({
     leastBackoffMs: () => 30_000,
     end: (key) => {
       if (key === "bad") throw new Error("no");
-      return { ...done, recheckMs: 5_000 };
+      return { ...done, requeueAfterMs: 5_000 };
     },
   });
   queue.offer("bad");
@@ -351,7 +351,7 @@ test("draining drops rechecks, and tries what is backing off once more", async (
 
 test("draining waits for acts, but not for longer than its deadline", async () => {
   const acts = Promise.withResolvers<undefined>();
-  const { queue, clock } = createQueue({ end: () => ({ recheckMs: undefined, acting: acts.promise }) });
+  const { queue, clock } = createQueue({ end: () => ({ requeueAfterMs: undefined, acting: acts.promise }) });
   queue.offer("a");
   await clock.goTo(100);
   const tooShort = queue.drain(500);

@@ -1,0 +1,43 @@
+/** What is told of a FoundationDBCluster besides its removals: its own settings, and volume claims of another. Pure. */
+import type { GroupDecision } from "./decide-group.ts";
+import { isKept, isProtecting, type ProtectionSnapshot, wordsOnKept, wordsOnOption } from "./decide-protection.ts";
+import type { FoundationCluster, GroupClaim } from "./foundation-cluster.ts";
+import { whyUnfound } from "./unfound.ts";
+
+/** A process group of which something is said in an Event. */
+export interface GroupEvent extends Pick<GroupDecision, "guard" | "sentence"> {
+  readonly id: string;
+}
+
+/** Why the option that protects volume claims cannot be read, where it cannot. */
+export function tellOfOption(snapshot: ProtectionSnapshot): readonly GroupEvent[] {
+  const words = wordsOnOption(snapshot);
+  return words === undefined ? [] : [{ id: snapshot.cluster?.name ?? "", ...words }];
+}
+
+/** What of the cluster's own settings nobody can read, or does not lead to its volumes. */
+export function tellOfSettings(snapshot: ProtectionSnapshot): readonly GroupEvent[] {
+  const { cluster } = snapshot;
+  if (cluster === undefined || cluster.isDeleting) return [];
+  const { name: id, unreadable, duration, held } = cluster;
+  if (duration.kind === "absent" && held.kind === "absent" && !isProtecting(snapshot)) return [];
+  const unfound = whyUnfound(snapshot);
+  return [
+    ...(unreadable === undefined ? [] : [{ id, guard: "removal-mode-unknown", sentence: unreadable }]),
+    ...(unfound === undefined ? [] : [{ id, guard: "volume-unfound", sentence: unfound }]),
+  ];
+}
+
+/** One of the same name had them, and is gone: nothing is written to them. */
+export function tellOfStrangers({ cluster, claims }: ProtectionSnapshot): readonly GroupEvent[] {
+  if (cluster === undefined || cluster.isDeleting) return [];
+  return claims.filter((claim) => isStranger(claim, cluster)).map(tellOfGone);
+}
+
+export function tellOfGone(claim: GroupClaim): GroupEvent {
+  return { id: claim.group, ...wordsOnKept(claim.group, claim, "owner-gone") };
+}
+
+export function isStranger(claim: GroupClaim, { uid }: FoundationCluster): boolean {
+  return isKept(claim) && !claim.ownerUids.includes(uid);
+}
