@@ -4,13 +4,7 @@ import * as keys from "../shared/annotations/suspension.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { GroupMemory } from "../shared/contract/memory.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
-import {
-  type Cluster,
-  hasCode,
-  isRefused,
-  type Metadata,
-  type VolumeClaimObject,
-} from "../shared/kubernetes/cluster.ts";
+import { type Cluster, hasCode, isRefused, type Metadata, type PvcObject } from "../shared/kubernetes/cluster.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { kinds } from "../shared/ledger/claim-kinds.ts";
 import type { Act } from "../shared/reconcile/act.ts";
@@ -25,18 +19,18 @@ import { noteSaid } from "../shared/suspension/said.ts";
 import {
   anewPatch,
   beginAnew,
-  type ClaimPatch,
   memberChanged,
   messageFor,
-  patchVolumeClaim,
-  tellOfClaim,
+  type PvcPatch,
+  patchPvc,
+  recordPvcEvent,
 } from "../shared/suspension/writing.ts";
 import { findClaimed } from "../shared/transaction/claimed-objects.ts";
 import { claimsBy, lookAtLedger, writeClaims } from "../shared/transaction/claims.ts";
 import { isLongKnown } from "../shared/transaction/ledger-copy.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { describeAgreeing, isRemoving, type Member } from "../shared/volumes/members.ts";
-import type { VolumeClaim } from "../shared/volumes/pvc.ts";
+import type { Pvc } from "../shared/volumes/pvc.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { RemovalTarget } from "./decide.ts";
 import { isRetained, whyKept } from "./holding.ts";
@@ -77,7 +71,7 @@ export function actOn(key: GroupKey, statefulSet: StatefulSet, target: RemovalTa
   return {
     name: kind,
     object: member.name,
-    subjectUid: member.claims[0]?.uid ?? member.name,
+    subjectUid: member.pvcs[0]?.uid ?? member.name,
     statefulSet,
     ...(target.kind === "remove" ? { claims: [target.claim] } : { claims: [], takesNothing: true }),
     requeueAfterDoneMs: goOnMs,
@@ -96,10 +90,10 @@ async function carryOut(context: Context, key: GroupKey, target: RemovalTarget, 
   if (target.kind === "remove") return remove(context, key, target.member, target.claim.id, notAfterMs);
   if (target.kind === "restamp") return beginAnew(context, name, key, target.anew, notAfterMs);
   if (target.kind === "release") {
-    for (const claim of target.claims) {
-      if (target.kept.includes(claim)) await retainOrStay(context, key, claim, notAfterMs);
-      await answerLateWish(context, key, claim);
-      await patchVolumeClaim(context, claim, releasingPatch(claim), notAfterMs);
+    for (const pvc of target.pvcs) {
+      if (target.kept.includes(pvc)) await retainOrStay(context, key, pvc, notAfterMs);
+      await answerLateWish(context, key, pvc);
+      await patchPvc(context, pvc, releasingPatch(pvc), notAfterMs);
     }
     return;
   }
@@ -109,23 +103,23 @@ async function carryOut(context: Context, key: GroupKey, target: RemovalTarget, 
       [keys.removalClaim.key]: null,
       ...messageFor(target.guard, target.sentence),
     };
-    for (const claim of target.claims) await patchVolumeClaim(context, claim, { annotations }, notAfterMs);
+    for (const pvc of target.pvcs) await patchPvc(context, pvc, { annotations }, notAfterMs);
     // Whoever was about to delete one of them names a revision of before: nothing of that is under way any more.
-    for (const { removalClaim } of target.claims) if (removalClaim) withdrawnOf(context, key).add(removalClaim);
+    for (const { removalClaim } of target.pvcs) if (removalClaim) withdrawnOf(context, key).add(removalClaim);
     return;
   }
   const annotations = messageFor(target.guard, target.sentence);
-  for (const claim of target.member.claims) {
-    await patchVolumeClaim(context, claim, { annotations }, notAfterMs);
-    noteSaid(context, key, claim);
+  for (const pvc of target.member.pvcs) {
+    await patchPvc(context, pvc, { annotations }, notAfterMs);
+    noteSaid(context, key, pvc);
   }
 }
 
 /** A wish that came after the point of no return is answered before its volume claim is gone. */
-async function answerLateWish(context: Context, key: GroupKey, claim: VolumeClaim): Promise<void> {
-  if (claim.recover.kind === "absent" || !claim.isTerminating) return;
+async function answerLateWish(context: Context, key: GroupKey, pvc: Pvc): Promise<void> {
+  if (pvc.recover.kind === "absent" || !pvc.isTerminating) return;
   const message = "its removal had begun before anybody wanted it back";
-  await tellOfClaim(context, name, key, claim, {
+  await recordPvcEvent(context, name, key, pvc, {
     type: "Warning",
     reason: eventReasons.recoverTooLate,
     message,
@@ -137,13 +131,13 @@ async function answerLateWish(context: Context, key: GroupKey, claim: VolumeClai
  * Our finalizer goes, and the label that tells of it. Of one that is being deleted that of its protection goes, too: nothing else
  * would let it go. From any other only whoever protects it takes that away. Its time goes instead: nobody looks from now on.
  */
-export function releasingPatch(claim: VolumeClaim): ClaimPatch {
-  const { finalizers, isTerminating } = claim;
+export function releasingPatch(pvc: Pvc): PvcPatch {
+  const { finalizers, isTerminating } = pvc;
   const ours = isTerminating ? [keys.volumeHold, keys.volumeProtection] : [keys.volumeHold];
-  const sentence = `VOLUME_HOLD is remove: ${claim.name} is not held any more, and its time begins anew where that is taken back`;
+  const sentence = `VOLUME_HOLD is remove: ${pvc.name} is not held any more, and its time begins anew where that is taken back`;
   const released = { guard: "uninstalling", sentence, podCreatedMs: undefined };
   return {
-    ...(hasTime(claim) && !isTerminating ? anewPatch(released, claim) : {}),
+    ...(hasTime(pvc) && !isTerminating ? anewPatch(released, pvc) : {}),
     finalizers: finalizers.filter((one) => !ours.includes(one)),
     labels: { [keys.suspended.key]: null },
   };
@@ -161,8 +155,8 @@ async function remove(context: Context, key: GroupKey, member: Member, id: strin
     [keys.removalClaim.key]: id,
     ...messageFor("removing", `the volumes of ${pod} are removed`),
   };
-  const marked: VolumeClaim[] = [];
-  for (const claim of member.claims) marked.push(await patchVolumeClaim(context, claim, { annotations }, notAfterMs));
+  const marked: Pvc[] = [];
+  for (const pvc of member.pvcs) marked.push(await patchPvc(context, pvc, { annotations }, notAfterMs));
   const isSame = (one: Member) => one.set.name === set.name && one.ordinal === ordinal;
   const read = await readMembers(context, key, [set.name], isSame);
   const now = read.members.find(isSame);
@@ -171,14 +165,14 @@ async function remove(context: Context, key: GroupKey, member: Member, id: strin
   // contradict each other by now, neither of them proves that it is.
   if (!isFree || whyClocksUnsure(read) !== undefined || now.set.resizedMs !== member.set.resizedMs)
     throw memberChanged(pod);
-  for (const claim of marked) if (isRetained(now, claim)) await retain(context, name, key, claim, notAfterMs);
-  for (const claim of marked) {
-    if (claim.isTerminating) continue;
-    const { namespace, name: object, uid, resourceVersion } = claim;
-    await deleteClaim(context.cluster, { namespace, name: object }, { uid, resourceVersion }, notAfterMs);
+  for (const pvc of marked) if (isRetained(now, pvc)) await retain(context, name, key, pvc, notAfterMs);
+  for (const pvc of marked) {
+    if (pvc.isTerminating) continue;
+    const { namespace, name: object, uid, resourceVersion } = pvc;
+    await deletePvc(context.cluster, { namespace, name: object }, { uid, resourceVersion }, notAfterMs);
     const words = describeAgreeing(member);
     const message = `it is deleted: its time was over, and nothing uses it${words === undefined ? "" : `; ${words}`}`;
-    await tellOfClaim(context, name, key, claim, {
+    await recordPvcEvent(context, name, key, pvc, {
       type: "Normal",
       reason: eventReasons.removing,
       message,
@@ -187,7 +181,7 @@ async function remove(context: Context, key: GroupKey, member: Member, id: strin
   }
 }
 
-async function deleteClaim(
+async function deletePvc(
   cluster: Cluster,
   key: { namespace: string; name: string },
   preconditions: { uid: string; resourceVersion: string },
@@ -239,7 +233,7 @@ export async function endClaims(context: Context, observed: GroupObservation): P
 }
 
 /** True while each volume of a claim stands: one may have been deleted before the deletion of the next was refused. */
-function isUntouched({ uids = {} }: KnownClaim, stored: readonly VolumeClaimObject[]): boolean {
+function isUntouched({ uids = {} }: KnownClaim, stored: readonly PvcObject[]): boolean {
   const standing = stored.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
   return Object.values(uids).every((uid) => standing.some(({ metadata }) => metadata.uid === uid));
 }

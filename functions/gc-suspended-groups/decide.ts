@@ -12,7 +12,7 @@ import { chooseTurn, whyFrozen } from "../shared/suspension/removal-turn.ts";
 import { type Anew, isOurs, whyAnew } from "../shared/suspension/restart-time.ts";
 import { keepsWord, keptWordMs, tellerOf } from "../shared/suspension/teller.ts";
 import { isRemoving, isUsed, type Member } from "../shared/volumes/members.ts";
-import { meant, type VolumeClaim } from "../shared/volumes/pvc.ts";
+import { meant, type Pvc } from "../shared/volumes/pvc.ts";
 import {
   goneRequeueMs,
   heldRequeueMs,
@@ -52,15 +52,15 @@ export type RemovalTarget =
   | {
       readonly kind: "release";
       readonly member: Member;
-      readonly claims: readonly VolumeClaim[];
+      readonly pvcs: readonly Pvc[];
       /** Those of them whose PersistentVolume is kept first. */
-      readonly kept: readonly VolumeClaim[];
+      readonly kept: readonly Pvc[];
     }
   /** The mark is taken back, and with it the claim of the ledger, for which others wait. */
   | {
       readonly kind: "stand-back";
       readonly member: Member;
-      readonly claims: readonly VolumeClaim[];
+      readonly pvcs: readonly Pvc[];
       readonly guard: string;
       readonly sentence: string;
     }
@@ -76,7 +76,7 @@ export function decide(snapshot: RemovalSnapshot): Verdict<RemovalTarget> {
       members,
       "uninstalling",
       `VOLUME_HOLD is remove: no volume claim of ${group} is held`,
-      (member, claim) => !isRemoving(member) || isOnHold(member) || isRetained(member, claim) || isFrozen(member),
+      (member, pvc) => !isRemoving(member) || isOnHold(member) || isRetained(member, pvc) || isFrozen(member),
     );
   if (isNamespaceEnding) return endNamespace(members, group);
   const { nowMs, wallMs, times } = snapshot;
@@ -139,23 +139,21 @@ const isFrozen = (member: Member): boolean => whyFrozen(member) !== undefined;
 function restamp(member: Member, now: Now): Extract<RemovalTarget, { kind: "restamp" }>[] {
   const seen = whyAnew(member);
   if (seen !== undefined) return [{ kind: "restamp", member, anew: seen }];
-  const marked = member.claims.filter(({ state, isTerminating }) => meant(state) === "Removing" && !isTerminating);
+  const marked = member.pvcs.filter(({ state, isTerminating }) => meant(state) === "Removing" && !isTerminating);
   if (!isRemoving(member) || marked.length === 0 || isOver(member, now)) return [];
   // By clocks that contradict each other nothing is known of its time: only its mark is taken back.
   if (whyClocksUnsure(now) !== undefined) return [];
   const sentence = `${member.name} was marked for its removal, and its time is not over by what is known now: it begins again`;
-  return [
-    { kind: "restamp", member, anew: { guard: "restamping", sentence, claims: marked, podCreatedMs: undefined } },
-  ];
+  return [{ kind: "restamp", member, anew: { guard: "restamping", sentence, pvcs: marked, podCreatedMs: undefined } }];
 }
 
 /** What is past the point of no return and is being deleted loses our finalizer; one that somebody holds keeps it. */
 function releaseRemoving(member: Member): RemovalTarget[] {
-  const { claims } = member;
+  const { pvcs } = member;
   if (!isRemoving(member) || isOnHold(member) || isUsed(member) || isFrozen(member)) return [];
-  const ours = claims.filter(({ isTerminating, isHeld }) => isTerminating && isHeld);
+  const ours = pvcs.filter(({ isTerminating, isHeld }) => isTerminating && isHeld);
   if (ours.length === 0) return [];
-  return [{ kind: "release", member, claims: ours, kept: ours.filter((claim) => isRetained(member, claim)) }];
+  return [{ kind: "release", member, pvcs: ours, kept: ours.filter((pvc) => isRetained(member, pvc)) }];
 }
 
 /**
@@ -163,11 +161,11 @@ function releaseRemoving(member: Member): RemovalTarget[] {
  * only some volume claims are marked, because the mark of the first one keeps the claim alive.
  */
 function standBack(member: Member, now: Now): RemovalTarget[] {
-  const isMarked = member.claims.some(({ state }) => meant(state) === "Removing");
+  const isMarked = member.pvcs.some(({ state }) => meant(state) === "Removing");
   const why = isMarked ? whyTakenBack(member, now) : undefined;
   if (why === undefined) return [];
-  const claims = member.claims.filter(({ removalClaim }) => removalClaim !== undefined);
-  return claims.length === 0 ? [] : [{ kind: "stand-back", member, claims, ...why }];
+  const pvcs = member.pvcs.filter(({ removalClaim }) => removalClaim !== undefined);
+  return pvcs.length === 0 ? [] : [{ kind: "stand-back", member, pvcs, ...why }];
 }
 
 /**
@@ -176,39 +174,39 @@ function standBack(member: Member, now: Now): RemovalTarget[] {
  */
 function releaseStuck(member: Member, now: Now): RemovalTarget[] {
   if (whyClocksUnsure(now) !== undefined) return [];
-  const claims = stuckClaims(member, now, earlierMs(now));
-  return claims.length === 0 ? [] : [{ kind: "release", member, claims, kept: claims }];
+  const pvcs = stuckPvcs(member, now, earlierMs(now));
+  return pvcs.length === 0 ? [] : [{ kind: "release", member, pvcs, kept: pvcs }];
 }
 
 /** Those of such a member whose time is over at a moment, in milliseconds since the epoch. */
-function stuckClaims(member: Member, { nowMs }: Now, atMs: number): readonly VolumeClaim[] {
+function stuckPvcs(member: Member, { nowMs }: Now, atMs: number): readonly Pvc[] {
   if (isRemoving(member) || isOnHold(member) || isUsed(member) || isFrozen(member) || !isStuck(member, nowMs))
     return [];
-  return member.claims.filter(
-    (claim) =>
-      claim.isTerminating &&
-      claim.isHeld &&
+  return member.pvcs.filter(
+    (pvc) =>
+      pvc.isTerminating &&
+      pvc.isHeld &&
       // What is protected besides is kept for its owner, by another function's word.
-      !claim.isProtected &&
-      (keptUntil(member, claim) ?? Number.POSITIVE_INFINITY) <= atMs,
+      !pvc.isProtected &&
+      (keptUntil(member, pvc) ?? Number.POSITIVE_INFINITY) <= atMs,
   );
 }
 
 /** Its time is over by one of two clocks that contradict each other: it is not let go. */
 function whyStuckHeld(member: Member, now: Now): RemovalBlocked | undefined {
-  return stuckClaims(member, now, laterMs(now)).length === 0 ? undefined : whyTimeUnsure(member, now);
+  return stuckPvcs(member, now, laterMs(now)).length === 0 ? undefined : whyTimeUnsure(member, now);
 }
 
 /** Nobody is left who could have it back. What a user holds stays, and so does its namespace. */
 function endNamespace(members: readonly Member[], group: string): Verdict<RemovalTarget> {
   const free = members.filter((member) => !isOnHold(member));
-  const kept = members.find((member) => isOnHold(member) && member.claims.some(({ isHeld }) => isHeld));
+  const kept = members.find((member) => isOnHold(member) && member.pvcs.some(({ isHeld }) => isHeld));
   const verdict = releaseAll(
     free,
     "namespace-ending",
     `the namespace of ${group} is being deleted`,
     isRetained,
-    (claim) => claim.isTerminating,
+    (pvc) => pvc.isTerminating,
   );
   if (kept === undefined || verdict.kind === "take") return verdict;
   const sentence = `the namespace is being deleted, and ${hold.key} keeps the volumes of ${kept.name}: it ends when that is taken away`;
@@ -219,13 +217,13 @@ function releaseAll(
   members: readonly Member[],
   guard: string,
   sentence: string,
-  isKept: (member: Member, claim: VolumeClaim) => boolean,
-  isReleased: (claim: VolumeClaim) => boolean = () => true,
+  isKept: (member: Member, pvc: Pvc) => boolean,
+  isReleased: (pvc: Pvc) => boolean = () => true,
 ): Verdict<RemovalTarget> {
   const targets = members.flatMap((member): RemovalTarget[] => {
-    const claims = member.claims.filter((claim) => isOurs(claim) && isReleased(claim));
-    const kept = claims.filter((claim) => claim.isTerminating && isKept(member, claim));
-    return claims.length === 0 ? [] : [{ kind: "release", member, claims, kept }];
+    const pvcs = member.pvcs.filter((pvc) => isOurs(pvc) && isReleased(pvc));
+    const kept = pvcs.filter((pvc) => pvc.isTerminating && isKept(member, pvc));
+    return pvcs.length === 0 ? [] : [{ kind: "release", member, pvcs, kept }];
   });
   const [first] = targets;
   if (first !== undefined)
@@ -284,14 +282,14 @@ function standing(claims: readonly KnownClaim[], { set, ordinal }: Member): Know
 }
 
 /** Rule R10a: it rests on the mark that the first of its volume claims gets. */
-function claimOf({ set, ordinal, claims }: Member, known: KnownClaim | undefined, nowMs: number): OtherClaim {
-  const anchored = claims[0] as VolumeClaim;
+function claimOf({ set, ordinal, pvcs }: Member, known: KnownClaim | undefined, nowMs: number): OtherClaim {
+  const anchored = pvcs[0] as Pvc;
   return {
     id: known?.id ?? `volume ${set.name} ${ordinal} ${nowMs}`,
     kind: "volume",
     zone: set.name,
     members: [{ first: ordinal, last: ordinal }],
-    uids: { ...known?.uids, ...Object.fromEntries(claims.map(({ name, uid }) => [name, uid])) },
+    uids: { ...known?.uids, ...Object.fromEntries(pvcs.map(({ name, uid }) => [name, uid])) },
     phase: "removing",
     terms: "asked",
     anchor: { resource: "persistentvolumeclaims", name: anchored.name, annotation: removalClaim.key },
@@ -307,7 +305,7 @@ function claimOf({ set, ordinal, claims }: Member, known: KnownClaim | undefined
 function tell(member: Member, { guard, sentence, requeueAfterMs = 0 }: RemovalBlocked): RemovalTarget[] {
   if (tellerOf(member) !== "collector") return [];
   const isByClock = guard === "clock-unsure" || (guard === "suspended" && requeueAfterMs <= clockSkewMs);
-  if (isByClock && member.claims.every(({ message }) => message !== undefined)) return [];
-  const isNews = member.claims.some(({ message, isTerminating }) => !isTerminating && message?.guard !== guard);
+  if (isByClock && member.pvcs.every(({ message }) => message !== undefined)) return [];
+  const isNews = member.pvcs.some(({ message, isTerminating }) => !isTerminating && message?.guard !== guard);
   return isNews ? [{ kind: "tell", member, guard, sentence }] : [];
 }

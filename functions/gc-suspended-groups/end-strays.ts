@@ -6,13 +6,7 @@ import { eventReasons } from "../shared/events/reasons.ts";
 import { ClusterError, hasCode, wordsOf } from "../shared/kubernetes/cluster.ts";
 import { withoutFalseMark } from "../shared/suspension/marks.ts";
 import { clocksOf, isNamespaceEnding, listLedgerClaims, listStrays } from "../shared/suspension/reading.ts";
-import {
-  type ClaimNews,
-  clearingPatch,
-  messageFor,
-  patchVolumeClaim,
-  tellOfClaim,
-} from "../shared/suspension/writing.ts";
+import { clearingPatch, messageFor, type PvcNews, patchPvc, recordPvcEvent } from "../shared/suspension/writing.ts";
 import type { Stray } from "../shared/volumes/members.ts";
 import { meant } from "../shared/volumes/pvc.ts";
 import { groupOfLoneStatefulSet } from "../shared/workloads/group-key.ts";
@@ -31,23 +25,23 @@ export async function sweepStrays(context: Context): Promise<void> {
     const notAfterMs = cluster.monotonicMs() + actWithinMs;
     const strays = await listStrays(cluster, namespace);
     // Read after the marks: each is written under a claim that stands already.
-    const isMarked = strays.some(({ claim }) => meant(claim.state) === "Removing");
+    const isMarked = strays.some(({ pvc }) => meant(pvc.state) === "Removing");
     const claims = isMarked ? await listLedgerClaims(cluster, namespace) : [];
-    for (const { claim, users } of strays)
-      await endStray(context, { claim: withoutFalseMark(claim, claims), users }, notAfterMs);
+    for (const { pvc, users } of strays)
+      await endStray(context, { pvc: withoutFalseMark(pvc, claims), users }, notAfterMs);
   }
 }
 
 async function endStray(context: Context, stray: Stray, notAfterMs: number): Promise<void> {
-  const { claim } = stray;
-  const ending = await isNamespaceEnding(context.cluster, claim.namespace);
+  const { pvc } = stray;
+  const ending = await isNamespaceEnding(context.cluster, pvc.namespace);
   const fate = decideStray(stray, {
     removes: removesVolumes(context),
     isNamespaceEnding: ending,
     ...clocksOf(context.cluster),
   });
-  const key = { namespace: claim.namespace, group: groupOfLoneStatefulSet(claim.name) };
-  const report = { key, function: name, zone: claim.name, shadow: context.mode === "shadow" };
+  const key = { namespace: pvc.namespace, group: groupOfLoneStatefulSet(pvc.name) };
+  const report = { key, function: name, zone: pvc.name, shadow: context.mode === "shadow" };
   context.reporter.pass({
     ...report,
     guard: fate.guard,
@@ -56,32 +50,32 @@ async function endStray(context: Context, stray: Stray, notAfterMs: number): Pro
   });
   if (fate.kind === "nothing" || context.mode === "shadow") return;
   try {
-    if (fate.isRetained === true) await retainOrStay(context, key, claim, notAfterMs);
-    await patchVolumeClaim(context, claim, patchOf(context, stray, fate), notAfterMs);
+    if (fate.isRetained === true) await retainOrStay(context, key, pvc, notAfterMs);
+    await patchPvc(context, pvc, patchOf(context, stray, fate), notAfterMs);
   } catch (error) {
     if (!(error instanceof ClusterError)) throw error;
     // The next sweep looks again.
-    if (!hasCode(error, 404, 409)) context.reporter.problem(key, name, `${claim.name}: ${wordsOf(error)}`, error);
+    if (!hasCode(error, 404, 409)) context.reporter.problem(key, name, `${pvc.name}: ${wordsOf(error)}`, error);
     return;
   }
   const news = newsOf(stray, fate);
-  if (news !== undefined) await tellOfClaim(context, name, key, claim, { ...news, message: fate.sentence });
+  if (news !== undefined) await recordPvcEvent(context, name, key, pvc, { ...news, message: fate.sentence });
 }
 
 /** What is said in an Event besides; undefined where nothing is. */
-function newsOf({ claim }: Stray, { kind, sentence }: StrayFate): Omit<ClaimNews, "message"> | undefined {
+function newsOf({ pvc }: Stray, { kind, sentence }: StrayFate): Omit<PvcNews, "message"> | undefined {
   if (kind === "clear") return { type: "Normal", reason: eventReasons.volumeRecovered, identity: kind };
   if (kind === "answer-recover") return { type: "Warning", reason: eventReasons.recoverTooLate, identity: kind };
-  if (kind === "unmark" && claim.isMarkFalse)
+  if (kind === "unmark" && pvc.isMarkFalse)
     return { type: "Warning", reason: eventReasons.removalMarkUnknown, identity: kind };
-  if (kind === "release" && claim.isTerminating)
+  if (kind === "release" && pvc.isTerminating)
     return { type: "Normal", reason: eventReasons.removing, identity: "released" };
   return { type: "Warning", reason: eventReasons.removalWaiting, identity: sentence };
 }
 
-function patchOf(context: Context, { claim }: Stray, { kind, guard, sentence }: StrayFate) {
-  if (kind === "clear") return clearingPatch(claim);
-  if (kind === "release") return releasingPatch(claim);
+function patchOf(context: Context, { pvc }: Stray, { kind, guard, sentence }: StrayFate) {
+  if (kind === "clear") return clearingPatch(pvc);
+  if (kind === "release") return releasingPatch(pvc);
   const nowMs = context.cluster.serverTimeMs();
   const marks = { [keys.removalClaim.key]: null, ...messageFor(guard, sentence) };
   if (kind === "stamp")

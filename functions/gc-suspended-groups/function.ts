@@ -1,7 +1,7 @@
 import * as suspension from "../shared/annotations/suspension.ts";
 import { claims, ledgerEntries, suspensionTimes, verdicts } from "../shared/annotations/table.ts";
 import type { FunctionDefinition } from "../shared/contract/definition.ts";
-import { groupOfVolumeClaim, listKeys } from "../shared/suspension/reading.ts";
+import { keysOfPvc, listKeys } from "../shared/suspension/reading.ts";
 import { retainingNeed } from "../shared/suspension/retain-volume.ts";
 import { suspensionNeeds } from "../shared/suspension/writing.ts";
 import { ledgerNeeds } from "../shared/transaction/ledger-copy.ts";
@@ -16,7 +16,7 @@ export const gcSuspendedGroups: FunctionDefinition<GroupKey> & { readonly settin
   concern: "remove the volumes of suspended groups once their time is over, zone by zone, and warn before that",
   keyedBy: "groups",
   // A time that passes sets a timer, and is found by the sweep.
-  wokenBy: [{ resource: "persistentvolumeclaims", keysOf: groupOfVolumeClaim }],
+  wokenBy: [{ resource: "persistentvolumeclaims", keysOf: keysOfPvc }],
   listKeys,
   needs: [
     { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch"] },
@@ -31,7 +31,7 @@ export const gcSuspendedGroups: FunctionDefinition<GroupKey> & { readonly settin
   reads: [
     ...suspension.policyEntries,
     ...suspension.drainEntries,
-    ...suspension.claimEntries,
+    ...suspension.pvcEntries,
     ...suspension.ownerEntries,
     ...suspension.stateEntries,
   ],

@@ -9,7 +9,7 @@ import { isSuspended } from "../shared/suspension/teller.ts";
 import { ageOf, describeSpan, durationNow } from "../shared/suspension/time-left.ts";
 import { isRecovering, isRemoving, isUsed, isWantedMember, type Member, whyNeeded } from "../shared/volumes/members.ts";
 import { whyUnclear } from "../shared/volumes/owners.ts";
-import { meant, type VolumeClaim } from "../shared/volumes/pvc.ts";
+import { meant, type Pvc } from "../shared/volumes/pvc.ts";
 
 export interface RemovalBlocked {
   readonly guard: string;
@@ -29,12 +29,12 @@ export const heldRequeueMs = 15_000;
 /** No event tells that a database has moved its data. In milliseconds. */
 const askAgainMs = 10_000;
 /** The PersistentVolume is to stay when its claim goes. */
-export function isRetained({ set }: Pick<Member, "set">, claim: VolumeClaim): boolean {
-  return claim.isRetained ?? set.policy.isRetained;
+export function isRetained({ set }: Pick<Member, "set">, pvc: Pvc): boolean {
+  return pvc.isRetained ?? set.policy.isRetained;
 }
 
-export function isOnHold({ set, claims }: Member): boolean {
-  return set.policy.isOnHold || claims.some((claim) => claim.isOnHold);
+export function isOnHold({ set, pvcs }: Member): boolean {
+  return set.policy.isOnHold || pvcs.some((pvc) => pvc.isOnHold);
 }
 
 /** `due`: its time is over and nothing holds it. Undefined for one that is none of ours: nothing is suspended, or it returns. */
@@ -42,13 +42,13 @@ export function whyHeld(member: Member, now: Now): RemovalBlocked | "due" | unde
   if (!isSuspended(member)) return undefined;
   const removing = isRemoving(member);
   // Before the point of no return whoever wants it back has it (invariant S2); what nobody asks for is not removed either.
-  if (!removing && (isRecovering(member) || member.claims.some(({ request }) => meant(request) !== true)))
+  if (!removing && (isRecovering(member) || member.pvcs.some(({ request }) => meant(request) !== true)))
     return undefined;
   // Of what has begun nothing is finished either where nothing is to go (spec 3.3).
   const obstacle = removing ? (whyKept(member) ?? whyFrozen(member)) : whyNotYet(member, now);
   if (obstacle !== undefined) return obstacle;
   // All of it is deleted: its end is awaited.
-  if (removing && member.claims.every(({ isTerminating }) => isTerminating)) return whyLingering(member);
+  if (removing && member.pvcs.every(({ isTerminating }) => isTerminating)) return whyLingering(member);
   return whyTimeUnsure(member, now) ?? "due";
 }
 
@@ -74,12 +74,12 @@ function whyUntimedOnHold(member: Member): RemovalBlocked | undefined {
 
 /** What holds a volume whatever its time. */
 export function whyKept(member: Member): RemovalBlocked | undefined {
-  const { name, set, claims, others } = member;
+  const { name, set, pvcs, others } = member;
   if (isOnHold(member)) {
     const sentence = `the volumes of ${name} stay: ${hold.key} says so, or says something that nobody can read`;
     return { guard: "on-hold", sentence };
   }
-  if (claims.some(({ ownerUid }) => ownerUid !== set.uid)) {
+  if (pvcs.some(({ ownerUid }) => ownerUid !== set.uid)) {
     const sentence = `the volumes of ${name} stay: ${set.name} is another one than they were suspended from`;
     return { guard: "owner-replaced", sentence };
   }
@@ -97,10 +97,10 @@ export function whyKept(member: Member): RemovalBlocked | undefined {
  * what keeps our finalizer there does: a hold, the mode None, or a pod that came back.
  */
 export function whyTakenBack(member: Member, now: Now): RemovalBlocked | undefined {
-  const { name, pod, claims } = member;
-  const isDeleted = claims.every(({ isTerminating }) => isTerminating);
+  const { name, pod, pvcs } = member;
+  const isDeleted = pvcs.every(({ isTerminating }) => isTerminating);
   // A second volume claim may have lost its mark when the pod was seen.
-  const isMarkedDeleted = claims.every(({ state, isTerminating }) => isTerminating || meant(state) !== "Removing");
+  const isMarkedDeleted = pvcs.every(({ state, isTerminating }) => isTerminating || meant(state) !== "Removing");
   if (isMarkedDeleted && pod !== undefined && isWantedMember(member)) {
     const sentence = `${name} came back after the removal of its volume had begun: its volume is kept for its time when that pod goes`;
     return { guard: "in-use", sentence };
@@ -109,18 +109,18 @@ export function whyTakenBack(member: Member, now: Now): RemovalBlocked | undefin
   if (isDeleted) return isOnHold(member) ? whyKept(member) : frozen;
   const held = whyKept(member) ?? frozen ?? whyTimeUnsure(member, now) ?? whyUnsure(member, now);
   if (held !== undefined) return held;
-  const isUntouched = !claims.some(({ isTerminating }) => isTerminating);
+  const isUntouched = !pvcs.some(({ isTerminating }) => isTerminating);
   const unwanted = `${name} was marked for its removal${isUntouched ? ", of which nothing is deleted yet" : ""}: it is not removed, for`;
   if (isRecovering(member)) return { guard: "recovering", sentence: `${unwanted} somebody wants it back` };
-  const isAsked = claims.every(({ request }) => meant(request) === true);
+  const isAsked = pvcs.every(({ request }) => meant(request) === true);
   return isAsked ? undefined : { guard: "withdrawn", sentence: `${unwanted} nobody asks for that any more` };
 }
 
 /** True where what is deleted waits for a removal that does not come: its end is then a matter of time alone. */
 export function isStuck(member: Member, nowMs: number): boolean {
-  const { set, claims } = member;
-  const isAsked = claims.every(({ request }) => meant(request) === true);
-  const isReplaced = claims.some(({ ownerUid }) => ownerUid !== undefined && ownerUid !== set.uid);
+  const { set, pvcs } = member;
+  const isAsked = pvcs.every(({ request }) => meant(request) === true);
+  const isReplaced = pvcs.some(({ ownerUid }) => ownerUid !== undefined && ownerUid !== set.uid);
   return !isAsked || isReplaced || isWantedMember(member) || whyUndrained(member, nowMs) !== undefined;
 }
 
@@ -128,7 +128,7 @@ export function isStuck(member: Member, nowMs: number): boolean {
  * Until when a deleted volume claim is kept that no pod can use any more, in milliseconds since the epoch: for its time since it
  * was deleted, and since its pod was gone. Undefined where nobody says how long.
  */
-export function keptUntil(member: Member, { deletedMs, suspendedMs = 0 }: VolumeClaim): number | undefined {
+export function keptUntil(member: Member, { deletedMs, suspendedMs = 0 }: Pvc): number | undefined {
   const duration = durationNow(member);
   return duration.kind === "value" && deletedMs !== undefined
     ? Math.max(deletedMs, suspendedMs) + duration.value
@@ -196,8 +196,8 @@ function whyYoung(member: Member, now: Now): RemovalBlocked | undefined {
 }
 
 /** Deleted, and not gone: somebody else's finalizer is on it, or a pod holds it. */
-function whyLingering({ name, claims }: Member): RemovalBlocked | undefined {
-  const foreign = claims.find(({ isHeld, finalizers }) => !isHeld && finalizers.length > 0);
+function whyLingering({ name, pvcs }: Member): RemovalBlocked | undefined {
+  const foreign = pvcs.find(({ isHeld, finalizers }) => !isHeld && finalizers.length > 0);
   if (foreign === undefined)
     return { guard: "removing", sentence: `the volumes of ${name} go`, requeueAfterMs: goneRequeueMs };
   const sentence = `${foreign.name} is deleted and not gone: ${foreign.finalizers.join(", ")} holds it, which is not ours to take away`;

@@ -10,7 +10,7 @@ import { earlierMs, whyClocksUnsure } from "../shared/suspension/clocks.ts";
 import { notesOf, seenSinceMs } from "../shared/suspension/looks.ts";
 import { isGroupOfConcern } from "../shared/suspension/reading.ts";
 import { describeSpan, warningDue } from "../shared/suspension/time-left.ts";
-import { tellOfClaim } from "../shared/suspension/writing.ts";
+import { recordPvcEvent } from "../shared/suspension/writing.ts";
 import { lookAtLedger } from "../shared/transaction/claims.ts";
 import { Conflict, forgetLedger, knownLedger, waitForLedger } from "../shared/transaction/ledger-copy.ts";
 import { isRecovering, isRequested } from "../shared/volumes/members.ts";
@@ -89,9 +89,9 @@ async function warn(context: Context, key: GroupKey, snapshot: RemovalSnapshot):
         : undefined;
     if (due === undefined) continue;
     const message = `the volume of ${member.name} is removed in ${describeSpan(due.leftMs)}: kubectl sluice recover keeps it`;
-    for (const claim of member.claims) {
-      const identity = `${due.name} ${claim.suspendedMs}`;
-      await tellOfClaim(context, name, key, claim, {
+    for (const pvc of member.pvcs) {
+      const identity = `${due.name} ${pvc.suspendedMs}`;
+      await recordPvcEvent(context, name, key, pvc, {
         type: "Warning",
         reason: eventReasons.volumeRemovalNears,
         message,

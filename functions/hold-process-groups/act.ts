@@ -11,14 +11,14 @@ import { eventReasons } from "../shared/events/reasons.ts";
 import { announceNews, isNews } from "../shared/events/recorder.ts";
 import type { OtherObject } from "../shared/kubernetes/cluster.ts";
 import { resultOfFailure, sayRefusal, type WriteResult } from "../shared/reconcile/write-result.ts";
-import { type ClaimPatch, patchVolumeClaim } from "../shared/suspension/writing.ts";
+import { type PvcPatch, patchPvc } from "../shared/suspension/writing.ts";
 import type { ClusterStep, ClusterVerdict } from "./decide.ts";
 import type { GroupEvent } from "./decide-events.ts";
 import type { ProtectionChange } from "./decide-protection.ts";
 import {
   type FoundationCluster,
-  type GroupClaim,
   idOf,
+  type ProcessGroupPvc,
   rawGroups,
   terminatingCondition,
 } from "./foundation-cluster.ts";
@@ -35,13 +35,13 @@ export interface ClusterAttempt {
 }
 
 /** So many volume claims are written at one time. */
-const claimsAtOnce = 16;
+const pvcsAtOnce = 16;
 
 /** Throws ClusterError where the API server was not there. */
 export async function carryOut(looked: ClusterAttempt, step: ClusterStep): Promise<WriteResult> {
   if (step.kind === "annotate") {
-    const changes = step.changes.map(({ claim, annotations }) => ({ claim, patch: { annotations } }));
-    return patchClaims(looked, step.kind, changes);
+    const changes = step.changes.map(({ pvc, annotations }) => ({ pvc, patch: { annotations } }));
+    return patchPvcs(looked, step.kind, changes);
   }
   if (step.kind === "protect") return protect(looked, step.changes);
   const { object } = looked.observed;
@@ -54,15 +54,15 @@ export async function carryOut(looked: ClusterAttempt, step: ClusterStep): Promi
 }
 
 async function protect(looked: ClusterAttempt, changes: readonly ProtectionChange[]): Promise<WriteResult> {
-  const patches = changes.map(({ claim, protection }) => ({ claim, patch: protectionPatch(claim, protection) }));
-  const written = await patchClaims(looked, "protect", patches);
+  const patches = changes.map(({ pvc, protection }) => ({ pvc, patch: protectionPatch(pvc, protection) }));
+  const written = await patchPvcs(looked, "protect", patches);
   if (written !== "refused") return written;
   const message = `owner-refused: ${looked.verdict.sentence}; the API server refuses that`;
   await say(looked, { type: "Warning", reason: eventReasons.groupWaiting, message });
   return written;
 }
 
-function protectionPatch({ finalizers }: GroupClaim, protection: ProtectionChange["protection"]): ClaimPatch {
+function protectionPatch({ finalizers }: ProcessGroupPvc, protection: ProtectionChange["protection"]): PvcPatch {
   const others = finalizers.filter((one) => one !== keys.volumeProtection);
   return protection === "add"
     ? { labels: { [keys.protectedVolume.key]: "true" }, finalizers: [...others, keys.volumeProtection] }
@@ -143,21 +143,17 @@ async function patchCluster(
   }
 }
 
-interface PatchedClaim {
-  readonly claim: GroupClaim;
-  readonly patch: ClaimPatch;
+interface PatchedPvc {
+  readonly pvc: ProcessGroupPvc;
+  readonly patch: PvcPatch;
 }
 
 /** All of them, some at a time; throws when all were tried: the first error that says that the API server was not there. */
-async function patchClaims(
-  looked: ClusterAttempt,
-  action: string,
-  changes: readonly PatchedClaim[],
-): Promise<WriteResult> {
+async function patchPvcs(looked: ClusterAttempt, action: string, changes: readonly PatchedPvc[]): Promise<WriteResult> {
   const results: WriteResult[] = [];
   const failures: unknown[] = [];
-  for (let first = 0; first < changes.length; first += claimsAtOnce) {
-    const batch = changes.slice(first, first + claimsAtOnce).map((change) => patchOne(looked, action, change));
+  for (let first = 0; first < changes.length; first += pvcsAtOnce) {
+    const batch = changes.slice(first, first + pvcsAtOnce).map((change) => patchOne(looked, action, change));
     for (const one of await Promise.allSettled(batch)) {
       if (one.status === "fulfilled") results.push(one.value);
       else failures.push(one.reason);
@@ -167,10 +163,10 @@ async function patchClaims(
   return results.find((result) => result !== "done") ?? "done";
 }
 
-async function patchOne(looked: ClusterAttempt, action: string, { claim, patch }: PatchedClaim): Promise<WriteResult> {
-  const report = reporting(looked, action, claim.name);
+async function patchOne(looked: ClusterAttempt, action: string, { pvc, patch }: PatchedPvc): Promise<WriteResult> {
+  const report = reporting(looked, action, pvc.name);
   try {
-    await patchVolumeClaim(looked.context, claim, patch, looked.notAfterMs);
+    await patchPvc(looked.context, pvc, patch, looked.notAfterMs);
     report("done", looked.verdict.sentence);
   } catch (error) {
     const result = resultOfFailure(error);
@@ -179,12 +175,12 @@ async function patchOne(looked: ClusterAttempt, action: string, { claim, patch }
   }
   // What it says of itself from now on is said aloud, too: its cluster may be gone, and all Events of that with it.
   const message = patch.annotations?.[keys.suspendMessage.key];
-  if (typeof message === "string") await sayOfClaim(looked, claim, message);
+  if (typeof message === "string") await sayOfPvc(looked, pvc, message);
   return "done";
 }
 
-async function sayOfClaim({ context, key }: ClusterAttempt, claim: GroupClaim, message: string): Promise<void> {
-  const { namespace, name: called, uid } = claim;
+async function sayOfPvc({ context, key }: ClusterAttempt, pvc: ProcessGroupPvc, message: string): Promise<void> {
+  const { namespace, name: called, uid } = pvc;
   const identity = `${uid} ${message}`;
   if (!isNews(context, key, identity)) return;
   const about = { resource: "persistentvolumeclaims", namespace, name: called, uid } as const;
@@ -236,9 +232,9 @@ async function tellOfChange(
 
 function isRecovered({ observed }: ClusterAttempt, { id, guard }: GroupEvent): boolean {
   if (guard !== "letting-go") return false;
-  const { cluster, claims } = observed.snapshot;
+  const { cluster, pvcs } = observed.snapshot;
   const held = cluster?.held.kind === "value" ? cluster.held.value[id] : undefined;
-  return held?.recoveringMs !== undefined && claims.some(({ group }) => group === id);
+  return held?.recoveringMs !== undefined && pvcs.some(({ group }) => group === id);
 }
 
 /** Spec 1.1 D8: a new pod may get one of them. */

@@ -1,7 +1,7 @@
 /** What is told of a FoundationDBCluster besides its removals: its own settings, and volume claims of another. Pure. */
 import type { GroupDecision } from "./decide-group.ts";
 import { isKept, isProtecting, type ProtectionSnapshot, wordsOnKept, wordsOnOption } from "./decide-protection.ts";
-import type { FoundationCluster, GroupClaim } from "./foundation-cluster.ts";
+import type { FoundationCluster, ProcessGroupPvc } from "./foundation-cluster.ts";
 import { whyUnfound } from "./unfound.ts";
 
 /** A process group of which something is said in an Event. */
@@ -29,15 +29,15 @@ export function tellOfSettings(snapshot: ProtectionSnapshot): readonly GroupEven
 }
 
 /** One of the same name had them, and is gone: nothing is written to them. */
-export function tellOfStrangers({ cluster, claims }: ProtectionSnapshot): readonly GroupEvent[] {
+export function tellOfStrangers({ cluster, pvcs }: ProtectionSnapshot): readonly GroupEvent[] {
   if (cluster === undefined || cluster.isDeleting) return [];
-  return claims.filter((claim) => isStranger(claim, cluster)).map(tellOfGone);
+  return pvcs.filter((pvc) => isStranger(pvc, cluster)).map(tellOfGone);
 }
 
-export function tellOfGone(claim: GroupClaim): GroupEvent {
-  return { id: claim.group, ...wordsOnKept(claim.group, claim, "owner-gone") };
+export function tellOfGone(pvc: ProcessGroupPvc): GroupEvent {
+  return { id: pvc.group, ...wordsOnKept(pvc.group, pvc, "owner-gone") };
 }
 
-export function isStranger(claim: GroupClaim, { uid }: FoundationCluster): boolean {
-  return isKept(claim) && !claim.ownerUids.includes(uid);
+export function isStranger(pvc: ProcessGroupPvc, { uid }: FoundationCluster): boolean {
+  return isKept(pvc) && !pvc.ownerUids.includes(uid);
 }

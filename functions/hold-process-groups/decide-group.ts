@@ -2,14 +2,14 @@
 import type { HeldGroup } from "../shared/annotations/foundationdb.ts";
 import { meant } from "../shared/volumes/pvc.ts";
 import { isKept, wordsOnKept } from "./decide-protection.ts";
-import type { GroupClaim, GroupPod, ProcessGroup } from "./foundation-cluster.ts";
+import type { GroupPod, ProcessGroup, ProcessGroupPvc } from "./foundation-cluster.ts";
 
 /** One process group, with all that is known of it. */
 export interface Case {
   readonly id: string;
   /** Undefined where the operator does not list it. */
   readonly group: ProcessGroup | undefined;
-  readonly claims: readonly GroupClaim[];
+  readonly pvcs: readonly ProcessGroupPvc[];
   readonly pod: GroupPod | undefined;
   /** Undefined where it is not held back by us. */
   readonly held: HeldGroup | undefined;
@@ -59,10 +59,10 @@ function isWantedGone({ group, isListed, isListedUnexcluded }: Case): boolean {
 
 /** Whoever deleted its volume claims was faster than our block: our protection alone holds them. */
 function judgeKept(one: Case): GroupDecision | undefined {
-  const { id, claims, held } = one;
-  const [first] = claims;
-  if (first === undefined || !claims.every(isKept)) return undefined;
-  if (claims.every(({ state }) => meant(state) === "Removing"))
+  const { id, pvcs, held } = one;
+  const [first] = pvcs;
+  if (first === undefined || !pvcs.every(isKept)) return undefined;
+  if (pvcs.every(({ state }) => meant(state) === "Removing"))
     return { guard: "removing", sentence: `the volume of ${id} is being removed` };
   const isFaster = isWantedGone(one) && held === undefined;
   return { ...wordsOnKept(id, first, isFaster ? "removal-begun" : "claim-deleted"), isTold: true };
@@ -87,12 +87,12 @@ function isBlockOver({ group, isListedUnexcluded }: Case, { isTold }: GroupDecis
 }
 
 function judgeFree(one: Case, { durationMs, holds, unfound }: GroupConditions): GroupDecision | undefined {
-  const { id, group, claims, isBlocked, isListedUnexcluded } = one;
+  const { id, group, pvcs, isBlocked, isListedUnexcluded } = one;
   const kept = judgeKept(one);
   if (kept !== undefined) return kept;
   if (!isWantedGone(one) || durationMs === undefined || durationMs === 0) return undefined;
   // Without a volume there is nothing to keep; but what was not found may be there.
-  if (claims.length === 0 && unfound === undefined) return undefined;
+  if (pvcs.length === 0 && unfound === undefined) return undefined;
   if (isBlocked) {
     const sentence = `${id} stays: a user has blocked its removal, and that is not ours to lift`;
     return { guard: "blocked-by-user", sentence, isTold: true };
@@ -101,7 +101,7 @@ function judgeFree(one: Case, { durationMs, holds, unfound }: GroupConditions): 
     const sentence = `${id} goes at once: its removal without an exclusion was asked for, and the operator leaves no time in between`;
     return { guard: "exclusion-skipped", sentence, isTold: true };
   }
-  if (claims.length > 0 && claims.every(({ isTerminating }) => isTerminating)) {
+  if (pvcs.length > 0 && pvcs.every(({ isTerminating }) => isTerminating)) {
     const sentence = `${id} goes: its volume was deleted before its removal could be held back; save its PersistentVolume`;
     return { guard: "removal-begun", sentence, isTold: true };
   }
@@ -110,15 +110,15 @@ function judgeFree(one: Case, { durationMs, holds, unfound }: GroupConditions): 
 }
 
 function judgeHeld(one: Case, held: HeldGroup, around: GroupConditions): GroupDecision {
-  const { id, group, claims, isBlocked } = one;
-  if (claims.length === 0 && around.unfound !== undefined) return judgeUnfound(one, around.unfound);
-  if (claims.length === 0)
+  const { id, group, pvcs, isBlocked } = one;
+  if (pvcs.length === 0 && around.unfound !== undefined) return judgeUnfound(one, around.unfound);
+  if (pvcs.length === 0)
     return { step: "let-go", guard: "letting-go", sentence: `the volume of ${id} is gone: its removal is let go` };
   const kept = judgeKept(one);
   if (kept !== undefined) return isBlockOver(one, kept) ? { ...kept, step: "let-go" } : kept;
-  if (claims.some(({ state, isTerminating }) => meant(state) === "Removing" || isTerminating))
+  if (pvcs.some(({ state, isTerminating }) => meant(state) === "Removing" || isTerminating))
     return { guard: "removing", sentence: `the volume of ${id} is being removed` };
-  if (held.recoveringMs !== undefined || claims.some(({ recover }) => meant(recover) === true))
+  if (held.recoveringMs !== undefined || pvcs.some(({ recover }) => meant(recover) === true))
     return judgeReturning(one, held, around);
   if (!isWantedGone(one)) return group === undefined ? judgeUnlisted(one) : judgeWithdrawn(one);
   if (!isBlocked)
@@ -145,7 +145,7 @@ function judgeUnfound(one: Case, unfound: string): GroupDecision {
 
 /** Spec 3.5, recover under F1: the block stays, both lists and the status are cleared, and the pod is waited for. */
 function judgeReturning(one: Case, { recoveringMs }: HeldGroup, { nowMs }: GroupConditions): GroupDecision {
-  const { id, group, claims, pod, isBlocked, isListed, isListedUnexcluded } = one;
+  const { id, group, pvcs, pod, isBlocked, isListed, isListedUnexcluded } = one;
   const sinceMs = recoveringMs ?? nowMs;
   const isUndone = isDirty(group) && nowMs - sinceMs >= restampMs;
   if (recoveringMs === undefined || isListed || isListedUnexcluded || !isBlocked || isUndone)
@@ -157,7 +157,7 @@ function judgeReturning(one: Case, { recoveringMs }: HeldGroup, { nowMs }: Group
   if (isDirty(group))
     return { step: "clear", guard: "recovering", sentence: `${id} is wanted back: the operator forgets its removal` };
   const isBack = pod?.isReady === true && !pod.isTerminating;
-  const isOurs = claims.some(
+  const isOurs = pvcs.some(
     ({ state, isHeld, recover }) => state.kind !== "absent" || isHeld || recover.kind !== "absent",
   );
   if (!isBack || isOurs) return { guard: "recovering", sentence: `${id} is wanted back, and its pod is not ready yet` };
@@ -179,16 +179,16 @@ function judgeUnlisted({ id }: Case): GroupDecision {
 }
 
 /** Whoever wanted it removed does not any more. Our block goes when nothing of a suspension is left on its volume claims. */
-function judgeWithdrawn({ id, claims }: Case): GroupDecision {
-  const isAsked = claims.some(({ request, drainedMs }) => meant(request) === true || drainedMs !== undefined);
+function judgeWithdrawn({ id, pvcs }: Case): GroupDecision {
+  const isAsked = pvcs.some(({ request, drainedMs }) => meant(request) === true || drainedMs !== undefined);
   if (isAsked) return { step: "withdraw", guard: "withdrawn", sentence: `nobody wants ${id} removed any more` };
-  if (claims.some(({ state, isHeld }) => state.kind !== "absent" || isHeld))
+  if (pvcs.some(({ state, isHeld }) => state.kind !== "absent" || isHeld))
     return { guard: "withdrawn", sentence: `nobody wants ${id} removed any more, and its pod is to come back` };
   return { step: "let-go", guard: "letting-go", sentence: `nobody wants ${id} removed any more: our block is lifted` };
 }
 
 function judgeLeaving(one: Case, { durationMs }: GroupConditions): GroupDecision {
-  const { id, group, pod, isListedUnexcluded, claims } = one;
+  const { id, group, pod, isListedUnexcluded, pvcs } = one;
   if (isListedUnexcluded || group?.isExclusionSkipped === true) {
     if (durationMs === 0)
       return {
@@ -205,7 +205,7 @@ function judgeLeaving(one: Case, { durationMs }: GroupConditions): GroupDecision
     const sentence = `${id} stays: ${pod?.name} was made after its exclusion, and may have new data; exclude it again`;
     return { guard: "pod-newer", sentence, isTold: true };
   }
-  const waits = claims.flatMap(({ message }) => message?.sentence ?? [])[0];
+  const waits = pvcs.flatMap(({ message }) => message?.sentence ?? [])[0];
   return { guard: "held", sentence: `${id} is held back${waits === undefined ? "" : `: ${waits}`}` };
 }
 

@@ -1,15 +1,15 @@
 /** Which volume claims have our finalizer though nothing of them is removed (spec suspend-before-delete 3.5, F2). Pure. */
 import * as keys from "../shared/annotations/suspension.ts";
 import { meant } from "../shared/volumes/pvc.ts";
-import type { FoundationCluster, GroupClaim } from "./foundation-cluster.ts";
+import type { FoundationCluster, ProcessGroupPvc } from "./foundation-cluster.ts";
 
 /** What a decision about protection needs. */
 export interface ProtectionSnapshot {
   /** Undefined where it is gone. */
   readonly cluster: FoundationCluster | undefined;
-  readonly claims: readonly GroupClaim[];
+  readonly pvcs: readonly ProcessGroupPvc[];
   /** Those of the cluster of which nobody can tell the process group: their `group` is empty. */
-  readonly unplaced: readonly GroupClaim[];
+  readonly unplaced: readonly ProcessGroupPvc[];
   /** False: nothing is held any more, as before an uninstall. */
   readonly holds: boolean;
   readonly isNamespaceEnding: boolean;
@@ -17,7 +17,7 @@ export interface ProtectionSnapshot {
 
 /** A volume claim that gets our finalizer and its label, or loses both. */
 export interface ProtectionChange {
-  readonly claim: GroupClaim;
+  readonly pvc: ProcessGroupPvc;
   readonly protection: "add" | "drop";
 }
 
@@ -33,25 +33,25 @@ export function wantsProtection({ protects, duration }: FoundationCluster): "yes
 }
 
 /** Whoever asks for protection, or has claims that are protected still, is looked after though nothing is held back. */
-export function isProtecting({ cluster, claims, unplaced }: ProtectionSnapshot): boolean {
+export function isProtecting({ cluster, pvcs, unplaced }: ProtectionSnapshot): boolean {
   return (
-    [...claims, ...unplaced].some(({ isProtected }) => isProtected) ||
+    [...pvcs, ...unplaced].some(({ isProtected }) => isProtected) ||
     (cluster !== undefined && wantsProtection(cluster) === "yes")
   );
 }
 
 export function protectionChanges(snapshot: ProtectionSnapshot): readonly ProtectionChange[] {
-  return [...snapshot.claims, ...snapshot.unplaced].flatMap((claim): ProtectionChange[] => {
-    if (isDropped(claim, snapshot)) return [{ claim, protection: "drop" }];
-    return isAdded(claim, snapshot) ? [{ claim, protection: "add" }] : [];
+  return [...snapshot.pvcs, ...snapshot.unplaced].flatMap((pvc): ProtectionChange[] => {
+    if (isDropped(pvc, snapshot)) return [{ pvc, protection: "drop" }];
+    return isAdded(pvc, snapshot) ? [{ pvc, protection: "add" }] : [];
   });
 }
 
-function isAdded(claim: GroupClaim, { cluster, holds, isNamespaceEnding }: ProtectionSnapshot): boolean {
+function isAdded(pvc: ProcessGroupPvc, { cluster, holds, isNamespaceEnding }: ProtectionSnapshot): boolean {
   if (cluster === undefined || cluster.isDeleting || isNamespaceEnding || !holds) return false;
-  const isOver = claim.isTerminating || meant(claim.state) === "Removing";
-  const isOurs = claim.ownerUids.includes(cluster.uid);
-  const isThere = claim.isProtected && claim.isLabelled;
+  const isOver = pvc.isTerminating || meant(pvc.state) === "Removing";
+  const isOurs = pvc.ownerUids.includes(cluster.uid);
+  const isThere = pvc.isProtected && pvc.isLabelled;
   return wantsProtection(cluster) === "yes" && isOurs && !isOver && !isThere;
 }
 
@@ -59,14 +59,14 @@ function isAdded(claim: GroupClaim, { cluster, holds, isNamespaceEnding }: Prote
  * One that somebody has deleted keeps it until its time is over, whatever is said meanwhile: gc-suspended-groups takes it away
  * then. One that is suspended keeps it until it is removed, or is back.
  */
-function isDropped(claim: GroupClaim, { cluster, holds, isNamespaceEnding }: ProtectionSnapshot): boolean {
-  if (!claim.isProtected && !(claim.isLabelled && !claim.isTerminating)) return false;
+function isDropped(pvc: ProcessGroupPvc, { cluster, holds, isNamespaceEnding }: ProtectionSnapshot): boolean {
+  if (!pvc.isProtected && !(pvc.isLabelled && !pvc.isTerminating)) return false;
   // What somebody has deleted is let go by gc-suspended-groups, which keeps its PersistentVolume first.
-  if (!holds) return !claim.isTerminating;
-  if (isNamespaceEnding) return claim.isTerminating && !claim.isOnHold;
+  if (!holds) return !pvc.isTerminating;
+  if (isNamespaceEnding) return pvc.isTerminating && !pvc.isOnHold;
   if (cluster === undefined || cluster.isDeleting || wantsProtection(cluster) !== "no") return false;
   // Once it is being deleted its protection holds it, as a suspension does.
-  return claim.state.kind === "absent" && !claim.isHeld;
+  return pvc.state.kind === "absent" && !pvc.isHeld;
 }
 
 /** What is said of the option itself; undefined where it can be read. */
@@ -76,12 +76,12 @@ export function wordsOnOption({ cluster }: ProtectionSnapshot): ProtectionBlocke
 }
 
 /** Somebody has deleted it, and our protection alone holds it. */
-export function isKept({ isTerminating, isProtected }: GroupClaim): boolean {
+export function isKept({ isTerminating, isProtected }: ProcessGroupPvc): boolean {
   return isTerminating && isProtected;
 }
 
 /** Why it is kept, and what whoever needs its data has to do. */
-export function wordsOnKept(id: string, { name, volumeName }: GroupClaim, why: KeptBecause): ProtectionBlocked {
+export function wordsOnKept(id: string, { name, volumeName }: ProcessGroupPvc, why: KeptBecause): ProtectionBlocked {
   const volume = volumeName === undefined ? "it has no PersistentVolume" : `save its PersistentVolume ${volumeName}`;
   return { guard: why, sentence: `${reasons[why](id, name)}; nobody gets the volume claim back: ${volume}` };
 }
@@ -107,8 +107,11 @@ export function isKeptBecause(guard: string): boolean {
  * Each says on itself why it is kept, until its time runs. By key. What gc-suspended-groups says of one whose PersistentVolume it
  * cannot keep stays: it would write that again.
  */
-export function messageOf(claim: GroupClaim, { guard, sentence }: ProtectionBlocked): Readonly<Record<string, string>> {
-  const isSaid = [guard, "volume-not-retained"].includes(claim.message?.guard ?? "");
-  const isNews = claim.state.kind === "absent" && !isSaid;
+export function messageOf(
+  pvc: ProcessGroupPvc,
+  { guard, sentence }: ProtectionBlocked,
+): Readonly<Record<string, string>> {
+  const isSaid = [guard, "volume-not-retained"].includes(pvc.message?.guard ?? "");
+  const isNews = pvc.state.kind === "absent" && !isSaid;
   return isNews ? { [keys.suspendMessage.key]: keys.formatMessage({ guard, sentence }) } : {};
 }

@@ -105,7 +105,7 @@ function decideRemovals(snapshot: RemovalsSnapshot): ClusterVerdict {
     return wait("done", `${name} asks for nothing`);
   if (cluster.isDeleting) {
     const sentence = `${name} is being deleted: only our finalizers keep volumes of it, those that are suspended for their time`;
-    if (!isHolding && snapshot.claims.every((claim) => !claim.isProtected)) return wait("done", sentence);
+    if (!isHolding && snapshot.pvcs.every((pvc) => !pvc.isProtected)) return wait("done", sentence);
     return toldOf(name, { ...wait("owner-deleting", sentence), step: sayKept(snapshot, "owner-deleting") });
   }
   return decideLiving(snapshot, cluster, held);
@@ -113,15 +113,15 @@ function decideRemovals(snapshot: RemovalsSnapshot): ClusterVerdict {
 
 /** Nobody is left who could say that the data is not needed. */
 function decideGone(snapshot: RemovalsSnapshot): ClusterVerdict {
-  const [first] = snapshot.claims.filter(isKept);
+  const [first] = snapshot.pvcs.filter(isKept);
   if (first === undefined) return wait("done", "it is gone");
   return { ...wait("owner-gone", tellOfGone(first).sentence), step: sayKept(snapshot, "owner-gone") };
 }
 
-function sayKept({ claims }: RemovalsSnapshot, why: "owner-deleting" | "owner-gone"): ClusterStep | undefined {
-  const changes = claims.filter(isKept).flatMap((claim): AnnotationChange[] => {
-    const annotations = messageOf(claim, wordsOnKept(claim.group, claim, why));
-    return Object.keys(annotations).length === 0 ? [] : [{ claim, annotations }];
+function sayKept({ pvcs }: RemovalsSnapshot, why: "owner-deleting" | "owner-gone"): ClusterStep | undefined {
+  const changes = pvcs.filter(isKept).flatMap((pvc): AnnotationChange[] => {
+    const annotations = messageOf(pvc, wordsOnKept(pvc.group, pvc, why));
+    return Object.keys(annotations).length === 0 ? [] : [{ pvc, annotations }];
   });
   return changes.length === 0 ? undefined : { kind: "annotate", changes };
 }
@@ -144,17 +144,17 @@ interface Decided {
   readonly verdict: GroupDecision;
 }
 
-function casesOf({ claims, pods }: RemovalsSnapshot, cluster: FoundationCluster, held: HeldGroups): readonly Case[] {
+function casesOf({ pvcs, pods }: RemovalsSnapshot, cluster: FoundationCluster, held: HeldGroups): readonly Case[] {
   const { groups, toRemove, toRemoveUnexcluded, blocked } = cluster;
-  const own = claims.filter((claim) => !isStranger(claim, cluster));
-  const claimsOf = Map.groupBy(own, ({ group }) => group);
+  const own = pvcs.filter((pvc) => !isStranger(pvc, cluster));
+  const pvcsOf = Map.groupBy(own, ({ group }) => group);
   // Of several the newest: it may have data that the others had not.
   const podOf = new Map(pods.toSorted((one, other) => one.createdMs - other.createdMs).map((pod) => [pod.group, pod]));
-  const ids = new Set([...Object.keys(held), ...groups.keys(), ...claimsOf.keys()]);
+  const ids = new Set([...Object.keys(held), ...groups.keys(), ...pvcsOf.keys()]);
   return [...ids].sort().map((id) => ({
     id,
     group: groups.get(id),
-    claims: claimsOf.get(id) ?? [],
+    pvcs: pvcsOf.get(id) ?? [],
     pod: podOf.get(id),
     held: held[id],
     isBlocked: blocked.includes(id) || blocked.includes(everyGroup),

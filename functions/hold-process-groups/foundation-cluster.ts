@@ -10,10 +10,10 @@ import {
 import { read } from "../shared/annotations/table.ts";
 import { fieldsOf } from "../shared/base/fields.ts";
 import { parseTime } from "../shared/clock/durations.ts";
-import type { OtherObject, PodObject, VolumeClaimObject } from "../shared/kubernetes/cluster.ts";
+import type { OtherObject, PodObject, PvcObject } from "../shared/kubernetes/cluster.ts";
 import { type Marks, parseMarks } from "../shared/volumes/foundationdb-marks.ts";
 import { parseVolumeUser, type VolumeUser } from "../shared/volumes/members.ts";
-import { type AnnotationValue, parseVolumeClaim, said, type VolumeClaim } from "../shared/volumes/pvc.ts";
+import { type AnnotationValue, type Pvc, parsePvc, said } from "../shared/volumes/pvc.ts";
 import { parseOwnerPace } from "../shared/volumes/removal-policy.ts";
 
 /** What FoundationDB's operator says of one process group. */
@@ -56,7 +56,7 @@ export interface FoundationCluster {
 }
 
 /** A volume claim of a process group. */
-export interface GroupClaim extends VolumeClaim {
+export interface ProcessGroupPvc extends Pvc {
   readonly group: string;
   readonly annotations: Readonly<Record<string, string>>;
   /** Of whatever the garbage collector takes it with. */
@@ -71,10 +71,10 @@ export interface GroupPod extends VolumeUser {
   readonly createdMs: number;
 }
 
-export function parseGroupClaim(object: VolumeClaimObject, group: string): GroupClaim {
+export function parseProcessGroupPvc(object: PvcObject, group: string): ProcessGroupPvc {
   const { annotations = {}, ownerReferences = [] } = object.metadata;
   return {
-    ...parseVolumeClaim(object),
+    ...parsePvc(object),
     group,
     annotations,
     ownerUids: ownerReferences.map(({ uid }) => uid),

@@ -3,8 +3,8 @@ import { finalizerPaths, pathsOf } from "../shared/annotations/paths.ts";
 import * as suspension from "../shared/annotations/suspension.ts";
 import type { FunctionDefinition } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
-import { claimWords } from "./messages.ts";
-import { clusterOfClaim, listKeys, name, resource, settings } from "./observe.ts";
+import { pvcWords } from "./messages.ts";
+import { clusterOfPvc, listKeys, name, resource, settings } from "./observe.ts";
 import { run } from "./reconcile.ts";
 
 /** What it writes to a FoundationDBCluster. */
@@ -15,7 +15,7 @@ const clusterPaths = [
   ...pathsOf(foundation.heldGroups),
 ];
 
-const claimPaths = [...pathsOf(...claimWords), ...finalizerPaths(suspension.volumeProtection)];
+const pvcPaths = [...pathsOf(...pvcWords), ...finalizerPaths(suspension.volumeProtection)];
 
 /** Holds back the removal of process groups of a FoundationDBCluster, so that their volumes are suspended first. */
 export const holdProcessGroups: FunctionDefinition<ObjectRef> & { readonly settings: typeof settings } = {
@@ -25,7 +25,7 @@ export const holdProcessGroups: FunctionDefinition<ObjectRef> & { readonly setti
   // Pods are looked at every few seconds while something is held.
   wokenBy: [
     { resource, keysOf: (key) => [{ resource, ...key }] },
-    { resource: "persistentvolumeclaims", selector: foundation.clusterName, keysOf: clusterOfClaim },
+    { resource: "persistentvolumeclaims", selector: foundation.clusterName, keysOf: clusterOfPvc },
   ],
   listKeys,
   needs: [
@@ -36,7 +36,7 @@ export const holdProcessGroups: FunctionDefinition<ObjectRef> & { readonly setti
       verbs: ["patch"],
       changes: ["status.processGroups"],
     },
-    { group: "", resource: "persistentvolumeclaims", verbs: ["get", "list", "patch"], changes: claimPaths },
+    { group: "", resource: "persistentvolumeclaims", verbs: ["get", "list", "patch"], changes: pvcPaths },
     { group: "", resource: "namespaces", verbs: ["get"] },
     { group: "", resource: "pods", verbs: ["list"] },
     { group: "", resource: "events", verbs: ["create"] },
@@ -53,7 +53,7 @@ export const holdProcessGroups: FunctionDefinition<ObjectRef> & { readonly setti
     suspension.suspendMessage,
     suspension.hold,
   ],
-  writes: [foundation.heldGroups, ...claimWords],
+  writes: [foundation.heldGroups, ...pvcWords],
   settings,
   run,
 };

@@ -13,7 +13,7 @@ import {
   type ObjectList,
   type OtherObject,
   type PodObject,
-  type VolumeClaimObject,
+  type PvcObject,
 } from "../shared/kubernetes/cluster.ts";
 import { isNamespaceEnding } from "../shared/suspension/reading.ts";
 import { volumeHoldSetting } from "../shared/suspension/settings.ts";
@@ -27,7 +27,7 @@ import {
   usualMarks,
 } from "../shared/volumes/foundationdb-marks.ts";
 import type { RemovalsSnapshot } from "./decide.ts";
-import { parseFoundationCluster, parseGroupClaim, parseGroupPod } from "./foundation-cluster.ts";
+import { parseFoundationCluster, parseGroupPod, parseProcessGroupPvc } from "./foundation-cluster.ts";
 
 export const name = "hold-process-groups";
 export const settings = { volumeHold: volumeHoldSetting };
@@ -51,12 +51,12 @@ function isOfConcern({ metadata: { annotations = {} } }: OtherObject): boolean {
  */
 export async function listKeys({ cluster }: Context, namespace: string | undefined): Promise<readonly ObjectRef[]> {
   const scope = namespace === undefined ? {} : { namespace };
-  const [items, claims] = await Promise.all([
+  const [items, pvcs] = await Promise.all([
     listOrNone(cluster, namespace),
     cluster.list("persistentvolumeclaims", { ...scope, labelSelector: protectedVolume.key }),
   ]);
   const asking = items.filter(isOfConcern).map(({ metadata }) => keyOf(metadata.namespace, metadata.name));
-  const keys = [...asking, ...claims.items.flatMap(({ metadata }) => keysOfClaim(metadata))];
+  const keys = [...asking, ...pvcs.items.flatMap(({ metadata }) => keysOfPvc(metadata))];
   return [...new Map(keys.map((key) => [pathOf(key), key])).values()];
 }
 
@@ -64,18 +64,18 @@ function keyOf(namespace: string | undefined, called: string): ObjectRef {
   return { resource, namespace: namespace ?? "", name: called };
 }
 
-function keysOfClaim(metadata: Metadata): readonly ObjectRef[] {
+function keysOfPvc(metadata: Metadata): readonly ObjectRef[] {
   const called = clusterOf(metadata);
   return called === undefined ? [] : [keyOf(metadata.namespace, called)];
 }
 
 /** The cluster that a volume claim is of, by its owner or its label, which one GET tells. */
-export function clusterOfClaim(claim: ObjectKey): KeyLookUp<ObjectRef> {
+export function clusterOfPvc(claim: ObjectKey): KeyLookUp<ObjectRef> {
   return {
     name: `volume claims ${claim.namespace}/${claim.name}`,
     async find({ cluster }) {
       try {
-        return keysOfClaim((await cluster.get("persistentvolumeclaims", claim)).metadata);
+        return keysOfPvc((await cluster.get("persistentvolumeclaims", claim)).metadata);
       } catch (error) {
         if (hasCode(error, 404)) return [];
         throw error;
@@ -99,19 +99,19 @@ export async function observe(context: Context, key: ObjectKey): Promise<Cluster
   const { cluster } = context;
   const object = await getOrNone(cluster, key);
   const marks = object === undefined ? usualMarks(key.name) : parseMarks(object);
-  const { claims, pods } = await listOwn(cluster, key.namespace, marks, object !== undefined && isOfConcern(object));
+  const { pvcs, pods } = await listOwn(cluster, key.namespace, marks, object !== undefined && isOfConcern(object));
   const parsed = object && parseFoundationCluster(object);
-  const ofGroups = claims.map((one) => {
+  const ofGroups = pvcs.map((one) => {
     // Of one that is gone nobody knows any more which label says it.
     const group = processGroupOf(one.metadata, marks) ?? (object === undefined ? one.metadata.name : "");
-    return parseGroupClaim(one, group);
+    return parseProcessGroupPvc(one, group);
   });
   const mayBeProtected = parsed?.protects.kind !== "absent" || ofGroups.some(({ isProtected }) => isProtected);
   const isEnding = mayBeProtected && ofGroups.length > 0 && (await isNamespaceEnding(cluster, key.namespace));
   const snapshot: RemovalsSnapshot = {
     nowMs: cluster.serverTimeMs(),
     cluster: parsed,
-    claims: ofGroups.filter(({ group }) => group !== ""),
+    pvcs: ofGroups.filter(({ group }) => group !== ""),
     unplaced: ofGroups.filter(({ group }) => group === ""),
     pods: pods.flatMap((one) => {
       const group = processGroupOf(one.metadata, marks);
@@ -132,19 +132,19 @@ async function listOwn(
   namespace: string,
   marks: Marks,
   isAsking: boolean,
-): Promise<{ readonly claims: readonly VolumeClaimObject[]; readonly pods: readonly PodObject[] }> {
+): Promise<{ readonly pvcs: readonly PvcObject[]; readonly pods: readonly PodObject[] }> {
   const selector = selectorOf(marks);
   const listPods = () =>
     cluster.list("pods", { namespace, ...(selector === undefined ? {} : { labelSelector: selector }) });
   const own = <T extends { readonly metadata: Metadata }>({ items }: ObjectList<T>): readonly T[] =>
     items.filter(({ metadata }) => belongs(metadata, marks));
-  const [claims, known] = await Promise.all([
+  const [pvcs, known] = await Promise.all([
     cluster.list("persistentvolumeclaims", { namespace, ...(isAsking ? {} : { labelSelector: protectedVolume.key }) }),
     isAsking ? listPods() : undefined,
   ]);
-  const ownClaims = own(claims);
-  const pods = known ?? (ownClaims.length === 0 ? undefined : await listPods());
-  return { claims: ownClaims, pods: pods === undefined ? [] : own(pods) };
+  const ownPvcs = own(pvcs);
+  const pods = known ?? (ownPvcs.length === 0 ? undefined : await listPods());
+  return { pvcs: ownPvcs, pods: pods === undefined ? [] : own(pods) };
 }
 
 async function getOrNone(cluster: Pick<Cluster, "get">, key: ObjectKey): Promise<OtherObject | undefined> {

@@ -22,14 +22,14 @@ export async function release(
   { held, finalizers, retains }: FinalizerRelease<HeldObject>,
   notAfterMs: number,
 ): Promise<WriteResult> {
-  const { resource, object, claim, shown } = held;
+  const { resource, object, pvc, shown } = held;
   const { name: itsName, namespace = "", uid, resourceVersion } = object.metadata;
   const report = (result: WriteResult, reason: string) =>
     context.reporter.act({ key, function: name, action: "release", object: itsName, zone: "", result, reason });
   try {
-    if (retains && claim !== undefined) {
-      const group = groupOfLoneStatefulSet(claim.name);
-      await retain(context, name, { namespace, group }, claim, notAfterMs);
+    if (retains && pvc !== undefined) {
+      const group = groupOfLoneStatefulSet(pvc.name);
+      await retain(context, name, { namespace, group }, pvc, notAfterMs);
     }
     const body = { metadata: { uid, resourceVersion, finalizers } };
     await context.cluster.patch(resource, { namespace, name: itsName }, body, { notAfterMs });

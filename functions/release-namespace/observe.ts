@@ -11,13 +11,13 @@ import {
   hasCode,
   isKnown,
   type OtherObject,
+  type PvcObject,
   type Resource,
   type StatefulSetObject,
-  type VolumeClaimObject,
 } from "../shared/kubernetes/cluster.ts";
 import { listOfType, ownerResources, skipLabelKindsSetting } from "../shared/kubernetes/owner-kinds.ts";
 import { outlivesNamespace } from "../shared/suspension/outlives-namespace.ts";
-import { parseVolumeClaim, type VolumeClaim } from "../shared/volumes/pvc.ts";
+import { type Pvc, parsePvc } from "../shared/volumes/pvc.ts";
 import { parseSuspendableSet, type SuspendableSet } from "../shared/volumes/suspendable-set.ts";
 import type { FinalizedObject, NamespaceSnapshot, Ours } from "./decide.ts";
 
@@ -32,7 +32,7 @@ export interface HeldObject extends FinalizedObject {
   readonly resource: Resource;
   readonly object: OtherObject;
   /** Undefined for an owner. */
-  readonly claim: VolumeClaim | undefined;
+  readonly pvc: Pvc | undefined;
 }
 
 /** The namespaces that are being deleted. Throws ClusterError. */
@@ -74,10 +74,10 @@ function heldIn(
     .filter(({ metadata }) => metadata.finalizers?.some((one) => all.includes(one)))
     .map((object): HeldObject => {
       const { name: itsName, finalizers = [] } = object.metadata;
-      const claim = resource === "persistentvolumeclaims" ? parseVolumeClaim(object as VolumeClaimObject) : undefined;
-      const isKept = claim !== undefined && outlivesNamespace(claim, sets);
+      const pvc = resource === "persistentvolumeclaims" ? parsePvc(object as PvcObject) : undefined;
+      const isKept = pvc !== undefined && outlivesNamespace(pvc, sets);
       const kind = isKnown(resource) ? resource : (object.kind ?? resource);
-      return { resource, object, claim, shown: `${kind} ${itsName}`, finalizers, isKept };
+      return { resource, object, pvc, shown: `${kind} ${itsName}`, finalizers, isKept };
     });
 }
 

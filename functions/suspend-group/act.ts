@@ -10,17 +10,17 @@ import { isOver, noteRefusal, noteRefused, noteWithdrawn, readAgain, resize } fr
 import { noteSaid } from "../shared/suspension/said.ts";
 import {
   beginAnew,
-  type ClaimPatch,
   clearingPatch,
   memberChanged,
   messageFor,
-  patchVolumeClaim,
+  type PvcPatch,
+  patchPvc,
   podSeen,
-  tellOfClaim,
+  recordPvcEvent,
 } from "../shared/suspension/writing.ts";
 import { describeAgreeing, durationOf, type Member, type VolumeUser } from "../shared/volumes/members.ts";
 import { hasNewPartners, wordsOnPartners } from "../shared/volumes/owners.ts";
-import { meant, type VolumeClaim } from "../shared/volumes/pvc.ts";
+import { meant, type Pvc } from "../shared/volumes/pvc.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { type LettingGo, leavingClaimOf, type SuspensionResize, type SuspensionTarget } from "./decide.ts";
 import { lostOf, markUnknown, newsOf, tooLate, untilWhen } from "./news.ts";
@@ -55,7 +55,7 @@ export function actOn(key: GroupKey, statefulSet: StatefulSet, target: Suspensio
   return {
     name: target.kind,
     object: member.name,
-    subjectUid: member.claims[0]?.uid ?? member.name,
+    subjectUid: member.pvcs[0]?.uid ?? member.name,
     statefulSet,
     claims: [],
     takesNothing: true,
@@ -136,7 +136,7 @@ async function deletePod(
 /** Each write fails where somebody has changed his mind; which pod goes is known from then on. */
 async function mark(context: Context, leaving: readonly Member[], notAfterMs: number): Promise<void> {
   const marked = leaving.flatMap((member) =>
-    member.claims.map((one) => {
+    member.pvcs.map((one) => {
       const { pod, name: leaver } = member;
       const annotations = {
         [keys.suspendPodUid.key]: pod?.uid ?? null,
@@ -145,7 +145,7 @@ async function mark(context: Context, leaving: readonly Member[], notAfterMs: nu
         // whoever is about to clear the volume claim would not notice that it was decided on once more.
         ...messageFor("suspending", `${leaver} goes, by revision ${one.resourceVersion} of ${one.name}`),
       };
-      return patchVolumeClaim(context, one, { annotations }, notAfterMs);
+      return patchPvc(context, one, { annotations }, notAfterMs);
     }),
   );
   await Promise.all(marked);
@@ -159,24 +159,24 @@ async function write(
 ): Promise<void> {
   const { member } = target;
   if (target.kind === "restamp") return beginAnew(context, name, key, target.anew, notAfterMs);
-  const claims = "claims" in target ? target.claims : member.claims;
+  const pvcs = "pvcs" in target ? target.pvcs : member.pvcs;
   if (target.kind === "clear") await refuseWhileLeaving(context, key, member);
-  for (const claim of claims) {
-    await patchVolumeClaim(context, claim, patchOf(context, target, claim), notAfterMs);
-    if (target.kind === "tell") noteSaid(context, key, claim);
+  for (const pvc of pvcs) {
+    await patchPvc(context, pvc, patchOf(context, target, pvc), notAfterMs);
+    if (target.kind === "tell") noteSaid(context, key, pvc);
   }
   if (target.kind === "protect" || target.kind === "prove") await tellOfDrain(context, key, member);
   if (target.kind === "tell" || target.kind === "note" || target.kind === "protect" || target.kind === "prove") return;
-  for (const claim of claims) await tellOfClaim(context, name, key, claim, newsOf(context, target, claim));
+  for (const pvc of pvcs) await recordPvcEvent(context, name, key, pvc, newsOf(context, target, pvc));
 }
 
 /** On whose word its pod goes; once for each pod. */
 async function tellOfDrain(context: Context, key: GroupKey, member: Member): Promise<void> {
   const message = describeAgreeing(member);
-  const [claim] = member.claims;
-  if (message === undefined || claim === undefined) return;
+  const [pvc] = member.pvcs;
+  if (message === undefined || pvc === undefined) return;
   const identity = `drained ${member.pod?.uid}`;
-  await tellOfClaim(context, name, key, claim, {
+  await recordPvcEvent(context, name, key, pvc, {
     type: "Normal",
     reason: eventReasons.volumeDrained,
     message,
@@ -195,7 +195,7 @@ async function refuseWhileLeaving(context: Context, key: GroupKey, member: Membe
 
 type WrittenTarget = Exclude<SuspensionTarget, SuspensionResize | LettingGo | { readonly kind: "restamp" }>;
 
-function patchOf({ cluster }: Context, target: WrittenTarget, claim: VolumeClaim): ClaimPatch {
+function patchOf({ cluster }: Context, target: WrittenTarget, pvc: Pvc): PvcPatch {
   const { member } = target;
   const nowMs = cluster.serverTimeMs();
   switch (target.kind) {
@@ -209,17 +209,17 @@ function patchOf({ cluster }: Context, target: WrittenTarget, claim: VolumeClaim
     case "protect":
       return {
         annotations: {
-          [keys.suspendState.key]: meant(claim.state) ?? "Suspending",
+          [keys.suspendState.key]: meant(pvc.state) ?? "Suspending",
           [keys.suspendOwnerUid.key]: member.set.uid,
-          ...podSeen(member.pod?.createdMs, claim),
+          ...podSeen(member.pod?.createdMs, pvc),
           // Its pod goes, and with it the label that says the zone.
-          ...(claim.owned?.isZoneWritten === false ? { [keys.volumeZone.key]: member.set.name } : {}),
+          ...(pvc.owned?.isZoneWritten === false ? { [keys.volumeZone.key]: member.set.name } : {}),
           ...wordsOnPartners(member),
-          ...messageFor("suspending", `${member.name} is to go${lostOf(claim)}`),
+          ...messageFor("suspending", `${member.name} is to go${lostOf(pvc)}`),
         },
         labels: { [keys.suspended.key]: "true" },
         // The API server takes no finalizer for what is being deleted.
-        ...(claim.isTerminating ? {} : { finalizers: [...new Set([...claim.finalizers, keys.volumeHold])] }),
+        ...(pvc.isTerminating ? {} : { finalizers: [...new Set([...pvc.finalizers, keys.volumeHold])] }),
       };
     case "stamp":
       return {
@@ -227,7 +227,7 @@ function patchOf({ cluster }: Context, target: WrittenTarget, claim: VolumeClaim
           [keys.suspendState.key]: "Suspended",
           [keys.suspendedAt.key]: new Date(nowMs).toISOString(),
           ...keptFor(member),
-          ...messageFor("suspended", `${untilWhen(member, nowMs)}${lostOf(claim)}`),
+          ...messageFor("suspended", `${untilWhen(member, nowMs)}${lostOf(pvc)}`),
         },
       };
     case "note":
@@ -235,20 +235,20 @@ function patchOf({ cluster }: Context, target: WrittenTarget, claim: VolumeClaim
     case "unmark":
       return {
         annotations: {
-          [keys.suspendState.key]: meant(claim.request) === true ? "Suspending" : null,
+          [keys.suspendState.key]: meant(pvc.request) === true ? "Suspending" : null,
           [keys.suspendedAt.key]: null,
           [keys.removalClaim.key]: null,
-          ...messageFor("mark-unknown", markUnknown(claim)),
+          ...messageFor("mark-unknown", markUnknown(pvc)),
         },
       };
     case "clear":
-      return clearingPatch(claim);
+      return clearingPatch(pvc);
     case "answer-recover":
-      return { annotations: { [keys.recover.key]: null, ...messageFor("recover-too-late", tooLate(claim)) } };
+      return { annotations: { [keys.recover.key]: null, ...messageFor("recover-too-late", tooLate(pvc)) } };
     case "tell":
       return {
         annotations: {
-          ...podSeen(member.pod?.createdMs, claim),
+          ...podSeen(member.pod?.createdMs, pvc),
           ...(hasNewPartners(member) ? wordsOnPartners(member) : {}),
           ...messageFor(target.guard, target.sentence),
         },

@@ -19,27 +19,27 @@ import {
   type Member,
   whyNeeded,
 } from "../shared/volumes/members.ts";
-import { meant, type VolumeClaim } from "../shared/volumes/pvc.ts";
+import { meant, type Pvc } from "../shared/volumes/pvc.ts";
 import { mendRequeueMs, whyNotBegun } from "./obstacles.ts";
 
 /** One write about one member. */
 export type MemberStep =
   /** Others said that nobody needs its data: its volume claims say so, too. */
-  | { readonly kind: "prove"; readonly member: Member; readonly claims: readonly VolumeClaim[] }
+  | { readonly kind: "prove"; readonly member: Member; readonly pvcs: readonly Pvc[] }
   /** Its volume claims get our finalizer, before anything goes. */
-  | { readonly kind: "protect"; readonly member: Member; readonly claims: readonly VolumeClaim[] }
+  | { readonly kind: "protect"; readonly member: Member; readonly pvcs: readonly Pvc[] }
   /** Its pod is gone: the time runs from now. */
-  | { readonly kind: "stamp"; readonly member: Member; readonly claims: readonly VolumeClaim[] }
+  | { readonly kind: "stamp"; readonly member: Member; readonly pvcs: readonly Pvc[] }
   /** Its pod is wanted or there, or a volume is in use: the time begins anew when that is over. */
   | { readonly kind: "restamp"; readonly member: Member; readonly anew: Anew }
   /** How long it is kept has changed, and is written down. */
-  | { readonly kind: "note"; readonly member: Member; readonly claims: readonly VolumeClaim[] }
+  | { readonly kind: "note"; readonly member: Member; readonly pvcs: readonly Pvc[] }
   /** Nothing of ours stays on its volume claims. */
   | { readonly kind: "clear"; readonly member: Member; readonly how: "recovered" | "withdrawn" | "in-use-again" }
   /** The mark of a removal that the ledger knows nothing of goes: the time begins anew. */
-  | { readonly kind: "unmark"; readonly member: Member; readonly claims: readonly VolumeClaim[] }
+  | { readonly kind: "unmark"; readonly member: Member; readonly pvcs: readonly Pvc[] }
   /** A wish that cannot be fulfilled any more. */
-  | { readonly kind: "answer-recover"; readonly member: Member; readonly claims: readonly VolumeClaim[] };
+  | { readonly kind: "answer-recover"; readonly member: Member; readonly pvcs: readonly Pvc[] };
 
 /** What a member waits for, or what is done about it; `goes`: its pod is to go, and its zone's turn decides when. */
 export interface MemberDecision {
@@ -67,17 +67,17 @@ export function judge(member: Member, now: Clocks, protects: boolean): MemberDec
 }
 
 function judgeWords(member: Member, now: Clocks, protects: boolean): MemberDecision | undefined {
-  const { name, claims } = member;
+  const { name, pvcs } = member;
   const unmarking = judgeMarks(member);
   if (unmarking !== undefined) return unmarking;
   if (isRemoving(member)) return judgeRemoving(member);
-  const deleted = claims.find(({ isTerminating }) => isTerminating);
+  const deleted = pvcs.find(({ isTerminating }) => isTerminating);
   if (deleted !== undefined) return judgeDeleted(member, deleted, now, protects);
-  const unreadable = claims.find(({ state }) => state.kind === "malformed");
+  const unreadable = pvcs.find(({ state }) => state.kind === "malformed");
   if (unreadable?.state.kind === "malformed")
     return { guard: "state-malformed", sentence: `${name} stays as it is: ${unreadable.state.sentence}` };
   if (isRecovering(member)) return judgeReturning(member, "recovered");
-  const request = claims.map((claim) => claim.request).find(({ kind }) => kind === "malformed");
+  const request = pvcs.map((pvc) => pvc.request).find(({ kind }) => kind === "malformed");
   if (request?.kind === "malformed")
     return { guard: "request-malformed", sentence: `${name} stays as it is: ${request.sentence}` };
   if (!isRequested(member)) return judgeUnrequested(member);
@@ -86,43 +86,43 @@ function judgeWords(member: Member, now: Clocks, protects: boolean): MemberDecis
 
 /** A mark of which the ledger knows nothing is taken away. */
 function judgeMarks(member: Member): MemberDecision | undefined {
-  const claims = member.claims.filter((one) => one.isMarkFalse);
-  const [state] = claims.map((one) => one.state);
+  const pvcs = member.pvcs.filter((one) => one.isMarkFalse);
+  const [state] = pvcs.map((one) => one.state);
   if (state?.kind !== "malformed") return undefined;
   const sentence = `no volume of ${member.name} is removed by that mark: ${state.sentence}; the time begins anew`;
-  return { guard: "mark-unknown", sentence, step: { kind: "unmark", member, claims } };
+  return { guard: "mark-unknown", sentence, step: { kind: "unmark", member, pvcs } };
 }
 
 /** Past the point of no return a wish is answered with the truth, once. */
 function judgeRemoving(member: Member): MemberDecision | undefined {
-  const { name, claims, pod } = member;
-  if (pod !== undefined && claims.some(({ isTerminating }) => !isTerminating) && isWantedMember(member)) {
+  const { name, pvcs, pod } = member;
+  if (pod !== undefined && pvcs.some(({ isTerminating }) => !isTerminating) && isWantedMember(member)) {
     const step: MemberStep = { kind: "clear", member, how: "in-use-again" };
     return { guard: "in-use-again", sentence: `${name} is there again: its volumes are not removed`, step };
   }
   if (!isRecovering(member)) return undefined;
-  if (claims.some(({ isTerminating }) => !isTerminating)) {
+  if (pvcs.some(({ isTerminating }) => !isTerminating)) {
     const sentence = `${name} is wanted again, and its removal has begun: gc-suspended-groups takes that back first, unless it has deleted it`;
     return { guard: "recovering", sentence, requeueAfterMs: podRequeueMs };
   }
   const sentence = `${name} cannot come back with its volume: the removal of its volume claim has begun`;
-  return { guard: "recover-too-late", sentence, step: { kind: "answer-recover", member, claims: member.claims } };
+  return { guard: "recover-too-late", sentence, step: { kind: "answer-recover", member, pvcs: member.pvcs } };
 }
 
 /** Somebody has deleted a volume claim, which nobody can take back. Its volume is kept as long as it would have been. */
 function judgeDeleted(
   member: Member,
-  { name: claim }: VolumeClaim,
+  { name: claim }: Pvc,
   now: Clocks,
   protects: boolean,
 ): MemberDecision | undefined {
   const { name, pod } = member;
   if (isRecovering(member)) {
     const lost = `somebody has deleted the volume claim ${claim}, which nobody can take back; save its PersistentVolume`;
-    const claims = member.claims.filter(({ isTerminating, recover }) => isTerminating && recover.kind !== "absent");
-    if (claims.length > 0) {
+    const pvcs = member.pvcs.filter(({ isTerminating, recover }) => isTerminating && recover.kind !== "absent");
+    if (pvcs.length > 0) {
       const sentence = `${name} cannot come back with its volume: ${lost}`;
-      return { guard: "recover-too-late", sentence, step: { kind: "answer-recover", member, claims } };
+      return { guard: "recover-too-late", sentence, step: { kind: "answer-recover", member, pvcs } };
     }
     // The wish for the others stands, and keeps them.
     const sentence = `${name} comes back with its other volumes when ${claim} is gone: ${lost}, and take our finalizer from it`;
@@ -138,7 +138,7 @@ function judgeDeleted(
 function untilWhen(member: Member): string {
   const keptMs = meant(durationOf(member));
   const sinceMs = Math.max(
-    ...member.claims.map(({ deletedMs = 0, suspendedMs = 0 }) => Math.max(deletedMs, suspendedMs)),
+    ...member.pvcs.map(({ deletedMs = 0, suspendedMs = 0 }) => Math.max(deletedMs, suspendedMs)),
   );
   return keptMs === undefined ? " for its time" : ` until ${formatTime(sinceMs + keptMs)}`;
 }
@@ -146,8 +146,8 @@ function untilWhen(member: Member): string {
 /** The request is gone, though something was begun: it is taken back. */
 function judgeUnrequested(member: Member): MemberDecision | undefined {
   if (!isBegun(member)) {
-    const { name, claims } = member;
-    const asked = claims.some(({ request }) => meant(request) === true);
+    const { name, pvcs } = member;
+    const asked = pvcs.some(({ request }) => meant(request) === true);
     const sentence = `${name} has several volume claims, and not each of them asks`;
     return asked ? { guard: "request-incomplete", sentence, requeueAfterMs: mendRequeueMs } : undefined;
   }
@@ -156,8 +156,8 @@ function judgeUnrequested(member: Member): MemberDecision | undefined {
 
 /** Its pod comes back; only when it is ready on the same volume claims is anything of ours taken away. */
 function judgeReturning(member: Member, how: "recovered" | "withdrawn"): MemberDecision {
-  const { name, pod, claims, set } = member;
-  if (how === "recovered" && claims.some(({ isRemovalHeld }) => isRemovalHeld)) {
+  const { name, pod, pvcs, set } = member;
+  if (how === "recovered" && pvcs.some(({ isRemovalHeld }) => isRemovalHeld)) {
     const sentence = `${name} is wanted again: ${set.owner ?? set.name} is first to give up its removal`;
     return { guard: "recovering", sentence, requeueAfterMs: podRequeueMs };
   }
@@ -215,7 +215,7 @@ function uninstalling({ name }: Member): MemberDecision {
 
 /** Where others are asked they have to say it until its StatefulSet has given it up; their word is then written down. */
 function judgeDrain(member: Member, nowMs: number): MemberDecision | undefined {
-  const { name, set, claims } = member;
+  const { name, set, pvcs } = member;
   const needed = whyNeeded(member);
   const isLeaving = isBegun(member) && !isWantedMember(member);
   if (isLeaving && isDrained(member, nowMs)) return undefined;
@@ -223,7 +223,7 @@ function judgeDrain(member: Member, nowMs: number): MemberDecision | undefined {
     return { guard: needed.guard, sentence: `${name} stays: ${needed.sentence}`, requeueAfterMs: askAgainMs };
   if (isDrained(member, nowMs)) return undefined;
   if (set.policy.drain.kind === "value") {
-    const step: MemberStep = { kind: "prove", member, claims };
+    const step: MemberStep = { kind: "prove", member, pvcs };
     return { guard: "drained", sentence: describeAgreeing(member) ?? name, step };
   }
   const why = whyUndrained(member, nowMs);
@@ -232,25 +232,25 @@ function judgeDrain(member: Member, nowMs: number): MemberDecision | undefined {
 
 /** Our finalizer comes before anything else; a volume claim that is being deleted takes none, and may have one of ours. */
 function judgeUnheld(member: Member, protects: boolean): MemberDecision | undefined {
-  const claims = member.claims.filter(({ state, isHeld, isTerminating }) =>
+  const pvcs = member.pvcs.filter(({ state, isHeld, isTerminating }) =>
     isTerminating ? isHeld && state.kind === "absent" : state.kind === "absent" || !isHeld,
   );
-  if (claims.length === 0 || !protects) return undefined;
-  const step: MemberStep = { kind: "protect", member, claims };
+  if (pvcs.length === 0 || !protects) return undefined;
+  const step: MemberStep = { kind: "protect", member, pvcs };
   return { guard: "protecting", sentence: `the volume claims of ${member.name} get our finalizer first`, step };
 }
 
 /** Its pod was taken, and another one stands in its place before the time has begun. */
 function judgeReplaced(member: Member): MemberDecision | undefined {
-  const { name, pod, claims } = member;
-  const isOther = pod !== undefined && claims.some(({ podUid }) => podUid !== undefined && podUid !== pod.uid);
+  const { name, pod, pvcs } = member;
+  const isOther = pod !== undefined && pvcs.some(({ podUid }) => podUid !== undefined && podUid !== pod.uid);
   if (!isOther || pod.isTerminating || !isWantedMember(member)) return undefined;
   return clearing(member, "in-use-again", `${name} is there again, as another pod: it is not suspended`);
 }
 
 /** Protected; its pod goes in its turn, and its absence starts the time. */
 function judgeSuspending(member: Member): MemberDecision {
-  const { name, pod, claims } = member;
+  const { name, pod, pvcs } = member;
   if (isWantedMember(member)) {
     if (pod === undefined || pod.isTerminating)
       return { guard: "pod-missing", sentence: `${name} is wanted and not there`, requeueAfterMs: podRequeueMs };
@@ -262,7 +262,7 @@ function judgeSuspending(member: Member): MemberDecision {
     const sentence = `${name} is gone, and the API server still shows one of its volumes in use (condition Unused)`;
     return { guard: "pod-leaving", sentence, requeueAfterMs: podRequeueMs };
   }
-  const step: MemberStep = { kind: "stamp", member, claims };
+  const step: MemberStep = { kind: "stamp", member, pvcs };
   return { guard: "stamping", sentence: `${name} is gone: the time runs from now`, step };
 }
 
@@ -272,25 +272,25 @@ function judgeKept(member: Member): MemberDecision | undefined {
   // Of another owner the volume claim itself says it.
   if (duration.kind !== "value" || member.set.owner !== undefined) return undefined;
   const keptMs = Math.ceil(duration.value / 1_000) * 1_000;
-  const claims = member.claims.filter((one) => meant(one.state) === "Suspended" && one.keptForMs !== keptMs);
-  if (claims.length === 0) return undefined;
+  const pvcs = member.pvcs.filter((one) => meant(one.state) === "Suspended" && one.keptForMs !== keptMs);
+  if (pvcs.length === 0) return undefined;
   const sentence = `the volumes of ${member.name} are kept for ${keptMs / 1_000} s, also when its StatefulSet is gone`;
-  return { guard: "suspended", sentence, step: { kind: "note", member, claims } };
+  return { guard: "suspended", sentence, step: { kind: "note", member, pvcs } };
 }
 
 function judgeSuspended(member: Member, now: Clocks, protects: boolean): MemberDecision | undefined {
-  const { name, pod, claims } = member;
-  if (pod !== undefined && claims.some(({ podUid }) => podUid !== pod.uid))
+  const { name, pod, pvcs } = member;
+  if (pod !== undefined && pvcs.some(({ podUid }) => podUid !== pod.uid))
     return clearing(member, "in-use-again", `${name} is there again: its volumes are in use`);
   // A stamp that is of the future by both clocks counts from now: it does not tell since when the pod has been gone. By a clock
   // that is days behind every stamp would be of the future. One of several volume claims that is marked for its removal stays so:
   // the collector goes on.
-  const unstamped = claims.filter(
+  const unstamped = pvcs.filter(
     ({ suspendedMs, state }) =>
       suspendedMs === undefined || suspendedMs > laterMs(now) + aheadMs || meant(state) === "Suspending",
   );
   if (unstamped.length === 0 || isUsed(member)) return undefined;
   if (!protects) return uninstalling(member);
   const sentence = `nobody can tell since when ${name} has been gone: its time runs from now`;
-  return { guard: "stamping", sentence, step: { kind: "stamp", member, claims: unstamped } };
+  return { guard: "stamping", sentence, step: { kind: "stamp", member, pvcs: unstamped } };
 }

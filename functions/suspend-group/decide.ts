@@ -139,8 +139,8 @@ function tell(
   if (hasNewPartners(member)) return [{ kind: "tell", member, guard, sentence }];
   if (!isBegun(member) && !isRequested(member)) return [];
   const isSaid = (last: string | undefined) => last === guard || (byClock.has(guard) && !isProgress(last));
-  const isNews = member.claims.some(
-    (claim) => !claim.isTerminating && (!isSaid(claim.message?.guard) || isPodNews(member.pod?.createdMs, claim)),
+  const isNews = member.pvcs.some(
+    (pvc) => !pvc.isTerminating && (!isSaid(pvc.message?.guard) || isPodNews(member.pod?.createdMs, pvc)),
   );
   return isNews ? [{ kind: "tell", member, guard, sentence }] : [];
 }
@@ -172,9 +172,9 @@ function raise({ members, zones, refused }: SuspendSnapshot, returning: readonly
       const sentence = `${name} is to come back, and another object says the size of ${set.name}: raise that one`;
       hold({ guard: "size-led", sentence });
     } else if (below !== undefined) {
-      const isLost = below.claims.every(({ isTerminating }) => isTerminating);
+      const isLost = below.pvcs.every(({ isTerminating }) => isTerminating);
       const what = isLost
-        ? `whose volume claim is deleted: a new one comes when nothing holds that, ${below.claims.flatMap(({ finalizers }) => finalizers).join(", ")}`
+        ? `whose volume claim is deleted: a new one comes when nothing holds that, ${below.pvcs.flatMap(({ finalizers }) => finalizers).join(", ")}`
         : "recover that one, too";
       const sentence = `${name} is to come back, and ${below.name} comes before it: ${what}`;
       hold({ guard: "recover-lower-first", sentence });

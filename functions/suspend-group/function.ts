@@ -10,7 +10,7 @@ import {
 } from "../shared/annotations/table.ts";
 import type { FunctionDefinition } from "../shared/contract/definition.ts";
 import { resizingNeeds } from "../shared/scaling/resize.ts";
-import { groupOfVolumeClaim, listKeys } from "../shared/suspension/reading.ts";
+import { keysOfPvc, listKeys } from "../shared/suspension/reading.ts";
 import { suspensionNeeds } from "../shared/suspension/writing.ts";
 import { claimedNeed, scheduleOfClaims } from "../shared/transaction/claimed-groups.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
@@ -22,7 +22,7 @@ export const suspendGroup: FunctionDefinition<GroupKey> & { readonly settings: t
   name,
   concern: "take the pods of volumes that are to be suspended, zone by zone, and bring them back on demand",
   keyedBy: "groups",
-  wokenBy: [{ resource: "persistentvolumeclaims", keysOf: groupOfVolumeClaim }],
+  wokenBy: [{ resource: "persistentvolumeclaims", keysOf: keysOfPvc }],
   listKeys,
   schedule: scheduleOfClaims(name),
   needs: [

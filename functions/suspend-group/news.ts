@@ -4,7 +4,7 @@ import { formatTime } from "../shared/clock/durations.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { durationOf, type Member } from "../shared/volumes/members.ts";
-import { meant, type VolumeClaim } from "../shared/volumes/pvc.ts";
+import { meant, type Pvc } from "../shared/volumes/pvc.ts";
 import type { MemberStep } from "./decide-member.ts";
 
 export function untilWhen(member: Member, nowMs: number): string {
@@ -14,30 +14,26 @@ export function untilWhen(member: Member, nowMs: number): string {
 }
 
 /** Its time runs, and whoever wants its data back has to hurry. */
-export function lostOf({ isTerminating, volumeName }: VolumeClaim): string {
+export function lostOf({ isTerminating, volumeName }: Pvc): string {
   if (!isTerminating) return "";
   const volume = volumeName === undefined ? "its PersistentVolume" : `its PersistentVolume ${volumeName}`;
   return `; somebody has deleted its volume claim: whoever needs its data saves ${volume}`;
 }
 
-export function markUnknown({ state }: VolumeClaim): string {
+export function markUnknown({ state }: Pvc): string {
   const why = state.kind === "malformed" ? state.sentence : "";
   return `${why}: it was copied, restored or written by hand; nothing is removed by it, and the time begins anew`;
 }
 
-export function tooLate({ name: claim, volumeName }: VolumeClaim): string {
+export function tooLate({ name: claim, volumeName }: Pvc): string {
   const volume =
     volumeName === undefined ? "it has no PersistentVolume" : `its PersistentVolume ${volumeName} may be saved`;
   return `the removal of ${claim} had begun before anybody wanted it back; ${volume}`;
 }
 
-export function newsOf(
-  context: Context,
-  target: Exclude<MemberStep, { readonly kind: "restamp" }>,
-  claim: VolumeClaim,
-) {
+export function newsOf(context: Context, target: Exclude<MemberStep, { readonly kind: "restamp" }>, pvc: Pvc) {
   const { member } = target;
-  const since = claim.suspendedMs ?? 0;
+  const since = pvc.suspendedMs ?? 0;
   switch (target.kind) {
     case "clear": {
       const isOwn = target.how !== "in-use-again";
@@ -53,14 +49,14 @@ export function newsOf(
       return {
         type: "Warning",
         reason: eventReasons.removalMarkUnknown,
-        message: markUnknown(claim),
+        message: markUnknown(pvc),
         identity: "mark unknown",
       } as const;
     case "answer-recover":
       return {
         type: "Warning",
         reason: eventReasons.recoverTooLate,
-        message: tooLate(claim),
+        message: tooLate(pvc),
         identity: "too late",
       } as const;
     default:

@@ -2,7 +2,7 @@
 
 import { suspendable, volumeOwner } from "../shared/annotations/suspension.ts";
 import type { Member } from "../shared/volumes/members.ts";
-import { groupOfClaim, whyUnclear } from "../shared/volumes/owners.ts";
+import { groupOfPvc, whyUnclear } from "../shared/volumes/owners.ts";
 import { groupOfOwner } from "../shared/workloads/group-key.ts";
 
 export interface SuspensionObstacle {
@@ -16,7 +16,7 @@ export const mendRequeueMs = 30_000;
 
 /** Why its suspension may not begin. */
 export function whyNotBegun(member: Member): SuspensionObstacle | undefined {
-  const { name, set, claims } = member;
+  const { name, set, pvcs } = member;
   const wait = (guard: string, sentence: string): SuspensionObstacle => ({
     guard,
     sentence,
@@ -25,7 +25,7 @@ export function whyNotBegun(member: Member): SuspensionObstacle | undefined {
   const unclear = whyUnclear(member);
   if (unclear !== undefined) return wait(unclear.guard, unclear.sentence);
   if (set.isDeleting) return wait("owner-deleting", `${name} stays as it is: ${set.name} is being deleted`);
-  const replaced = claims.find(({ ownerUid }) => ownerUid !== undefined && ownerUid !== set.uid);
+  const replaced = pvcs.find(({ ownerUid }) => ownerUid !== undefined && ownerUid !== set.uid);
   if (replaced !== undefined)
     return wait("owner-replaced", `${name} stays as it is: ${set.name} is another one than its suspension began with`);
   const { controller } = member.pod ?? {};
@@ -36,9 +36,9 @@ export function whyNotBegun(member: Member): SuspensionObstacle | undefined {
     );
   const uncontrolled = whyUncontrolled(member);
   if (uncontrolled !== undefined) return wait("owner-not-controller", uncontrolled);
-  if (set.owner !== undefined && claims.some(({ isOwnedByPod }) => isOwnedByPod))
+  if (set.owner !== undefined && pvcs.some(({ isOwnedByPod }) => isOwnedByPod))
     return wait("retention-conflict", `${name} stays: its volume claim belongs to its pod, and would go with it`);
-  if (set.deletesWhenScaled || claims.some(({ isOwnedByPod }) => isOwnedByPod)) {
+  if (set.deletesWhenScaled || pvcs.some(({ isOwnedByPod }) => isOwnedByPod)) {
     const sentence = `${name} stays: the StatefulSet controller would delete its volume with the pod; set persistentVolumeClaimRetentionPolicy.whenScaled of ${set.name} to Retain`;
     return wait("retention-conflict", sentence);
   }
@@ -49,12 +49,12 @@ export function whyNotBegun(member: Member): SuspensionObstacle | undefined {
  * A pod of another owner goes only if that owner controls it, or if the pod itself agrees. Otherwise a user with rights on volume
  * claims alone could name any owner, and so have any pod deleted.
  */
-function whyUncontrolled({ name, set, claims, pod }: Member): string | undefined {
+function whyUncontrolled({ name, set, pvcs, pod }: Member): string | undefined {
   if (set.owner === undefined || pod === undefined || suspendable.parse(pod.labels[suspendable.key] ?? "") === true)
     return undefined;
   const { controller } = pod;
   const controlling = controller && groupOfOwner(controller);
-  if (controlling !== undefined && claims.every((claim) => groupOfClaim(claim) === controlling)) return undefined;
+  if (controlling !== undefined && pvcs.every((pvc) => groupOfPvc(pvc) === controlling)) return undefined;
   const actual = controller === undefined ? "nothing controls it" : `${controller.kind} ${controller.name} controls it`;
   return `${name} stays: ${actual}, and not ${set.owner}; correct ${volumeOwner.key}, or label the pod ${suspendable.key}=true`;
 }

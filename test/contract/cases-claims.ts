@@ -1,6 +1,6 @@
 /** The volume claims of a StatefulSet's pods: whose they are, and how long they stay. */
 import assert from "node:assert/strict";
-import type { VolumeClaimObject } from "../../functions/shared/kubernetes/cluster.ts";
+import type { PvcObject } from "../../functions/shared/kubernetes/cluster.ts";
 import {
   type Case,
   eventually,
@@ -213,11 +213,11 @@ async function withClaims(fixture: Fixture, { replicas, policy }: { replicas: nu
   return await settledStatefulSet(fixture);
 }
 
-async function claimsOf({ cluster, namespace }: Fixture): Promise<VolumeClaimObject[]> {
+async function claimsOf({ cluster, namespace }: Fixture): Promise<PvcObject[]> {
   return (await cluster.list("persistentvolumeclaims", { namespace })).items;
 }
 
-function uids(claims: readonly VolumeClaimObject[]): string[] {
+function uids(claims: readonly PvcObject[]): string[] {
   return claims.map(({ metadata }) => metadata.uid);
 }
 

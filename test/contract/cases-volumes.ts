@@ -1,6 +1,6 @@
 /** Volumes: which claim gets which, and what becomes of them when the other goes. */
 import assert from "node:assert/strict";
-import type { VolumeClaimObject, VolumeObject } from "../../functions/shared/kubernetes/cluster.ts";
+import type { PvcObject, VolumeObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { type Case, eventually, type Fixture, isGone } from "./fixture.ts";
 
 const claims = "persistentvolumeclaims";
@@ -106,7 +106,7 @@ async function createClaim({ cluster, namespace }: Fixture, name: string, reques
   await cluster.create(claims, namespace, { metadata: { name }, spec });
 }
 
-function claimIn({ cluster, namespace }: Fixture, name: string, phase: string): Promise<VolumeClaimObject> {
+function claimIn({ cluster, namespace }: Fixture, name: string, phase: string): Promise<PvcObject> {
   return eventually(
     `claim ${name} ${phase}`,
     () => cluster.get(claims, { namespace, name }),

@@ -2,10 +2,10 @@
 import type { RemovalsSnapshot } from "../../functions/hold-process-groups/decide.ts";
 import {
   parseFoundationCluster,
-  parseGroupClaim,
   parseGroupPod,
+  parseProcessGroupPvc,
 } from "../../functions/hold-process-groups/foundation-cluster.ts";
-import type { Metadata, OtherObject, PodObject, VolumeClaimObject } from "../../functions/shared/kubernetes/cluster.ts";
+import type { Metadata, OtherObject, PodObject, PvcObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { minutesAgo, nowMs } from "./suspended.ts";
 
 type Texts = Readonly<Record<string, string | null>>;
@@ -21,10 +21,10 @@ const ownerReference = {
 /** Three process groups, `storage-1` to `storage-3`, each with a fault domain, a pod and a volume claim of its own. */
 export class HeldGroups {
   readonly groups = new Map<string, Group>();
-  readonly claims = new Map<string, VolumeClaimObject>();
+  readonly claims = new Map<string, PvcObject>();
   readonly pods = new Map<string, PodObject>();
   /** Volume claims of which no label says the process group. */
-  readonly unplaced: VolumeClaimObject[] = [];
+  readonly unplaced: PvcObject[] = [];
   readonly spec: Record<string, unknown> = {};
   readonly annotations: Record<string, string> = {};
   metadata: Partial<Metadata> = {};
@@ -65,7 +65,7 @@ export class HeldGroups {
   }
 
   say(id: string, texts: Texts): void {
-    const claim = this.claims.get(id) as VolumeClaimObject;
+    const claim = this.claims.get(id) as PvcObject;
     const annotations = { ...claim.metadata.annotations };
     for (const [key, text] of Object.entries(texts)) {
       if (text === null) delete annotations[`sluice.dev/${key}`];
@@ -75,7 +75,7 @@ export class HeldGroups {
   }
 
   change(id: string, metadata: Partial<Metadata>): void {
-    const claim = this.claims.get(id) as VolumeClaimObject;
+    const claim = this.claims.get(id) as PvcObject;
     this.claims.set(id, { ...claim, metadata: { ...claim.metadata, ...metadata } });
   }
 
@@ -128,8 +128,8 @@ export class HeldGroups {
     return {
       nowMs,
       cluster: this.isGone ? undefined : parseFoundationCluster(this.object),
-      claims: [...this.claims].map(([group, one]) => parseGroupClaim(one, group)),
-      unplaced: this.unplaced.map((one) => parseGroupClaim(one, "")),
+      pvcs: [...this.claims].map(([group, one]) => parseProcessGroupPvc(one, group)),
+      unplaced: this.unplaced.map((one) => parseProcessGroupPvc(one, "")),
       pods: [...this.pods].map(([group, one]) => parseGroupPod(one, group)),
       holds: this.holds,
       isNamespaceEnding: this.isNamespaceEnding,

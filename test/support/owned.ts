@@ -1,12 +1,12 @@
 /** Zones of pods with volumes whose owner is no StatefulSet, as raw objects that are parsed as the product does it. */
 
 import { surveyZone } from "../../functions/shared/groups/zones.ts";
-import type { PodObject, VolumeClaimObject } from "../../functions/shared/kubernetes/cluster.ts";
+import type { PodObject, PvcObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { makeClaim } from "../../functions/shared/ledger/claim.ts";
 import { parseVolumeUser } from "../../functions/shared/volumes/members.ts";
 import { findOwnedZones } from "../../functions/shared/volumes/owner-zones.ts";
 import { findOwned } from "../../functions/shared/volumes/owners.ts";
-import { parseVolumeClaim } from "../../functions/shared/volumes/pvc.ts";
+import { parsePvc } from "../../functions/shared/volumes/pvc.ts";
 import { type OwnerPace, parseOwnerPace } from "../../functions/shared/volumes/removal-policy.ts";
 import { decidedOn, minutesAgo, nowMs } from "./suspended.ts";
 
@@ -18,7 +18,7 @@ export const uidOf = (zone: string): string => `${owner} ${zone}`;
 
 /** A pod `ZONE-N` with the volume claim `ZONE-N-data` for each number, whose annotation says its zone. */
 export class Owned {
-  readonly claims = new Map<string, VolumeClaimObject>();
+  readonly claims = new Map<string, PvcObject>();
   readonly pods = new Map<string, PodObject>();
   readonly ledgerClaims: ReturnType<typeof makeClaim>[] = [];
   /** What the owner's object says itself; undefined: it is gone. */
@@ -80,7 +80,7 @@ export class Owned {
 
   /** Annotations of ours on volume claims, without their prefix; undefined takes one away. */
   say(name: string, texts: Texts): void {
-    const claim = this.claims.get(name) as VolumeClaimObject;
+    const claim = this.claims.get(name) as PvcObject;
     const annotations: Record<string, string> = { ...claim.metadata.annotations };
     for (const [key, text] of Object.entries(texts)) {
       if (text === undefined) delete annotations[`sluice.dev/${key}`];
@@ -89,8 +89,8 @@ export class Owned {
     this.claims.set(name, { ...claim, metadata: { ...claim.metadata, annotations } });
   }
 
-  change(name: string, metadata: Partial<VolumeClaimObject["metadata"]>): void {
-    const claim = this.claims.get(name) as VolumeClaimObject;
+  change(name: string, metadata: Partial<PvcObject["metadata"]>): void {
+    const claim = this.claims.get(name) as PvcObject;
     this.claims.set(name, { ...claim, metadata: { ...claim.metadata, ...metadata } });
   }
 
@@ -159,6 +159,6 @@ export class Owned {
   }
 
   get #claims() {
-    return [...this.claims.values()].map(parseVolumeClaim);
+    return [...this.claims.values()].map(parsePvc);
   }
 }

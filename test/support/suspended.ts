@@ -1,10 +1,10 @@
 /** Zones of pods with volumes as raw objects, parsed as the product does it: for decisions about suspension. */
 
 import { surveyZone, type Zone } from "../../functions/shared/groups/zones.ts";
-import type { PodObject, StatefulSetObject, VolumeClaimObject } from "../../functions/shared/kubernetes/cluster.ts";
+import type { PodObject, PvcObject, StatefulSetObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { makeClaim } from "../../functions/shared/ledger/claim.ts";
 import { findMembers, type Member, parseVolumeUser } from "../../functions/shared/volumes/members.ts";
-import { parseVolumeClaim } from "../../functions/shared/volumes/pvc.ts";
+import { parsePvc } from "../../functions/shared/volumes/pvc.ts";
 import { parseSuspendableSet } from "../../functions/shared/volumes/suspendable-set.ts";
 import { parsePod } from "../../functions/shared/workloads/pods.ts";
 import { parseStatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
@@ -25,7 +25,7 @@ function annotations(texts: Texts): Record<string, string> {
 /** Each zone is a StatefulSet `db-ZONE` with one volume claim template, `data`; it is changed before it is parsed. */
 export class Suspended {
   readonly sets = new Map<string, StatefulSetObject>();
-  readonly claims = new Map<string, VolumeClaimObject>();
+  readonly claims = new Map<string, PvcObject>();
   readonly pods = new Map<string, PodObject>();
   /** What stands in the ledger besides. */
   readonly ledgerClaims: ReturnType<typeof makeClaim>[] = [];
@@ -104,9 +104,9 @@ export class Suspended {
     }));
   }
 
-  change(zone: string, ordinal: number, change: (claim: VolumeClaimObject) => VolumeClaimObject): void {
+  change(zone: string, ordinal: number, change: (claim: PvcObject) => PvcObject): void {
     const name = `data-db-${zone}-${ordinal}`;
-    this.claims.set(name, change(this.claims.get(name) as VolumeClaimObject));
+    this.claims.set(name, change(this.claims.get(name) as PvcObject));
   }
 
   /** Annotations of the StatefulSet `db-ZONE`. */
@@ -165,7 +165,7 @@ export class Suspended {
 
   get members(): readonly Member[] {
     const sets = [...this.sets.values()].map(parseSuspendableSet);
-    const claims = [...this.claims.values()].map(parseVolumeClaim);
+    const claims = [...this.claims.values()].map(parsePvc);
     return findMembers(sets, claims, [...this.pods.values()].map(parseVolumeUser));
   }
 

@@ -10,7 +10,7 @@ import {
   processGroupOf,
   usualMarks,
 } from "../../functions/shared/volumes/foundationdb-marks.ts";
-import { isSuspensionAsked, meant, parseVolumeClaim, type VolumeClaim } from "../../functions/shared/volumes/pvc.ts";
+import { isSuspensionAsked, meant, type Pvc, parsePvc } from "../../functions/shared/volumes/pvc.ts";
 import { formatSpan } from "./span.ts";
 import { inspectSuspended } from "./suspended.ts";
 
@@ -90,10 +90,10 @@ async function ask(
   for (let conflicts = 0; conflicts < maxConflicts; conflicts++) {
     const object = await getOrNone(cluster, key);
     if (object === undefined) return refused(`${name} is gone: its removal has ended`);
-    const claim = parseVolumeClaim(object);
-    const { uid, resourceVersion, isTerminating, state } = claim;
+    const pvc = parsePvc(object);
+    const { uid, resourceVersion, isTerminating, state } = pvc;
     if (!isSuspensionAsked(object)) return refused(`${name} is not suspended`);
-    if (isTerminating || meant(state) === "Removing") return refused(tooLate(claim));
+    if (isTerminating || meant(state) === "Removing") return refused(tooLate(pvc));
     if (options.dryRun) return { isDone: true, sentence: `${name}: would be recovered` };
     try {
       const body = { metadata: { uid, resourceVersion, annotations: { [wish.key]: "true" } } };
@@ -122,7 +122,7 @@ async function waitFor(
       const took = formatSpan(cluster.monotonicMs() - sinceMs);
       return { isDone: true, sentence: `${key.name}: its pod is ready with the same volume, after ${took}` };
     }
-    const { recover: asked, message } = parseVolumeClaim(object);
+    const { recover: asked, message } = parsePvc(object);
     if (asked.kind === "absent")
       return refused(`${key.name}: ${message?.sentence ?? "somebody has taken the wish away"}`);
     await cluster.sleep(lookEveryMs);
@@ -134,7 +134,7 @@ function refused(sentence: string): RecoverResult {
 }
 
 /** How a volume is saved whose claim nobody gets back. */
-function tooLate({ name, volumeName, isTerminating, isProtected }: VolumeClaim): string {
+function tooLate({ name, volumeName, isTerminating, isProtected }: Pvc): string {
   if (volumeName === undefined) return `${name}: it is too late: its removal has begun, and it has no PersistentVolume`;
   const patch = `kubectl patch pv ${volumeName} -p '{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}'`;
   const saved = `clear spec.claimRef of that volume, and make ${name} anew with spec.volumeName: ${volumeName}`;

@@ -4,8 +4,8 @@ import { read, rolloutGroup } from "../../functions/shared/annotations/table.ts"
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
 import { durationNow } from "../../functions/shared/suspension/time-left.ts";
 import { type Member, parseVolumeUser } from "../../functions/shared/volumes/members.ts";
-import { findAll, groupOfClaim } from "../../functions/shared/volumes/owners.ts";
-import { isSuspensionAsked, meant, parseVolumeClaim, type VolumeClaim } from "../../functions/shared/volumes/pvc.ts";
+import { findAll, groupOfPvc } from "../../functions/shared/volumes/owners.ts";
+import { isSuspensionAsked, meant, type Pvc, parsePvc } from "../../functions/shared/volumes/pvc.ts";
 import { parseSuspendableSet } from "../../functions/shared/volumes/suspendable-set.ts";
 import { formatSpan } from "./span.ts";
 import { type Emphasis, tableOf } from "./text.ts";
@@ -41,21 +41,21 @@ export interface SuspendedList {
 
 /** All of a namespace, or those of one group, or of one StatefulSet. Throws ClusterError. */
 export async function inspectSuspended(cluster: Cluster, namespace: string, name?: string): Promise<SuspendedList> {
-  const [claims, sets, pods] = await Promise.all([
+  const [pvcs, sets, pods] = await Promise.all([
     cluster.list("persistentvolumeclaims", { namespace }),
     cluster.list("statefulsets", { namespace }),
     cluster.list("pods", { namespace }),
   ]);
-  const asked = claims.items.filter(isSuspensionAsked).map(parseVolumeClaim);
+  const asked = pvcs.items.filter(isSuspensionAsked).map(parsePvc);
   const groups = new Map(sets.items.map(({ metadata }) => [metadata.name, read(rolloutGroup, metadata)]));
   const members = findAll(sets.items.map(parseSuspendableSet), asked, pods.items.map(parseVolumeUser));
-  const owned = new Set(members.flatMap((member) => member.claims));
+  const owned = new Set(members.flatMap((member) => member.pvcs));
   const all = [
     ...members.flatMap((member) => {
       const group = groupOfClaims(member) ?? groups.get(member.set.name);
-      return member.claims.map((claim) => inspect(claim, member, group));
+      return member.pvcs.map((pvc) => inspect(pvc, member, group));
     }),
-    ...asked.filter((claim) => !owned.has(claim)).map((claim) => inspect(claim, undefined, undefined)),
+    ...asked.filter((pvc) => !owned.has(pvc)).map((pvc) => inspect(pvc, undefined, undefined)),
   ];
   const found = all.filter(({ zone, group }) => name === undefined || name === zone || name === group);
   const at = new Date(cluster.serverTimeMs()).toISOString();
@@ -63,29 +63,28 @@ export async function inspectSuspended(cluster: Cluster, namespace: string, name
 }
 
 /** That of the owner which its volume claims name; undefined for a member of a StatefulSet. */
-function groupOfClaims({ set, claims }: Member): string | undefined {
-  const [first] = set.owner === undefined ? [] : claims;
-  return first && groupOfClaim(first);
+function groupOfClaims({ set, pvcs }: Member): string | undefined {
+  const [first] = set.owner === undefined ? [] : pvcs;
+  return first && groupOfPvc(first);
 }
 
-function inspect(claim: VolumeClaim, member: Member | undefined, group: string | undefined): SuspendedInspection {
+function inspect(pvc: Pvc, member: Member | undefined, group: string | undefined): SuspendedInspection {
   const kept = member && durationNow(member);
-  const untilMs =
-    kept?.kind === "value" && claim.suspendedMs !== undefined ? claim.suspendedMs + kept.value : undefined;
+  const untilMs = kept?.kind === "value" && pvc.suspendedMs !== undefined ? pvc.suspendedMs + kept.value : undefined;
   return {
-    claim: claim.name,
-    uid: claim.uid,
+    claim: pvc.name,
+    uid: pvc.uid,
     pod: member?.name ?? null,
     zone: member?.set.name ?? null,
     group: group ?? null,
-    state: meant(claim.state) ?? "Requested",
-    since: timeOf(claim.suspendedMs),
+    state: meant(pvc.state) ?? "Requested",
+    since: timeOf(pvc.suspendedMs),
     until: timeOf(untilMs),
-    guard: claim.message?.guard ?? null,
-    sentence: claim.message?.sentence ?? null,
-    bytes: claim.bytes ?? null,
-    volume: claim.volumeName ?? null,
-    recovering: claim.recover.kind !== "absent",
+    guard: pvc.message?.guard ?? null,
+    sentence: pvc.message?.sentence ?? null,
+    bytes: pvc.bytes ?? null,
+    volume: pvc.volumeName ?? null,
+    recovering: pvc.recover.kind !== "absent",
   };
 }
 

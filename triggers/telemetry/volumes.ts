@@ -8,7 +8,7 @@ import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
 import { durationNow } from "../../functions/shared/suspension/time-left.ts";
 import { isRecovering, type Member } from "../../functions/shared/volumes/members.ts";
 import { findAll } from "../../functions/shared/volumes/owners.ts";
-import { meant, parseVolumeClaim, type VolumeClaim } from "../../functions/shared/volumes/pvc.ts";
+import { meant, type Pvc, parsePvc } from "../../functions/shared/volumes/pvc.ts";
 import { parseSuspendableSet } from "../../functions/shared/volumes/suspendable-set.ts";
 
 export interface SuspendedVolume {
@@ -72,21 +72,21 @@ async function listVolumes(
   const { items } = await cluster.list("persistentvolumeclaims", { ...scope, labelSelector });
   if (items.length === 0) return [];
   const sets = (await cluster.list("statefulsets", scope)).items.map(parseSuspendableSet);
-  const claims = items.map(parseVolumeClaim);
-  const namespaces = [...new Set(claims.map(({ namespace }) => namespace))];
+  const pvcs = items.map(parsePvc);
+  const namespaces = [...new Set(pvcs.map(({ namespace }) => namespace))];
   return namespaces.flatMap((namespace) => {
     const here = <T extends { namespace: string }>(all: readonly T[]) =>
       all.filter((one) => one.namespace === namespace);
-    const members = findAll(here(sets), here(claims), []);
-    const owned = new Map(members.flatMap((member) => member.claims.map((claim) => [claim, member] as const)));
-    return here(claims).map((claim) => volumeOf(claim, owned.get(claim)));
+    const members = findAll(here(sets), here(pvcs), []);
+    const owned = new Map(members.flatMap((member) => member.pvcs.map((pvc) => [pvc, member] as const)));
+    return here(pvcs).map((pvc) => volumeOf(pvc, owned.get(pvc)));
   });
 }
 
-function volumeOf(claim: VolumeClaim, member: Member | undefined): SuspendedVolume {
-  const { namespace, bytes = 0, state, suspendedMs } = claim;
+function volumeOf(pvc: Pvc, member: Member | undefined): SuspendedVolume {
+  const { namespace, bytes = 0, state, suspendedMs } = pvc;
   const kept = member && durationNow(member);
-  const isHeld = member === undefined || claim.isOnHold || member.set.policy.isOnHold || isRecovering(member);
+  const isHeld = member === undefined || pvc.isOnHold || member.set.policy.isOnHold || isRecovering(member);
   const removableMs =
     kept?.kind === "value" && suspendedMs !== undefined && !isHeld ? suspendedMs + kept.value : undefined;
   return { namespace, zone: member?.set.name ?? "", state: meant(state) ?? "unknown", bytes, removableMs };

@@ -66,7 +66,7 @@ type SuspensionTexts = Pick<Annotation<unknown>, "grammar" | "fallback" | "says"
 function onStatefulSet<T>(key: string, parse: Annotation<T>["parse"], words: SuspensionTexts): Annotation<T> {
   return { key, kind: "annotation", on: "StatefulSet", parse, ...words };
 }
-function onVolumeClaim<T>(key: string, parse: Annotation<T>["parse"], words: SuspensionTexts): Annotation<T> {
+function onPvc<T>(key: string, parse: Annotation<T>["parse"], words: SuspensionTexts): Annotation<T> {
   return { key, kind: "annotation", on: "PersistentVolumeClaim", parse, ...words };
 }
 
@@ -109,19 +109,19 @@ export const retainVolume = onStatefulSet("sluice.dev/retain-pv", yesOrNo, {
   says: "true: the PersistentVolume gets the reclaim policy Retain before its claim is removed, so that the data stays",
 });
 
-export const suspendRequest = onVolumeClaim("sluice.dev/suspend", yesOrNo, {
+export const suspendRequest = onPvc("sluice.dev/suspend", yesOrNo, {
   grammar: "true or false",
   fallback: "absent: false; malformed: what was begun stays as it is",
   says: "true: the pod of the volume goes, and the volume after a while; taken away: the pod comes back",
 });
 
-export const drainedAt = onVolumeClaim("sluice.dev/drained-at", parseTime, {
+export const drainedAt = onPvc("sluice.dev/drained-at", parseTime, {
   grammar: time,
   fallback: "absent or malformed: its data is taken to be needed, and nothing goes",
   says: "since when nobody needs the data of the volume: whoever has moved it says so, or sluice.dev/drain-url has asked",
 });
 
-export const recover = onVolumeClaim("sluice.dev/recover", onlyTrue, {
+export const recover = onPvc("sluice.dev/recover", onlyTrue, {
   grammar: "true",
   fallback: "absent: nothing; malformed: nothing is removed while it stands",
   says: "the pod comes back with the same volume; `kubectl sluice recover` writes it",
@@ -139,32 +139,32 @@ function parseOwner(text: string): VolumeOwner | undefined {
   return kind === undefined || name === undefined || !isObjectName(name) ? undefined : { kind, apiGroup, name };
 }
 
-export const volumeOwner = onVolumeClaim("sluice.dev/owner", parseOwner, {
+export const volumeOwner = onPvc("sluice.dev/owner", parseOwner, {
   grammar: "KIND.GROUP/NAME, such as FoundationDBCluster.apps.foundationdb.org/orders, or KIND/NAME",
   fallback: "absent: it is of the StatefulSet that made it; malformed: nothing is begun, and nothing removed",
   says: "what makes the pods of the volume, where that is no StatefulSet: all that name the same owner are one group",
 });
 
-export const volumeZone = onVolumeClaim("sluice.dev/zone", (text) => (labelValue.test(text) ? text : undefined), {
+export const volumeZone = onPvc("sluice.dev/zone", (text) => (labelValue.test(text) ? text : undefined), {
   grammar: "a name, as label values are",
   fallback:
     "absent: what sluice.dev/zone-label says, else the zone is unknown, which is a zone, too; malformed: it stays",
   says: "with sluice.dev/owner: the zone of the volume; we write it where only a label says it",
 });
 
-export const zoneLabel = onVolumeClaim("sluice.dev/zone-label", (text) => (labelKey.test(text) ? text : undefined), {
+export const zoneLabel = onPvc("sluice.dev/zone-label", (text) => (labelKey.test(text) ? text : undefined), {
   grammar: "the key of a label",
   fallback: "absent: no label says the zone; malformed: it stays",
   says: "with sluice.dev/owner: which label of the volume claim, or of its pod, says the zone",
 });
 
-export const podSelector = onVolumeClaim("sluice.dev/pod-selector", parseLabels, {
+export const podSelector = onPvc("sluice.dev/pod-selector", parseLabels, {
   grammar: "LABEL=VALUE,LABEL=VALUE, at most 100 of them",
   fallback: "absent: the pods that the owner controls, and those with its volume claims; malformed: nothing is begun",
   says: "with sluice.dev/owner: which other pods are of the group, so that they are well while one of another zone goes",
 });
 
-export const suspendState = onVolumeClaim(
+export const suspendState = onPvc(
   "sluice.dev/suspend-state",
   (text) => (states.includes(text) ? (text as SuspensionState) : undefined),
   {
@@ -175,14 +175,14 @@ export const suspendState = onVolumeClaim(
   },
 );
 
-export const suspendOwnerUid = onVolumeClaim("sluice.dev/suspend-owner-uid", asText, {
+export const suspendOwnerUid = onPvc("sluice.dev/suspend-owner-uid", asText, {
   grammar: "the uid of a StatefulSet, or an owner and a zone",
   fallback: "absent or malformed: nothing is removed",
   says: "what it was suspended from; written by us",
   isWrittenByUs: true,
 });
 
-export const suspendPodUid = onVolumeClaim("sluice.dev/suspend-pod-uid", asText, {
+export const suspendPodUid = onPvc("sluice.dev/suspend-pod-uid", asText, {
   grammar: "the uid of a pod",
   fallback: "absent: no pod was taken down for it",
   says: "the pod that was taken down; written by us",
@@ -192,7 +192,7 @@ export const suspendPodUid = onVolumeClaim("sluice.dev/suspend-pod-uid", asText,
 /** A pod has no more: each of its volume claims names all of them. */
 const longestTogether = mostEntries * 254;
 
-export const suspendTogether = onVolumeClaim(
+export const suspendTogether = onPvc(
   "sluice.dev/suspend-together",
   (text) => (text.length > longestTogether ? undefined : asText(text)),
   {
@@ -204,28 +204,28 @@ export const suspendTogether = onVolumeClaim(
   },
 );
 
-export const suspendPodCreated = onVolumeClaim("sluice.dev/suspend-pod-created", parseTime, {
+export const suspendPodCreated = onPvc("sluice.dev/suspend-pod-created", parseTime, {
   grammar: time,
   fallback: "absent or malformed: nobody has seen a pod with the volume since somebody asked for its suspension",
   says: "when the newest pod that was seen with the volume was made: an older word on the drain says nothing; written by us",
   isWrittenByUs: true,
 });
 
-export const suspendedAt = onVolumeClaim("sluice.dev/suspended-at", parseTime, {
+export const suspendedAt = onPvc("sluice.dev/suspended-at", parseTime, {
   grammar: time,
   fallback: "absent, malformed or of the future: the time begins anew",
   says: "when its pod was seen to be gone: the time runs from then; written by us",
   isWrittenByUs: true,
 });
 
-export const suspendKeptFor = onVolumeClaim("sluice.dev/suspend-kept-for", parseDuration, {
+export const suspendKeptFor = onPvc("sluice.dev/suspend-kept-for", parseDuration, {
   grammar: "a number of seconds",
   fallback: "absent or malformed: once its StatefulSet is gone, only a duration of its own says how long it is kept",
   says: "how long it is kept, as its StatefulSet said last: that counts when the StatefulSet is gone; written by us",
   isWrittenByUs: true,
 });
 
-export const suspendMessage = onVolumeClaim("sluice.dev/suspend-message", parseMessage, {
+export const suspendMessage = onPvc("sluice.dev/suspend-message", parseMessage, {
   grammar: "GUARD: SENTENCE",
   fallback: "it is written anew",
   says: "what is waited for; written by us",
@@ -233,14 +233,14 @@ export const suspendMessage = onVolumeClaim("sluice.dev/suspend-message", parseM
   isLong: true,
 });
 
-export const removalClaim = onVolumeClaim("sluice.dev/removal-claim", asText, {
+export const removalClaim = onPvc("sluice.dev/removal-claim", asText, {
   grammar: "the id of a claim",
   fallback: "absent: no claim of the ledger rests on it",
   says: "the claim of the ledger under which it is removed (rule R10a); written by us",
   isWrittenByUs: true,
 });
 
-export const removalHeld = onVolumeClaim("sluice.dev/removal-held", onlyTrue, {
+export const removalHeld = onPvc("sluice.dev/removal-held", onlyTrue, {
   grammar: "true",
   fallback: "absent or malformed: nobody has to hear of a wish before it is fulfilled",
   says: "the owner wants it removed, and that is held back: a wish waits until nobody wants that any more; written by us",
@@ -271,7 +271,7 @@ export const suspendable: Annotation<true> = {
 };
 
 /** What a user writes to a volume claim, and what we do. */
-export const claimEntries = [suspendRequest, drainedAt, recover] as const;
+export const pvcEntries = [suspendRequest, drainedAt, recover] as const;
 export const stateEntries = [
   suspendState,
   suspendOwnerUid,
@@ -286,7 +286,7 @@ export const stateEntries = [
 export const ownerEntries = [volumeOwner, volumeZone, zoneLabel, podSelector] as const;
 export const policyEntries = [suspendDuration, removalMode, waitBetweenRemovals, hold, retainVolume] as const;
 /** What says whether a pod goes. */
-export const leavingEntries = [...drainEntries, ...claimEntries, ...ownerEntries, removalHeld, suspendable] as const;
+export const leavingEntries = [...drainEntries, ...pvcEntries, ...ownerEntries, removalHeld, suspendable] as const;
 export const suspensionEntries = [
   ...policyEntries,
   ...leavingEntries,

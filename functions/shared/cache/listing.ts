@@ -7,7 +7,7 @@ import { parseDisruptionBudget } from "../groups/pod-disruption-budget.ts";
 import { type Cluster, hasCode, type ObjectKey } from "../kubernetes/cluster.ts";
 import { findOwnedZones } from "../volumes/owner-zones.ts";
 import { notOf } from "../volumes/owners.ts";
-import { parseVolumeClaim } from "../volumes/pvc.ts";
+import { parsePvc } from "../volumes/pvc.ts";
 import { parseSuspendableSet } from "../volumes/suspendable-set.ts";
 import { budgetOfGroup, isOwnerGroup, readGroup } from "../workloads/group-key.ts";
 import { isStanding, type Pod, parsePod, statefulSetNameOf } from "../workloads/pods.ts";
@@ -215,12 +215,12 @@ export async function readOwnedView(
 ): Promise<GroupView> {
   const { namespace } = key;
   const askedMs = cluster.monotonicMs();
-  const [sets, claims, pods] = await Promise.all([
+  const [sets, pvcs, pods] = await Promise.all([
     cluster.list("statefulsets", { namespace }),
     cluster.list("persistentvolumeclaims", { namespace }),
     cluster.list("pods", { namespace }),
   ]);
-  const own = notOf(sets.items.map(parseSuspendableSet), claims.items.map(parseVolumeClaim));
+  const own = notOf(sets.items.map(parseSuspendableSet), pvcs.items.map(parsePvc));
   const { statefulSets, podsOf } = findOwnedZones(key, own, pods.items);
   const listedAt = Number(pods.resourceVersion);
   const { byName, seenThrough } = indexPods(pods.items, listedAt);
@@ -233,7 +233,7 @@ export async function readOwnedView(
     pod: (name) => byName.get(name),
     // Rule R4: under a ledger that was never decided on, the LIST's own revision counts.
     seenThrough: settledThrough === undefined ? Math.max(seenThrough, listedAt) : seenThrough,
-    membersThrough: Math.max(0, ...claims.items.map(({ metadata }) => Number(metadata.resourceVersion))),
-    consistentAt: { pods: listedAt, statefulSets: Number(claims.resourceVersion) },
+    membersThrough: Math.max(0, ...pvcs.items.map(({ metadata }) => Number(metadata.resourceVersion))),
+    consistentAt: { pods: listedAt, statefulSets: Number(pvcs.resourceVersion) },
   };
 }

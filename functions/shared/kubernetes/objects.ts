@@ -179,7 +179,7 @@ export interface ScaledObject {
 }
 
 /** A PersistentVolumeClaim. */
-export interface VolumeClaimObject {
+export interface PvcObject {
   readonly metadata: Metadata;
   /** `volumeName`: of the PersistentVolume, once there is one. */
   readonly spec?: { readonly volumeName?: string };

@@ -8,12 +8,12 @@ import type {
   OtherObject,
   PodDisruptionBudgetObject,
   PodObject,
+  PvcObject,
   ScaledObject,
   ScaleObject,
   SecretObject,
   StatefulSetObject,
   VolumeAttachmentObject,
-  VolumeClaimObject,
   VolumeObject,
   WebhookConfigurationObject,
   ZoneBudgetObject,
@@ -107,7 +107,7 @@ export interface ObjectTypes {
   configmaps: ConfigMapObject;
   deployments: ScaledObject;
   replicasets: ScaledObject;
-  persistentvolumeclaims: VolumeClaimObject;
+  persistentvolumeclaims: PvcObject;
   persistentvolumes: VolumeObject;
   volumeattachments: VolumeAttachmentObject;
   nodes: NodeObject;

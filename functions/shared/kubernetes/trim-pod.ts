@@ -22,7 +22,7 @@ export class KeptPods {
   keep({ metadata, spec, status }: PodObject): PodObject {
     return {
       metadata: this.#metadata(metadata),
-      ...(spec && { spec: { volumes: claimsOf(spec.volumes ?? []) } }),
+      ...(spec && { spec: { volumes: pvcVolumesOf(spec.volumes ?? []) } }),
       ...(status && { status: this.#status(status) }),
     };
   }
@@ -105,7 +105,7 @@ export class KeptPods {
   }
 }
 
-function claimsOf(volumes: Volumes): Volumes {
+function pvcVolumesOf(volumes: Volumes): Volumes {
   return volumes.flatMap(({ persistentVolumeClaim }) => {
     if (persistentVolumeClaim?.claimName === undefined) return [];
     return [{ persistentVolumeClaim: { claimName: persistentVolumeClaim.claimName } }];

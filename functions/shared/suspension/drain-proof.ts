@@ -6,7 +6,7 @@
 import { drainedAt } from "../annotations/suspension.ts";
 import { formatTime } from "../clock/durations.ts";
 import { aheadMs, type Member } from "../volumes/members.ts";
-import type { VolumeClaim } from "../volumes/pvc.ts";
+import type { Pvc } from "../volumes/pvc.ts";
 
 export interface NoProof {
   readonly guard: "not-drained" | "pod-newer" | "claim-newer";
@@ -15,8 +15,8 @@ export interface NoProof {
 
 /** Why nobody has said that the data of a member is not needed; undefined where each of its volume claims says so. */
 export function whyUndrained(member: Member, nowMs: number): NoProof | undefined {
-  for (const claim of member.claims) {
-    const why = whyUnproven(member, claim, nowMs);
+  for (const pvc of member.pvcs) {
+    const why = whyUnproven(member, pvc, nowMs);
     if (why !== undefined) return why;
   }
   return undefined;
@@ -26,20 +26,20 @@ export function isDrained(member: Member, nowMs: number): boolean {
   return whyUndrained(member, nowMs) === undefined;
 }
 
-function whyUnproven(member: Member, claim: VolumeClaim, nowMs: number): NoProof | undefined {
-  const { drainedMs } = claim;
+function whyUnproven(member: Member, pvc: Pvc, nowMs: number): NoProof | undefined {
+  const { drainedMs } = pvc;
   // One of the future is no word.
   if (drainedMs === undefined || drainedMs > nowMs + aheadMs)
     return {
       guard: "not-drained",
       sentence: `not each of its volume claims says by ${drainedAt.key} that nobody needs its data`,
     };
-  const again = `move its data once more, and write ${drainedAt.key} of ${claim.name} anew`;
-  if (!(drainedMs >= claim.createdMs)) {
-    const sentence = `${drainedAt.key} says ${formatTime(drainedMs)}, and ${claim.name} was made after that: ${again}`;
+  const again = `move its data once more, and write ${drainedAt.key} of ${pvc.name} anew`;
+  if (!(drainedMs >= pvc.createdMs)) {
+    const sentence = `${drainedAt.key} says ${formatTime(drainedMs)}, and ${pvc.name} was made after that: ${again}`;
     return { guard: "claim-newer", sentence };
   }
-  const podMs = newestPodMs(member, claim);
+  const podMs = newestPodMs(member, pvc);
   if (podMs === undefined || drainedMs >= podMs) return undefined;
   const made = Number.isNaN(podMs) ? "when it was made nobody knows" : `it was made at ${formatTime(podMs)}`;
   const sentence = `${drainedAt.key} says ${formatTime(drainedMs)}, and its pod may have got new data since: ${made}; ${again}`;
@@ -47,7 +47,7 @@ function whyUnproven(member: Member, claim: VolumeClaim, nowMs: number): NoProof
 }
 
 /** Of the pod that stands and of those that were seen; NaN where nobody knows when one was made. */
-function newestPodMs({ pod }: Member, { podUid, podCreatedMs, isRemovalHeld, suspendedMs }: VolumeClaim) {
+function newestPodMs({ pod }: Member, { podUid, podCreatedMs, isRemovalHeld, suspendedMs }: Pvc) {
   const times = [pod?.createdMs, podCreatedMs].filter((ms) => ms !== undefined);
   if (times.length > 0) return Math.max(...times);
   // A version of before took that pod, and did not write down when it was made: not after it was seen to be gone, anyway. Of a
@@ -56,6 +56,6 @@ function newestPodMs({ pod }: Member, { podUid, podCreatedMs, isRemovalHeld, sus
 }
 
 /** True where a volume claim does not know yet of the pod that stands, which was made then. */
-export function isPodNews(createdMs: number | undefined, { podCreatedMs }: VolumeClaim): boolean {
+export function isPodNews(createdMs: number | undefined, { podCreatedMs }: Pvc): boolean {
   return createdMs !== undefined && Number.isFinite(createdMs) && !((podCreatedMs ?? Number.NaN) >= createdMs);
 }

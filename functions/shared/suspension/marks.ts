@@ -6,10 +6,10 @@
 import { removalClaim, suspendState } from "../annotations/suspension.ts";
 import type { Claim } from "../ledger/claim.ts";
 import type { Member } from "../volumes/members.ts";
-import { meant, type VolumeClaim } from "../volumes/pvc.ts";
+import { meant, type Pvc } from "../volumes/pvc.ts";
 
 /** True where a claim of the ledger has the id that the volume claim names, and names the uid of the volume claim. */
-export function isMarkHeld({ name, uid, removalClaim }: VolumeClaim, claims: readonly Claim[]): boolean {
+export function isMarkHeld({ name, uid, removalClaim }: Pvc, claims: readonly Claim[]): boolean {
   return claims.some(
     (one) => one.isKnown && one.kind === "volume" && one.id === removalClaim && one.uids?.[name] === uid,
   );
@@ -19,24 +19,24 @@ export function isMarkHeld({ name, uid, removalClaim }: VolumeClaim, claims: rea
  * The mark stands, and no claim of the ledger holds it. Of what is deleted and has lost our finalizer nothing can be saved: its
  * claim has ended before it.
  */
-export function isMarkFalse(claim: VolumeClaim, claims: readonly Claim[]): boolean {
-  const isLost = claim.isTerminating && !claim.isHeld;
-  return meant(claim.state) === "Removing" && !isLost && !isMarkHeld(claim, claims);
+export function isMarkFalse(pvc: Pvc, claims: readonly Claim[]): boolean {
+  const isLost = pvc.isTerminating && !pvc.isHeld;
+  return meant(pvc.state) === "Removing" && !isLost && !isMarkHeld(pvc, claims);
 }
 
 /** The same volume claim, with its mark as words that say nothing; any other is as it was. */
-export function withoutFalseMark(claim: VolumeClaim, claims: readonly Claim[]): VolumeClaim {
-  if (!isMarkFalse(claim, claims)) return claim;
-  const named = claim.removalClaim === undefined ? "and names no claim" : `by the claim ${claim.removalClaim}`;
-  const sentence = `${suspendState.key} of ${claim.name} says Removing, ${named} in ${removalClaim.key}, and the ledger holds none for its uid`;
-  return { ...claim, state: { kind: "malformed", sentence }, isMarkFalse: true };
+export function withoutFalseMark(pvc: Pvc, claims: readonly Claim[]): Pvc {
+  if (!isMarkFalse(pvc, claims)) return pvc;
+  const named = pvc.removalClaim === undefined ? "and names no claim" : `by the claim ${pvc.removalClaim}`;
+  const sentence = `${suspendState.key} of ${pvc.name} says Removing, ${named} in ${removalClaim.key}, and the ledger holds none for its uid`;
+  return { ...pvc, state: { kind: "malformed", sentence }, isMarkFalse: true };
 }
 
 /** The same members, without the marks that no claim of the ledger holds. */
 export function withoutFalseMarks(members: readonly Member[], claims: readonly Claim[]): readonly Member[] {
   return members.map((member) =>
-    member.claims.some((one) => isMarkFalse(one, claims))
-      ? { ...member, claims: member.claims.map((one) => withoutFalseMark(one, claims)) }
+    member.pvcs.some((one) => isMarkFalse(one, claims))
+      ? { ...member, pvcs: member.pvcs.map((one) => withoutFalseMark(one, claims)) }
       : member,
   );
 }

@@ -4,15 +4,15 @@ import { claims, ledgerGroup, managedBy, read } from "../annotations/table.ts";
 import { membersNeed, type Views } from "../cache/cache.ts";
 import type { Context } from "../contract/context.ts";
 import type { KeyLookUp, KnownKeys } from "../contract/keys.ts";
-import { type Cluster, hasCode, type ObjectKey, type VolumeClaimObject } from "../kubernetes/cluster.ts";
+import { type Cluster, hasCode, type ObjectKey, type PvcObject } from "../kubernetes/cluster.ts";
 import { type Claim, parseClaims } from "../ledger/claim.ts";
 import { ledgerName } from "../ledger/lease-name.ts";
 import { knownLedger, waitForLedger } from "../transaction/ledger-copy.ts";
 import { findMembers, type Member, parseVolumeUser, type Stray, type VolumeUser } from "../volumes/members.ts";
-import { findOwned, groupOfClaim, notOf } from "../volumes/owners.ts";
-import { isSuspensionAsked, parseVolumeClaim, type VolumeClaim } from "../volumes/pvc.ts";
+import { findOwned, groupOfPvc, notOf } from "../volumes/owners.ts";
+import { isSuspensionAsked, type Pvc, parsePvc } from "../volumes/pvc.ts";
 import { type OwnerPace, parseOwnerPace } from "../volumes/removal-policy.ts";
-import { ordinalOfClaim, parseSuspendableSet, type SuspendableSet, setNamesIn } from "../volumes/suspendable-set.ts";
+import { ordinalOfPvc, parseSuspendableSet, type SuspendableSet, setNamesIn } from "../volumes/suspendable-set.ts";
 import { foundationClusterOf, isOwnerGroup } from "../workloads/group-key.ts";
 import { type GroupKey, groupPathOf } from "../workloads/statefulsets.ts";
 import type { Clocks } from "./clocks.ts";
@@ -31,16 +31,13 @@ export async function listKeys(context: Context, namespace: string | undefined):
 }
 
 /** The group of the owner that a volume claim names, where it names one. */
-function ownerKeyOf(object: VolumeClaimObject): readonly GroupKey[] {
-  const group = groupOfClaim(parseVolumeClaim(object));
+function ownerKeyOf(object: PvcObject): readonly GroupKey[] {
+  const group = groupOfPvc(parsePvc(object));
   return group === undefined ? [] : [{ namespace: object.metadata.namespace ?? "", group }];
 }
 
 /** The group of the StatefulSet that a volume claim was made for, or of the owner that it names: known, or found by reads. */
-export function groupOfVolumeClaim(
-  { namespace, name }: ObjectKey,
-  known: KnownKeys,
-): readonly GroupKey[] | KeyLookUp<GroupKey> {
+export function keysOfPvc({ namespace, name }: ObjectKey, known: KnownKeys): readonly GroupKey[] | KeyLookUp<GroupKey> {
   const names = setNamesIn(name);
   const groups = names.map((set) => known.groupOf(namespace, set)).filter((group) => group !== undefined);
   if (groups.length > 0) return groups;
@@ -63,12 +60,12 @@ async function groupsOf(
   names: readonly string[],
 ): Promise<readonly GroupKey[]> {
   const sets = await listSets(cluster, namespace);
-  const owners = sets.filter((set) => names.some((name) => ordinalOfClaim(set, name) !== undefined));
+  const owners = sets.filter((set) => names.some((name) => ordinalOfPvc(set, name) !== undefined));
   const keys = await Promise.all(owners.map((set) => views.groupOf(namespace, set.name)));
   return keys.filter((key) => key !== undefined);
 }
 
-function byNamespace(objects: readonly VolumeClaimObject[]): ReadonlyMap<string, readonly string[]> {
+function byNamespace(objects: readonly PvcObject[]): ReadonlyMap<string, readonly string[]> {
   const names = new Map<string, string[]>();
   for (const { metadata } of objects) {
     const { namespace = "", name } = metadata;
@@ -77,7 +74,7 @@ function byNamespace(objects: readonly VolumeClaimObject[]): ReadonlyMap<string,
   return names;
 }
 
-async function listAsked(cluster: Lists, namespace: string | undefined): Promise<readonly VolumeClaimObject[]> {
+async function listAsked(cluster: Lists, namespace: string | undefined): Promise<readonly PvcObject[]> {
   const { items } = await cluster.list("persistentvolumeclaims", namespace === undefined ? {} : { namespace });
   return items.filter(isSuspensionAsked);
 }
@@ -141,12 +138,12 @@ export async function readMembers(
     isNamespaceEnding(cluster, namespace),
     readPace(cluster, { namespace, group }),
   ]);
-  const claims = listed.items.map(parseVolumeClaim);
+  const pvcs = listed.items.map(parsePvc);
   const all = isOwnerGroup(group)
-    ? findOwned(group, notOf(sets, claims), pods, pace)
+    ? findOwned(group, notOf(sets, pvcs), pods, pace)
     : findMembers(
         sets.filter(({ name }) => statefulSets.includes(name)),
-        claims,
+        pvcs,
         pods,
       );
   const live = all.filter(isLive);
@@ -155,7 +152,7 @@ export async function readMembers(
   const read = all.map((one) => (live.includes(one) ? readLive(cluster, one, liveSets) : one));
   const members = await Promise.all(read);
   return {
-    members: members.filter(({ claims }) => claims.length > 0),
+    members: members.filter(({ pvcs }) => pvcs.length > 0),
     ...clocksOf(cluster),
     isNamespaceEnding: ending,
   };
@@ -195,7 +192,7 @@ async function isAnyAsked(cluster: Lists, namespace: string, statefulSets: reado
   const asked = await listAsked(cluster, namespace);
   if (asked.length === 0) return false;
   const own = (await listSets(cluster, namespace)).filter(({ name }) => statefulSets.includes(name));
-  return asked.some(({ metadata }) => own.some((set) => ordinalOfClaim(set, metadata.name) !== undefined));
+  return asked.some(({ metadata }) => own.some((set) => ordinalOfPvc(set, metadata.name) !== undefined));
 }
 
 /** What the owner of a group says now of how its members go; undefined where it is gone, or is of a kind that says nothing. */
@@ -226,12 +223,12 @@ async function readLive(
   member: Member,
   setsRead: Promise<ReadonlyMap<string, SuspendableSet>>,
 ): Promise<Member> {
-  const read = member.claims.map(async ({ namespace, name }): Promise<VolumeClaim[]> => {
+  const read = member.pvcs.map(async ({ namespace, name }): Promise<Pvc[]> => {
     const object = await getOrNone(cluster, "persistentvolumeclaims", { namespace, name });
-    return object === undefined ? [] : [parseVolumeClaim(object)];
+    return object === undefined ? [] : [parsePvc(object)];
   });
-  const [sets, claims] = await Promise.all([setsRead, Promise.all(read)]);
-  return { ...member, set: sets.get(member.set.name) ?? member.set, claims: claims.flat() };
+  const [sets, pvcs] = await Promise.all([setsRead, Promise.all(read)]);
+  return { ...member, set: sets.get(member.set.name) ?? member.set, pvcs: pvcs.flat() };
 }
 
 /** Every pod of a namespace, by a consistent LIST: a pod that is not in it is gone. Throws ClusterError. */
@@ -267,18 +264,18 @@ export async function listStrays(cluster: Cluster, namespace: string | undefined
   const asked = await listAsked(cluster, namespace);
   const found = [...byNamespace(asked)].map(async ([where, names]): Promise<Stray[]> => {
     const sets = await listSets(cluster, where);
-    const strays = names.filter((name) => sets.every((set) => ordinalOfClaim(set, name) === undefined));
+    const strays = names.filter((name) => sets.every((set) => ordinalOfPvc(set, name) === undefined));
     if (strays.length === 0) return [];
-    const [users, claims] = await Promise.all([
+    const [users, pvcs] = await Promise.all([
       listUsers(cluster, where),
       // A StatefulSet that came meanwhile has made none of these its own: the reads below are newer.
       Promise.all(strays.map((name) => getOrNone(cluster, "persistentvolumeclaims", { namespace: where, name }))),
     ]);
-    return claims
+    return pvcs
       .filter((one) => one !== undefined)
-      .map(parseVolumeClaim)
-      .filter((claim) => groupOfClaim(claim) === undefined)
-      .map((claim) => ({ claim, users: users.filter((user) => user.claims.includes(claim.name)) }));
+      .map(parsePvc)
+      .filter((pvc) => groupOfPvc(pvc) === undefined)
+      .map((pvc) => ({ pvc, users: users.filter((user) => user.pvcNames.includes(pvc.name)) }));
   });
   return (await Promise.all(found)).flat();
 }

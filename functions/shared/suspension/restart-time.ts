@@ -4,14 +4,14 @@
  */
 
 import { isUsed, isWantedMember, type Member } from "../volumes/members.ts";
-import { meant, type VolumeClaim } from "../volumes/pvc.ts";
+import { meant, type Pvc } from "../volumes/pvc.ts";
 
 /** What begins anew, and why. */
 export interface Anew {
   readonly guard: string;
   readonly sentence: string;
   /** At least one; each of them has a time that runs. */
-  readonly claims: readonly VolumeClaim[];
+  readonly pvcs: readonly Pvc[];
   /** When the pod that was seen was made, in milliseconds since the epoch: an older word on the drain says nothing of it. */
   readonly podCreatedMs: number | undefined;
 }
@@ -20,29 +20,29 @@ export interface Anew {
  * True where a time runs, or where one was said to. One that is past the point of no return and deleted has none: nothing can be
  * taken back of it.
  */
-export function hasTime({ state, suspendedMs, isTerminating }: VolumeClaim): boolean {
+export function hasTime({ state, suspendedMs, isTerminating }: Pvc): boolean {
   const isRemoving = meant(state) === "Removing";
   if (isRemoving && isTerminating) return false;
   return isRemoving || suspendedMs !== undefined || meant(state) === "Suspended";
 }
 
 /** Our finalizer holds it, or a time runs on it that can still be taken away: both go before an uninstall. */
-export function isOurs(claim: VolumeClaim): boolean {
-  return claim.isHeld || (hasTime(claim) && !claim.isTerminating);
+export function isOurs(pvc: Pvc): boolean {
+  return pvc.isHeld || (hasTime(pvc) && !pvc.isTerminating);
 }
 
 /** What was said about the data of a volume is void where a pod was made after that: it may have written. */
-export function isDrainVoid({ podCreatedMs }: Pick<Anew, "podCreatedMs">, { drainedMs }: VolumeClaim): boolean {
+export function isDrainVoid({ podCreatedMs }: Pick<Anew, "podCreatedMs">, { drainedMs }: Pvc): boolean {
   return podCreatedMs !== undefined && drainedMs !== undefined && drainedMs < podCreatedMs;
 }
 
 /** Undefined where no time runs, or nothing that was seen is in its way. */
 export function whyAnew(member: Member): Anew | undefined {
   const { name, set, pod, others } = member;
-  const claims = member.claims.filter(hasTime);
+  const pvcs = member.pvcs.filter(hasTime);
   const isWanted = isWantedMember(member);
-  if (claims.length === 0 || !(isWanted || isUsed(member))) return undefined;
-  const rest = { claims, podCreatedMs: pod?.createdMs };
+  if (pvcs.length === 0 || !(isWanted || isUsed(member))) return undefined;
+  const rest = { pvcs, podCreatedMs: pod?.createdMs };
   if (isWanted && pod === undefined)
     return {
       ...rest,

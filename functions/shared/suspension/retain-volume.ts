@@ -4,9 +4,9 @@ import type { Context } from "../contract/context.ts";
 import type { Need } from "../contract/definition.ts";
 import { eventReasons } from "../events/reasons.ts";
 import { hasCode } from "../kubernetes/cluster.ts";
-import type { VolumeClaim } from "../volumes/pvc.ts";
+import type { Pvc } from "../volumes/pvc.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
-import { tellOfClaim } from "./writing.ts";
+import { recordPvcEvent } from "./writing.ts";
 
 /** The right to have a volume stay. A policy limits it to the volumes of the namespaces that are served, and to Retain. */
 export const retainingNeed: Need = {
@@ -21,20 +21,14 @@ export const retainingNeed: Need = {
  *
  * @param by the function that says so
  */
-export async function retain(
-  context: Context,
-  by: string,
-  key: GroupKey,
-  claim: VolumeClaim,
-  notAfterMs: number,
-): Promise<void> {
-  const { volumeName } = claim;
+export async function retain(context: Context, by: string, key: GroupKey, pvc: Pvc, notAfterMs: number): Promise<void> {
+  const { volumeName } = pvc;
   if (volumeName === undefined) return;
   const { cluster } = context;
   try {
     const { metadata, spec } = await cluster.get("persistentvolumes", { namespace: "", name: volumeName });
     // A volume of that name that is bound to another claim is none of ours, and does not go with this one.
-    if (spec?.claimRef?.uid !== claim.uid || spec.persistentVolumeReclaimPolicy === "Retain") return;
+    if (spec?.claimRef?.uid !== pvc.uid || spec.persistentVolumeReclaimPolicy === "Retain") return;
     const { uid, resourceVersion } = metadata;
     const body = { metadata: { uid, resourceVersion }, spec: { persistentVolumeReclaimPolicy: "Retain" } };
     await cluster.patch("persistentvolumes", { namespace: "", name: volumeName }, body, { notAfterMs });
@@ -43,7 +37,7 @@ export async function retain(
     throw error;
   }
   const message = `its PersistentVolume ${volumeName} is kept, with the reclaim policy Retain: delete that when nobody needs it`;
-  await tellOfClaim(context, by, key, claim, {
+  await recordPvcEvent(context, by, key, pvc, {
     type: "Normal",
     reason: eventReasons.volumeRetained,
     message,

@@ -16,7 +16,7 @@ export async function withTrueMarks(
   { key, claims }: Pick<Ledger, "key" | "claims">,
   members: readonly Member[],
 ): Promise<readonly Member[]> {
-  const doubtful = members.flatMap((member) => member.claims.filter((one) => isMarkFalse(one, claims)));
+  const doubtful = members.flatMap((member) => member.pvcs.filter((one) => isMarkFalse(one, claims)));
   if (doubtful.length === 0) return members;
   const now = (await protocol.readLedger(cluster, key))?.claims ?? [];
   if (doubtful.some((one) => !isMarkFalse(one, now))) throw new Conflict();

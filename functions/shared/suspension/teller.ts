@@ -25,15 +25,14 @@ export function isProgress(guard: string | undefined): boolean {
  */
 export function keepsWord(member: Member, saidLately: ReadonlySet<string>): boolean {
   if (hasNewPartners(member)) return false;
-  return member.claims.some(
-    (claim) =>
-      saidLately.has(claim.uid) && !isProgress(claim.message?.guard) && !isPodNews(member.pod?.createdMs, claim),
+  return member.pvcs.some(
+    (pvc) => saidLately.has(pvc.uid) && !isProgress(pvc.message?.guard) && !isPodNews(member.pod?.createdMs, pvc),
   );
 }
 
 /** True where each of its volume claims has a time that runs, or is past the point of no return. */
-export function isSuspended({ claims }: Member): boolean {
-  return claims.every(({ state }) => ["Suspended", "Removing"].includes(meant(state) ?? ""));
+export function isSuspended({ pvcs }: Member): boolean {
+  return pvcs.every(({ state }) => ["Suspended", "Removing"].includes(meant(state) ?? ""));
 }
 
 /** A member is suspended, asked for and not wanted back: then only its removal is left to wait for. Otherwise its pod is. */

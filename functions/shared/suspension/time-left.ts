@@ -25,9 +25,9 @@ export function durationNow(member: Member): KeptFor {
  * can be true. The latest of these counts: its stamp, `seenSinceMs` (when looks without a gap began), the first look after
  * another client than Sluice changed the size, and when the API server last saw the volume in use.
  */
-export function ageOf({ set, claims }: Member, nowMs: number, seenSinceMs: number): number | undefined {
+export function ageOf({ set, pvcs }: Member, nowMs: number, seenSinceMs: number): number | undefined {
   let youngestMs = Number.POSITIVE_INFINITY;
-  for (const { suspendedMs, unused } of claims) {
+  for (const { suspendedMs, unused } of pvcs) {
     if (suspendedMs === undefined || suspendedMs > nowMs + aheadMs) return undefined;
     const sinceMs = Math.max(suspendedMs, seenSinceMs, lookAfterMs(set, suspendedMs), unused?.sinceMs ?? 0);
     youngestMs = Math.min(youngestMs, nowMs - sinceMs);

@@ -8,7 +8,7 @@ import type { Need } from "../contract/definition.ts";
 import { eventReasons } from "../events/reasons.ts";
 import { announceNews, isNews } from "../events/recorder.ts";
 import { ClusterError, type Metadata } from "../kubernetes/cluster.ts";
-import { parseVolumeClaim, type VolumeClaim } from "../volumes/pvc.ts";
+import { type Pvc, parsePvc } from "../volumes/pvc.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
 import { isPodNews } from "./drain-proof.ts";
 import { type Anew, isDrainVoid } from "./restart-time.ts";
@@ -20,7 +20,7 @@ export const suspensionNeeds: readonly Need[] = [
     resource: "persistentvolumeclaims",
     verbs: ["get", "list", "patch"],
     changes: [
-      ...pathsOf(...keys.claimEntries, ...keys.stateEntries, keys.volumeZone, keys.suspended),
+      ...pathsOf(...keys.pvcEntries, ...keys.stateEntries, keys.volumeZone, keys.suspended),
       ...finalizerPaths(keys.volumeHold, keys.volumeProtection),
     ],
   },
@@ -29,7 +29,7 @@ export const suspensionNeeds: readonly Need[] = [
   { group: "apps.foundationdb.org", resource: "foundationdbclusters", verbs: ["get"] },
 ];
 
-export interface ClaimPatch {
+export interface PvcPatch {
   /** By key; null takes one away. */
   readonly annotations?: Readonly<Record<string, string | null>>;
   readonly labels?: Readonly<Record<string, string | null>>;
@@ -40,14 +40,14 @@ export interface ClaimPatch {
  * A merge patch that fails where the volume claim is another one, or was changed since it was read: each step is such a swap.
  * Resolves to the volume claim as it is then. Throws ClusterError.
  */
-export async function patchVolumeClaim(
+export async function patchPvc(
   { cluster }: Pick<Context, "cluster">,
-  { namespace, name, uid, resourceVersion }: VolumeClaim,
-  patch: ClaimPatch,
+  { namespace, name, uid, resourceVersion }: Pvc,
+  patch: PvcPatch,
   notAfterMs: number,
-): Promise<VolumeClaim> {
+): Promise<Pvc> {
   const body = { metadata: { uid, resourceVersion, ...patch } };
-  return parseVolumeClaim(await cluster.patch("persistentvolumeclaims", { namespace, name }, body, { notAfterMs }));
+  return parsePvc(await cluster.patch("persistentvolumeclaims", { namespace, name }, body, { notAfterMs }));
 }
 
 /** What a volume claim is to say that it waits for, as an annotation. */
@@ -59,15 +59,15 @@ export function messageFor(guard: string, sentence: string): Readonly<Record<str
  * Takes the time away, so that it begins when nothing uses the volume any more. Both functions write exactly this, and there is
  * nothing left to write once one of them has: they do not write against each other.
  */
-export function anewPatch(anew: Pick<Anew, "guard" | "sentence" | "podCreatedMs">, claim: VolumeClaim): ClaimPatch {
+export function anewPatch(anew: Pick<Anew, "guard" | "sentence" | "podCreatedMs">, pvc: Pvc): PvcPatch {
   return {
     annotations: {
       // A state that cannot be read stays for its user to correct.
-      ...(claim.state.kind === "malformed" ? {} : { [keys.suspendState.key]: "Suspending" }),
+      ...(pvc.state.kind === "malformed" ? {} : { [keys.suspendState.key]: "Suspending" }),
       [keys.suspendedAt.key]: null,
       [keys.removalClaim.key]: null,
-      ...(isDrainVoid(anew, claim) ? { [keys.drainedAt.key]: null } : {}),
-      ...podSeen(anew.podCreatedMs, claim),
+      ...(isDrainVoid(anew, pvc) ? { [keys.drainedAt.key]: null } : {}),
+      ...podSeen(anew.podCreatedMs, pvc),
       ...messageFor(anew.guard, anew.sentence),
     },
   };
@@ -77,8 +77,8 @@ export function anewPatch(anew: Pick<Anew, "guard" | "sentence" | "podCreatedMs"
  * A word on the drain that is older than a pod says nothing, also when that pod is gone again: when it was made is written down.
  * `createdMs`: of the pod that stands, in milliseconds since the epoch; undefined where none does.
  */
-export function podSeen(createdMs: number | undefined, claim: VolumeClaim): Readonly<Record<string, string>> {
-  if (createdMs === undefined || !isPodNews(createdMs, claim)) return {};
+export function podSeen(createdMs: number | undefined, pvc: Pvc): Readonly<Record<string, string>> {
+  if (createdMs === undefined || !isPodNews(createdMs, pvc)) return {};
   return { [keys.suspendPodCreated.key]: new Date(createdMs).toISOString() };
 }
 
@@ -90,19 +90,19 @@ export async function beginAnew(
   anew: Anew,
   notAfterMs: number,
 ): Promise<void> {
-  for (const claim of anew.claims) await patchVolumeClaim(context, claim, anewPatch(anew, claim), notAfterMs);
-  for (const claim of anew.claims)
-    await tellOfClaim(context, by, key, claim, {
+  for (const pvc of anew.pvcs) await patchPvc(context, pvc, anewPatch(anew, pvc), notAfterMs);
+  for (const pvc of anew.pvcs)
+    await recordPvcEvent(context, by, key, pvc, {
       type: "Normal",
       reason: eventReasons.volumeSuspended,
       message: anew.sentence,
-      identity: `restamp ${claim.suspendedMs ?? 0}`,
+      identity: `restamp ${pvc.suspendedMs ?? 0}`,
     });
 }
 
 /** Nothing of ours, and nothing that was asked for: whoever wants it suspended again proves again that it is drained. */
-export function clearingPatch({ finalizers }: VolumeClaim): ClaimPatch {
-  const entries = [...keys.claimEntries, ...keys.stateEntries];
+export function clearingPatch({ finalizers }: Pvc): PvcPatch {
+  const entries = [...keys.pvcEntries, ...keys.stateEntries];
   return {
     annotations: Object.fromEntries(entries.map(({ key }) => [key, null])),
     labels: { [keys.suspended.key]: null },
@@ -110,7 +110,7 @@ export function clearingPatch({ finalizers }: VolumeClaim): ClaimPatch {
   };
 }
 
-export interface ClaimNews {
+export interface PvcNews {
   readonly type: "Normal" | "Warning";
   readonly reason: string;
   readonly message: string;
@@ -119,12 +119,12 @@ export interface ClaimNews {
 }
 
 /** An Event on a volume claim, once. Resolves, never rejects: that it could not be sent is a log line. */
-export async function tellOfClaim(
+export async function recordPvcEvent(
   context: Context,
   by: string,
   key: GroupKey,
-  { namespace, name, uid }: Pick<VolumeClaim, "namespace" | "name" | "uid">,
-  news: ClaimNews,
+  { namespace, name, uid }: Pick<Pvc, "namespace" | "name" | "uid">,
+  news: PvcNews,
 ): Promise<void> {
   if (context.mode === "shadow" || !isNews(context, key, `${uid} ${news.identity}`)) return;
   const about = { resource: "persistentvolumeclaims", namespace, name, uid } as const;

@@ -4,8 +4,8 @@ import { drainWitnesses, type VolumeOwner } from "../annotations/suspension.ts";
 import type { Metadata, PodObject } from "../kubernetes/cluster.ts";
 import type { Health } from "../ledger/health-rule.ts";
 import { podNameOf } from "../workloads/pods.ts";
-import { type AnnotationValue, meant, type VolumeClaim } from "./pvc.ts";
-import { ordinalOfClaim, type SuspendableSet } from "./suspendable-set.ts";
+import { type AnnotationValue, meant, type Pvc } from "./pvc.ts";
+import { ordinalOfPvc, type SuspendableSet } from "./suspendable-set.ts";
 
 /** A pod as far as it holds a volume. */
 export interface VolumeUser {
@@ -17,7 +17,7 @@ export interface VolumeUser {
   readonly createdMs: number;
   readonly isReady: boolean;
   /** The names of the volume claims that it mounts. */
-  readonly claims: readonly string[];
+  readonly pvcNames: readonly string[];
   readonly labels: Readonly<Record<string, string>>;
   /** What controls it; undefined where nothing does. */
   readonly controller: VolumeOwner | undefined;
@@ -30,7 +30,7 @@ export interface Member {
   /** The name of its pod; where another owner has none, that of its first volume claim. */
   readonly name: string;
   /** By name; at least one. */
-  readonly claims: readonly VolumeClaim[];
+  readonly pvcs: readonly Pvc[];
   readonly pod: VolumeUser | undefined;
   /** Other pods that mount one of its volume claims. */
   readonly others: readonly VolumeUser[];
@@ -50,7 +50,7 @@ export interface DrainAnswer {
 
 /** Volume claims of which no StatefulSet of now is the owner, though somebody asks for something or has begun it. */
 export interface Stray {
-  readonly claim: VolumeClaim;
+  readonly pvc: Pvc;
   readonly users: readonly VolumeUser[];
 }
 
@@ -69,7 +69,7 @@ export function parseVolumeUser({ metadata, spec, status }: PodObject): VolumeUs
     deletedMs: Number.isNaN(deletedMs) ? undefined : deletedMs,
     createdMs: Date.parse(metadata.creationTimestamp ?? ""),
     isReady: ready?.status === "True" && metadata.deletionTimestamp === undefined,
-    claims: (spec?.volumes ?? []).flatMap(({ persistentVolumeClaim }) => persistentVolumeClaim?.claimName ?? []),
+    pvcNames: (spec?.volumes ?? []).flatMap(({ persistentVolumeClaim }) => persistentVolumeClaim?.claimName ?? []),
     labels: metadata.labels ?? {},
     controller: controllerOf(metadata),
   };
@@ -85,25 +85,25 @@ function controllerOf({ ownerReferences = [] }: Metadata): VolumeOwner | undefin
 /** The members of these StatefulSets that have volume claims, by StatefulSet and ordinal. */
 export function findMembers(
   sets: readonly SuspendableSet[],
-  claims: readonly VolumeClaim[],
+  pvcs: readonly Pvc[],
   pods: readonly VolumeUser[],
 ): readonly Member[] {
   const found = sets.flatMap((set) => {
-    const byOrdinal = new Map<number, VolumeClaim[]>();
-    for (const claim of claims) {
-      const ordinal = ordinalOfClaim(set, claim.name);
-      if (ordinal !== undefined) byOrdinal.set(ordinal, [...(byOrdinal.get(ordinal) ?? []), claim]);
+    const byOrdinal = new Map<number, Pvc[]>();
+    for (const pvc of pvcs) {
+      const ordinal = ordinalOfPvc(set, pvc.name);
+      if (ordinal !== undefined) byOrdinal.set(ordinal, [...(byOrdinal.get(ordinal) ?? []), pvc]);
     }
     return [...byOrdinal].map(([ordinal, own]): Member => {
       const name = podNameOf({ statefulSet: set.name, ordinal });
-      const names = new Set(own.map((claim) => claim.name));
+      const names = new Set(own.map((pvc) => pvc.name));
       return {
         set,
         ordinal,
         name,
-        claims: own.sort((one, other) => (one.name < other.name ? -1 : 1)),
+        pvcs: own.sort((one, other) => (one.name < other.name ? -1 : 1)),
         pod: pods.find((pod) => pod.name === name),
-        others: pods.filter((pod) => pod.name !== name && pod.claims.some((claim) => names.has(claim))),
+        others: pods.filter((pod) => pod.name !== name && pod.pvcNames.some((claim) => names.has(claim))),
       };
     });
   });
@@ -122,37 +122,37 @@ export function isWantedMember({ set, ordinal, pod }: Member): boolean {
 }
 
 /** Past the point of no return: all of its volume claims that are left are being removed. */
-export function isRemoving({ claims }: Member): boolean {
-  return claims.every(({ state }) => meant(state) === "Removing");
+export function isRemoving({ pvcs }: Member): boolean {
+  return pvcs.every(({ state }) => meant(state) === "Removing");
 }
 
 /** A pod has one of its volumes, or the API server has seen one that does. */
-export function isUsed({ pod, others, claims }: Member): boolean {
+export function isUsed({ pod, others, pvcs }: Member): boolean {
   return (
     pod !== undefined ||
     others.length > 0 ||
-    claims.some(({ unused }) => unused !== undefined && unused.sinceMs === undefined)
+    pvcs.some(({ unused }) => unused !== undefined && unused.sinceMs === undefined)
   );
 }
 
 /** Its pod was seen to be gone, by the state of one of its volume claims. */
-export function isSuspendedInPart({ claims }: Member): boolean {
-  return claims.some(({ state }) => meant(state) === "Suspended");
+export function isSuspendedInPart({ pvcs }: Member): boolean {
+  return pvcs.some(({ state }) => meant(state) === "Suspended");
 }
 
 /** Something of ours stands on one of its volume claims. */
-export function isBegun({ claims }: Member): boolean {
-  return claims.some(({ state, isHeld }) => state.kind !== "absent" || isHeld);
+export function isBegun({ pvcs }: Member): boolean {
+  return pvcs.some(({ state, isHeld }) => state.kind !== "absent" || isHeld);
 }
 
 /** Somebody wants it back, or may have meant to. */
-export function isRecovering({ claims }: Member): boolean {
-  return claims.some(({ recover }) => recover.kind !== "absent");
+export function isRecovering({ pvcs }: Member): boolean {
+  return pvcs.some(({ recover }) => recover.kind !== "absent");
 }
 
 /** Somebody asks that it goes, by a word on each of its volume claims. */
-export function isRequested({ claims }: Member): boolean {
-  return claims.every(({ request }) => meant(request) === true);
+export function isRequested({ pvcs }: Member): boolean {
+  return pvcs.every(({ request }) => meant(request) === true);
 }
 
 /** Why a member's data may be needed, as far as its StatefulSet has others asked; undefined where it has not, or they say no. */
@@ -190,12 +190,12 @@ export const aheadMs = 300_000;
  * How long the volumes of a member are kept, in milliseconds; or why Sluice does not know it. The time of the StatefulSet is the
  * least, and a volume claim may only lengthen it. Otherwise a user with rights on volume claims alone could have them deleted.
  */
-export function durationOf({ set, claims }: Member): AnnotationValue<number> {
+export function durationOf({ set, pvcs }: Member): AnnotationValue<number> {
   const least = set.policy.duration;
   // Another owner may say nothing: then each of its volume claims says it.
   if (least.kind === "malformed" || (least.kind === "absent" && set.owner === undefined)) return least;
   let longestMs = meant(least) ?? 0;
-  for (const { duration } of claims) {
+  for (const { duration } of pvcs) {
     const said = duration.kind === "absent" ? least : duration;
     if (said.kind !== "value") return said;
     longestMs = Math.max(longestMs, said.value);
@@ -209,8 +209,8 @@ export function durationOf({ set, claims }: Member): AnnotationValue<number> {
  */
 export function lastDisruption(members: readonly Member[], nowMs: number): number | undefined {
   const isKnown = (ms: number | undefined) => ms !== undefined && ms <= nowMs + aheadMs;
-  const times = members.flatMap(({ claims, pod }) => [
-    ...claims.flatMap(({ suspendedMs, deletedMs }) => [suspendedMs, deletedMs].filter(isKnown)),
+  const times = members.flatMap(({ pvcs, pod }) => [
+    ...pvcs.flatMap(({ suspendedMs, deletedMs }) => [suspendedMs, deletedMs].filter(isKnown)),
     // A pod's deletion time is when its grace period ends.
     pod?.deletedMs,
   ]);

@@ -5,8 +5,8 @@ import { groupOfOwner } from "../workloads/group-key.ts";
 import { type Pod, parsePod } from "../workloads/pods.ts";
 import type { StatefulSet } from "../workloads/statefulsets.ts";
 import { isBegun, isRecovering, isRequested, type Member, parseVolumeUser, type VolumeUser } from "./members.ts";
-import { findOwned, groupOfClaim, unknownZone, zoneAsSet } from "./owners.ts";
-import { labelled, meant, type VolumeClaim } from "./pvc.ts";
+import { findOwned, groupOfPvc, unknownZone, zoneAsSet } from "./owners.ts";
+import { labelled, meant, type Pvc } from "./pvc.ts";
 import type { SuspendableSet } from "./suspendable-set.ts";
 
 /** The zones of an owner's group, as those of StatefulSets are surveyed, and the pods of each by its uid. */
@@ -21,12 +21,12 @@ export interface OwnedZones {
  */
 export function findOwnedZones(
   { namespace, group }: { readonly namespace: string; readonly group: string },
-  claims: readonly VolumeClaim[],
+  pvcs: readonly Pvc[],
   objects: readonly PodObject[],
 ): OwnedZones {
   const users = objects.map(parseVolumeUser);
   const byUid = new Map(objects.map((object) => [object.metadata.uid, object]));
-  const members = findOwned(group, claims, users);
+  const members = findOwned(group, pvcs, users);
   const slots = new Map<string, { set: SuspendableSet; expected: (PodObject | undefined)[]; leaving: PodObject[] }>();
   const slotOf = (set: SuspendableSet) => {
     const slot = slots.get(set.uid) ?? { set, expected: [], leaving: [] };
@@ -42,8 +42,8 @@ export function findOwnedZones(
     else if (pod !== undefined) leaving.push(pod);
     for (const { uid } of member.others) expected.push(byUid.get(uid));
   }
-  const isOfGroup = belongsTo(group, claims);
-  const zones = zonesByLabel(group, claims);
+  const isOfGroup = belongsTo(group, pvcs);
+  const zones = zonesByLabel(group, pvcs);
   for (const user of users) {
     const object = byUid.get(user.uid);
     if (counted.has(user.uid) || object?.status?.phase === "Succeeded" || !isOfGroup(user)) continue;
@@ -68,8 +68,8 @@ function isExpected(member: Member): boolean {
 }
 
 /** What the owner controls, and what the volume claims select. */
-function belongsTo(group: string, claims: readonly VolumeClaim[]): (user: VolumeUser) => boolean {
-  const own = claims.filter((claim) => groupOfClaim(claim) === group);
+function belongsTo(group: string, pvcs: readonly Pvc[]): (user: VolumeUser) => boolean {
+  const own = pvcs.filter((pvc) => groupOfPvc(pvc) === group);
   const isSelected = selecting(own.flatMap(({ owned }) => (owned === undefined ? [] : (meant(owned.selector) ?? []))));
   const isControlled = ({ controller }: VolumeUser) => controller !== undefined && groupOfOwner(controller) === group;
   return (user) => isControlled(user) || isSelected(user.labels);
@@ -100,8 +100,8 @@ function selecting(all: readonly ReadonlyMap<string, string>[]): (labels: Volume
   };
 }
 
-function zonesByLabel(group: string, claims: readonly VolumeClaim[]): (user: VolumeUser) => string {
-  const own = claims.filter((claim) => groupOfClaim(claim) === group);
+function zonesByLabel(group: string, pvcs: readonly Pvc[]): (user: VolumeUser) => string {
+  const own = pvcs.filter((pvc) => groupOfPvc(pvc) === group);
   const keys = [...new Set(own.flatMap(({ owned }) => owned?.zoneLabel ?? []))].sort();
   return ({ labels }) => keys.map((key) => labelled(labels, key)).find((zone) => zone !== undefined) ?? unknownZone;
 }

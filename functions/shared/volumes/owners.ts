@@ -8,15 +8,15 @@ import { leastNumber } from "../ledger/claim.ts";
 import { groupOfOwner } from "../workloads/group-key.ts";
 import { largestOrdinal } from "../workloads/pods.ts";
 import { findMembers, type Member, type VolumeUser } from "./members.ts";
-import { labelled, meant, type VolumeClaim } from "./pvc.ts";
+import { labelled, meant, type Pvc } from "./pvc.ts";
 import { type OwnerPace, strictestMode } from "./removal-policy.ts";
-import { ordinalOfClaim, type SuspendableSet, type SuspensionPolicy } from "./suspendable-set.ts";
+import { ordinalOfPvc, type SuspendableSet, type SuspensionPolicy } from "./suspendable-set.ts";
 
 /** Of a volume claim about whose zone nobody says anything. */
 export const unknownZone = "unknown";
 
 /** The group whose ledger a volume claim is of, by the owner that it names; undefined where it names none that can be read. */
-export function groupOfClaim({ owned }: VolumeClaim): string | undefined {
+export function groupOfPvc({ owned }: Pvc): string | undefined {
   const owner = owned && meant(owned.owner);
   return owner === undefined ? undefined : groupOfOwner(owner);
 }
@@ -27,57 +27,57 @@ export function groupOfClaim({ owned }: VolumeClaim): string | undefined {
  */
 export function findOwned(
   group: string,
-  claims: readonly VolumeClaim[],
+  pvcs: readonly Pvc[],
   pods: readonly VolumeUser[],
   pace?: OwnerPace,
 ): readonly Member[] {
-  const own = claims.filter((claim) => groupOfClaim(claim) === group);
+  const own = pvcs.filter((pvc) => groupOfPvc(pvc) === group);
   const policy = strictest(own, pace);
-  const users = usersByClaim(pods);
-  const elsewhere = new Set(claims.filter((claim) => (groupOfClaim(claim) ?? group) !== group).map(({ name }) => name));
+  const users = usersByPvc(pods);
+  const elsewhere = new Set(pvcs.filter((pvc) => (groupOfPvc(pvc) ?? group) !== group).map(({ name }) => name));
   const sets = new Map<string, SuspendableSet>();
   // When a pod is gone that was not let go, only its volume claims tell that they were of one: each of them names all.
   const partners = new Map(own.flatMap(({ together }) => together.map((name) => [name, together[0] ?? name] as const)));
   const together = Map.groupBy(
     own,
-    (claim) => podOf(claim, users)?.uid ?? partners.get(claim.name) ?? claim.podUid ?? claim.name,
+    (pvc) => podOf(pvc, users)?.uid ?? partners.get(pvc.name) ?? pvc.podUid ?? pvc.name,
   );
   const found = [...together.values()].map((some): Omit<Member, "ordinal"> => {
     const sorted = some.sort((one, other) => (one.name < other.name ? -1 : 1));
-    const [first] = sorted as [VolumeClaim];
+    const [first] = sorted as [Pvc];
     const pod = podOf(first, users);
     const zone = zoneOf(sorted, pod);
     const set = sets.get(zone) ?? zoneAsSet(group, zone, first.namespace, policy);
     sets.set(zone, set);
     const others = sorted.flatMap(({ name }) => users.get(name) ?? []).filter(({ uid }) => uid !== pod?.uid);
-    const foreign = pod?.claims.filter((name) => elsewhere.has(name)) ?? [];
-    return { set, name: pod?.name ?? first.name, claims: sorted, pod, others: [...new Set(others)], foreign };
+    const foreign = pod?.pvcNames.filter((name) => elsewhere.has(name)) ?? [];
+    return { set, name: pod?.name ?? first.name, pvcs: sorted, pod, others: [...new Set(others)], foreign };
   });
   return numbered(found);
 }
 
 /** What a volume claim is to say of those beside it. A StatefulSet's are known by their names; another owner's by their pod. */
-export function wordsOnPartners({ set, claims }: Pick<Member, "set" | "claims">): Readonly<Record<string, string>> {
-  if (set.owner === undefined || claims.length < 2) return {};
-  return { [suspendTogether.key]: partnersOf(claims) };
+export function wordsOnPartners({ set, pvcs }: Pick<Member, "set" | "pvcs">): Readonly<Record<string, string>> {
+  if (set.owner === undefined || pvcs.length < 2) return {};
+  return { [suspendTogether.key]: partnersOf(pvcs) };
 }
 
 /** True where its pod stands, and a volume claim does not say yet which others that pod has: they go or stay together. */
-export function hasNewPartners({ set, claims, pod }: Member): boolean {
-  if (set.owner === undefined || claims.length < 2 || pod === undefined) return false;
-  return claims.some(({ together }) => together.join() !== partnersOf(claims));
+export function hasNewPartners({ set, pvcs, pod }: Member): boolean {
+  if (set.owner === undefined || pvcs.length < 2 || pod === undefined) return false;
+  return pvcs.some(({ together }) => together.join() !== partnersOf(pvcs));
 }
 
-function partnersOf(claims: readonly VolumeClaim[]): string {
-  return claims.map(({ name }) => name).join();
+function partnersOf(pvcs: readonly Pvc[]): string {
+  return pvcs.map(({ name }) => name).join();
 }
 
 type Users = ReadonlyMap<string, readonly VolumeUser[]>;
 
-function usersByClaim(pods: readonly VolumeUser[]): Users {
+function usersByPvc(pods: readonly VolumeUser[]): Users {
   const users = new Map<string, VolumeUser[]>();
   for (const pod of pods)
-    for (const claim of pod.claims) {
+    for (const claim of pod.pvcNames) {
       const some = users.get(claim);
       if (some === undefined) users.set(claim, [pod]);
       else some.push(pod);
@@ -86,13 +86,13 @@ function usersByClaim(pods: readonly VolumeUser[]): Users {
 }
 
 /** The pod that has the volume: the one that was let go while it is there, otherwise one that stands. */
-function podOf({ name, podUid }: VolumeClaim, all: Users): VolumeUser | undefined {
+function podOf({ name, podUid }: Pvc, all: Users): VolumeUser | undefined {
   const users = all.get(name) ?? [];
   return users.find(({ uid }) => uid === podUid) ?? users.find(({ isTerminating }) => !isTerminating) ?? users[0];
 }
 
-function zoneOf(claims: readonly VolumeClaim[], pod: VolumeUser | undefined): string {
-  const words = claims.flatMap(({ owned }) => owned ?? []);
+function zoneOf(pvcs: readonly Pvc[], pod: VolumeUser | undefined): string {
+  const words = pvcs.flatMap(({ owned }) => owned ?? []);
   const said = words.find(({ zone }) => zone !== undefined)?.zone;
   const byPod = words.map((one) => labelled(pod?.labels, one.zoneLabel)).find((zone) => zone !== undefined);
   return said ?? byPod ?? unknownZone;
@@ -101,9 +101,9 @@ function zoneOf(claims: readonly VolumeClaim[], pod: VolumeUser | undefined): st
 /** What its ledger calls a member: it has no ordinal, so that its first volume claim's name makes a number that stays. */
 function numbered(found: readonly Omit<Member, "ordinal">[]): readonly Member[] {
   const taken = new Set<string>();
-  const byName = found.toSorted((one, other) => (firstClaim(one) < firstClaim(other) ? -1 : 1));
+  const byName = found.toSorted((one, other) => (firstPvc(one) < firstPvc(other) ? -1 : 1));
   const members = byName.map((member): Member => {
-    let ordinal = numberOf(firstClaim(member));
+    let ordinal = numberOf(firstPvc(member));
     // Two of one zone hardly ever have the same.
     while (taken.has(`${member.set.name} ${ordinal}`)) ordinal = ordinal === largestOrdinal ? leastNumber : ordinal + 1;
     taken.add(`${member.set.name} ${ordinal}`);
@@ -112,7 +112,7 @@ function numbered(found: readonly Omit<Member, "ordinal">[]): readonly Member[] 
   return members.sort((one, other) => (one.set.name < other.set.name ? -1 : one.set.name > other.set.name ? 1 : 0));
 }
 
-const firstClaim = ({ claims }: Pick<Member, "claims">): string => claims[0]?.name ?? "";
+const firstPvc = ({ pvcs }: Pick<Member, "pvcs">): string => pvcs[0]?.name ?? "";
 
 /** FNV-1a, of 32 bits, brought into the upper half of the ordinals that Kubernetes has. */
 function numberOf(name: string): number {
@@ -152,8 +152,8 @@ export function zoneAsSet(
  * Of what several volume claims say the strictest counts, for all of the group, and what the owner says itself counts besides.
  * What each says of itself counts for itself.
  */
-function strictest(claims: readonly VolumeClaim[], pace?: OwnerPace): SuspensionPolicy {
-  const words = claims.flatMap(({ owned }) => owned ?? []);
+function strictest(pvcs: readonly Pvc[], pace?: OwnerPace): SuspensionPolicy {
+  const words = pvcs.flatMap(({ owned }) => owned ?? []);
   const modes = words.flatMap(({ mode }) => (mode.kind === "absent" ? [] : [meant(mode) ?? "None"]));
   const waits = words.flatMap(({ wait }) => (wait.kind === "absent" ? [] : [meant(wait)]));
   const own = pace === undefined ? [] : [pace];
@@ -168,7 +168,7 @@ function strictest(claims: readonly VolumeClaim[], pace?: OwnerPace): Suspension
     isOnHold: false,
     isRetained: false,
     drain: { kind: "absent" },
-    malformed: claims.flatMap(({ name, owned }) =>
+    malformed: pvcs.flatMap(({ name, owned }) =>
       owned?.selector.kind === "malformed"
         ? [{ key: podSelector.key, sentence: `of the volume claim ${name}, ${owned.selector.sentence}` }]
         : [],
@@ -180,7 +180,7 @@ function strictest(claims: readonly VolumeClaim[], pace?: OwnerPace): Suspension
 export function whyUnclear({
   set,
   name,
-  claims,
+  pvcs,
   foreign = [],
 }: Member): { readonly guard: string; readonly sentence: string } | undefined {
   const [other] = foreign;
@@ -188,7 +188,7 @@ export function whyUnclear({
     const sentence = `${name} stays: its volume claim ${other} names another owner, and one pod cannot be of two groups`;
     return { guard: "owner-mixed", sentence };
   }
-  const [zone] = claims.flatMap(({ owned }) => owned?.unreadableZone ?? []);
+  const [zone] = pvcs.flatMap(({ owned }) => owned?.unreadableZone ?? []);
   if (set.owner !== undefined && zone !== undefined)
     return { guard: "zone-malformed", sentence: `${name} stays: nobody knows its zone: ${zone}` };
   const [first] = set.owner === undefined ? [] : set.policy.malformed;
@@ -200,16 +200,16 @@ export function whyUnclear({
 /** All members of a namespace, of StatefulSets and of owners. A volume claim that a StatefulSet made is its own. */
 export function findAll(
   sets: readonly SuspendableSet[],
-  claims: readonly VolumeClaim[],
+  pvcs: readonly Pvc[],
   pods: readonly VolumeUser[],
 ): readonly Member[] {
-  const ofOthers = notOf(sets, claims);
-  const groups = new Set(ofOthers.flatMap((claim) => groupOfClaim(claim) ?? []));
+  const ofOthers = notOf(sets, pvcs);
+  const groups = new Set(ofOthers.flatMap((pvc) => groupOfPvc(pvc) ?? []));
   const owned = [...groups].sort().flatMap((group) => findOwned(group, ofOthers, pods));
-  return [...findMembers(sets, claims, pods), ...owned];
+  return [...findMembers(sets, pvcs, pods), ...owned];
 }
 
 /** The volume claims that none of these StatefulSets made. */
-export function notOf(sets: readonly SuspendableSet[], claims: readonly VolumeClaim[]): readonly VolumeClaim[] {
-  return claims.filter(({ name }) => sets.every((set) => ordinalOfClaim(set, name) === undefined));
+export function notOf(sets: readonly SuspendableSet[], pvcs: readonly Pvc[]): readonly Pvc[] {
+  return pvcs.filter(({ name }) => sets.every((set) => ordinalOfPvc(set, name) === undefined));
 }

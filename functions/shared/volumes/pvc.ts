@@ -4,7 +4,7 @@ import { type Annotation, type Malformed, read } from "../annotations/entry.ts";
 import * as keys from "../annotations/suspension.ts";
 import { type Fields, fieldsOf } from "../base/fields.ts";
 import { parseTime } from "../clock/durations.ts";
-import type { Metadata, VolumeClaimObject } from "../kubernetes/cluster.ts";
+import type { Metadata, PvcObject } from "../kubernetes/cluster.ts";
 import { writtenByOthers } from "../workloads/managed-fields.ts";
 
 /** What an annotation says: nothing, something that does not parse, or a value. */
@@ -29,7 +29,7 @@ export interface OwnerWords {
   readonly wait: AnnotationValue<number>;
 }
 
-export interface VolumeClaim {
+export interface Pvc {
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
@@ -86,7 +86,7 @@ export interface VolumeClaim {
   readonly malformed: readonly Malformed[];
 }
 
-export function parseVolumeClaim(object: VolumeClaimObject): VolumeClaim {
+export function parsePvc(object: PvcObject): Pvc {
   const { metadata, spec, status } = object;
   const malformed: Malformed[] = [];
   const say = <T>(entry: Annotation<T>): AnnotationValue<T> => said(entry, metadata, malformed);
@@ -173,11 +173,10 @@ export function meant<T>(one: AnnotationValue<T>): T | undefined {
 }
 
 /** True for a volume claim that some function has to look at: somebody asks, or something was begun. */
-export function isSuspensionAsked({ metadata }: VolumeClaimObject): boolean {
+export function isSuspensionAsked({ metadata }: PvcObject): boolean {
   const { annotations = {} } = metadata;
   return (
-    isHeldByUs(metadata) ||
-    [...keys.claimEntries, ...keys.stateEntries].some(({ key }) => annotations[key] !== undefined)
+    isHeldByUs(metadata) || [...keys.pvcEntries, ...keys.stateEntries].some(({ key }) => annotations[key] !== undefined)
   );
 }
 
@@ -193,7 +192,7 @@ function isStamp(fields: Fields): boolean {
   return written?.[`f:${keys.suspendedAt.key}`] !== undefined;
 }
 
-function witnessOf({ status }: VolumeClaimObject): VolumeClaim["unused"] {
+function witnessOf({ status }: PvcObject): Pvc["unused"] {
   const condition = status?.conditions?.find(({ type }) => type === "Unused");
   if (condition === undefined) return undefined;
   const sinceMs = condition.status === "True" ? parseTime(condition.lastTransitionTime ?? "") : undefined;

@@ -105,7 +105,7 @@ export function volumeClaimName(template: string, statefulSet: string, ordinal: 
 }
 
 /** The ordinal of the pod that a volume claim is made for by a StatefulSet; undefined where its name says another's. */
-export function ordinalOfClaim({ name, templates }: SuspendableSet, claim: string): number | undefined {
+export function ordinalOfPvc({ name, templates }: SuspendableSet, claim: string): number | undefined {
   for (const template of templates) {
     const prefix = `${template}-${name}-`;
     const ordinal = claim.startsWith(prefix) ? parseOrdinal(claim.slice(prefix.length)) : -1;

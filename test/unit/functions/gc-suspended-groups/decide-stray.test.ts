@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decideStray } from "../../../../functions/gc-suspended-groups/decide-stray.ts";
 import { parseVolumeUser } from "../../../../functions/shared/volumes/members.ts";
-import { parseVolumeClaim } from "../../../../functions/shared/volumes/pvc.ts";
+import { parsePvc } from "../../../../functions/shared/volumes/pvc.ts";
 import { now, Suspended } from "../../../support/suspended.ts";
 
 const usual = { removes: true, isNamespaceEnding: false, ...now };
@@ -15,7 +15,7 @@ function fate(change: (on: Suspended) => void, around: Partial<typeof usual> = {
   const claim = on.claims.get("data-db-a-2");
   assert.ok(claim !== undefined);
   const users = used ? [...on.pods.values()].slice(0, 1).map(parseVolumeUser) : [];
-  const { kind, guard } = decideStray({ claim: parseVolumeClaim(claim), users }, { ...usual, ...around });
+  const { kind, guard } = decideStray({ pvc: parsePvc(claim), users }, { ...usual, ...around });
   return [kind, guard];
 }
 
@@ -95,7 +95,7 @@ test("in a namespace that is being deleted its volume is retained, because a hol
     on.say("a", 2, texts);
     const claim = on.claims.get("data-db-a-2");
     assert.ok(claim !== undefined);
-    return decideStray({ claim: parseVolumeClaim(claim), users: [] }, { ...usual, isNamespaceEnding: true }).isRetained;
+    return decideStray({ pvc: parsePvc(claim), users: [] }, { ...usual, isNamespaceEnding: true }).isRetained;
   };
   assert.equal(retainedOf({ "suspend-owner-uid": "uid-db-a" }), true);
   assert.equal(retainedOf({ owner: "FoundationDBCluster.apps.foundationdb.org/orders" }), false, "it says so itself");

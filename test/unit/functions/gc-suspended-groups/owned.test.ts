@@ -5,7 +5,7 @@ import { releasingPatch } from "../../../../functions/gc-suspended-groups/act.ts
 import { decide } from "../../../../functions/gc-suspended-groups/decide.ts";
 import { decideStray } from "../../../../functions/gc-suspended-groups/decide-stray.ts";
 import { clearingPatch } from "../../../../functions/shared/suspension/writing.ts";
-import { parseVolumeClaim } from "../../../../functions/shared/volumes/pvc.ts";
+import { parsePvc } from "../../../../functions/shared/volumes/pvc.ts";
 import { Owned } from "../../../support/owned.ts";
 import { minutesAgo, now } from "../../../support/suspended.ts";
 
@@ -84,10 +84,7 @@ test("owner-malformed: a volume claim whose owner nobody can read is kept, and s
   assert.deepEqual(on.members, []);
   const [object] = on.claims.values();
   assert.ok(object);
-  const fate = decideStray(
-    { claim: parseVolumeClaim(object), users: [] },
-    { removes: true, isNamespaceEnding: false, ...now },
-  );
+  const fate = decideStray({ pvc: parsePvc(object), users: [] }, { removes: true, isNamespaceEnding: false, ...now });
   assert.deepEqual([fate.kind, fate.guard], ["tell", "owner-malformed"]);
   assert.match(fate.sentence, /annotation sluice\.dev\/owner is "foundationdb"; write KIND\.GROUP\/NAME/);
 });
@@ -111,8 +108,8 @@ test("what is only protected is not touched; deleted, it is removed when its tim
 test("whoever lets go of a volume claim takes the finalizer of its protection away only where somebody has deleted it", () => {
   const finalizers = ["a/b", "sluice.dev/volume-hold", "sluice.dev/volume-protection"];
   const metadata = { name: "a", namespace: "db", uid: "u", resourceVersion: "1", finalizers };
-  assert.deepEqual(releasingPatch(parseVolumeClaim({ metadata })).finalizers, ["a/b", "sluice.dev/volume-protection"]);
+  assert.deepEqual(releasingPatch(parsePvc({ metadata })).finalizers, ["a/b", "sluice.dev/volume-protection"]);
   const deleted = { ...metadata, deletionTimestamp: minutesAgo(1) };
-  assert.deepEqual(releasingPatch(parseVolumeClaim({ metadata: deleted })).finalizers, ["a/b"]);
-  assert.deepEqual(clearingPatch(parseVolumeClaim({ metadata })).finalizers, ["a/b", "sluice.dev/volume-protection"]);
+  assert.deepEqual(releasingPatch(parsePvc({ metadata: deleted })).finalizers, ["a/b"]);
+  assert.deepEqual(clearingPatch(parsePvc({ metadata })).finalizers, ["a/b", "sluice.dev/volume-protection"]);
 });

@@ -64,7 +64,7 @@ test("of two volumes one is marked, and the user wants the other: the mark is ta
     on.say("a", 2, removing);
     const verdict = decide({ ...on.around("gc-suspended-groups", "volume"), removes: true });
     const targets = verdict.kind === "take" ? verdict.targets : [];
-    const back = targets.map((one) => (one.kind === "stand-back" ? one.claims.map(({ name }) => name) : one.kind));
+    const back = targets.map((one) => (one.kind === "stand-back" ? one.pvcs.map(({ name }) => name) : one.kind));
     assert.deepEqual(back, [["data-db-a-2"]], JSON.stringify(texts));
   }
   const on = twoVolumes("journal", {});

@@ -12,13 +12,13 @@ const option = { "suspend-duration": "7d", "protect-volumes": "true" };
 /** `add ID` or `drop ID` of each volume claim that is written by the next step. */
 function changesOf(held: HeldGroups): readonly string[] {
   const { step } = decide(held.snapshot);
-  return step?.kind === "protect" ? step.changes.map(({ claim, protection: how }) => `${how} ${claim.group}`) : [];
+  return step?.kind === "protect" ? step.changes.map(({ pvc, protection: how }) => `${how} ${pvc.group}`) : [];
 }
 
 /** What one volume claim gets, without prefixes. */
 function saidOf(held: HeldGroups, id: string): Readonly<Record<string, string | null>> {
   const { step } = decide(held.snapshot);
-  const [change] = step?.kind === "annotate" ? step.changes.filter(({ claim }) => claim.group === id) : [];
+  const [change] = step?.kind === "annotate" ? step.changes.filter(({ pvc }) => pvc.group === id) : [];
   return Object.fromEntries(
     Object.entries(change?.annotations ?? {}).map(([key, text]) => [key.replace("sluice.dev/", ""), text]),
   );

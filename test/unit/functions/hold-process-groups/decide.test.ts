@@ -17,7 +17,7 @@ function specStep(held: HeldGroups): SpecStep {
 function annotationsOf(held: HeldGroups, id: string): Readonly<Record<string, string | null>> {
   const { step } = decide(held.snapshot);
   const changes = step?.kind === "annotate" ? step.changes : [];
-  const [change] = changes.filter(({ claim }) => claim.group === id);
+  const [change] = changes.filter(({ pvc }) => pvc.group === id);
   return Object.fromEntries(
     Object.entries(change?.annotations ?? {}).map(([key, text]) => [key.replace("sluice.dev/", ""), text]),
   );

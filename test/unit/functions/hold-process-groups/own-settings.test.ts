@@ -29,6 +29,6 @@ test("a volume claim that goes already says still how fast its group may go, and
   held.say("storage-1", { "suspend-state": "Removing", "removal-mode": "None", "suspend-duration": "1d" });
   const { step } = decide(held.snapshot);
   const changes = step?.kind === "annotate" ? step.changes : [];
-  const said = changes.map(({ claim, annotations }) => [claim.group, annotations]);
+  const said = changes.map(({ pvc, annotations }) => [pvc.group, annotations]);
   assert.deepEqual(said, [["storage-1", { "sluice.dev/removal-mode": null }]]);
 });

@@ -305,7 +305,7 @@ test("deleted-by-others: of two volumes of a pod one was deleted; the wish for t
   const [target] = verdict.kind === "take" ? verdict.targets : [];
   assert.ok(target?.kind === "answer-recover");
   assert.deepEqual(
-    target.claims.map(({ name }) => name),
+    target.pvcs.map(({ name }) => name),
     ["journal-db-a-2"],
   );
   on.claims.delete("journal-db-a-2");

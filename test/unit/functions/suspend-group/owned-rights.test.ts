@@ -83,7 +83,7 @@ test("the time of the owner itself is the least of its volume claims, too", () =
   assert.deepEqual(on.members.map(durationOf), [{ kind: "value", value: 7 * 86_400_000 }]);
   on.set({}, { "sluice.dev/suspend-duration": "a week" });
   assert.deepEqual(
-    on.members.map(({ set, claims }) => durationOf({ set, claims } as Member).kind),
+    on.members.map(({ set, pvcs }) => durationOf({ set, pvcs } as Member).kind),
     ["malformed"],
   );
 });

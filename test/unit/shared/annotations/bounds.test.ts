@@ -14,7 +14,7 @@ import {
 } from "../../../../functions/shared/groups/pod-disruption-budget.ts";
 import { parseZoneBudget } from "../../../../functions/shared/groups/zone-budget.ts";
 import { parseMarks } from "../../../../functions/shared/volumes/foundationdb-marks.ts";
-import { parseVolumeClaim } from "../../../../functions/shared/volumes/pvc.ts";
+import { parsePvc } from "../../../../functions/shared/volumes/pvc.ts";
 import { namespace, pod } from "../../functions/advance-zone-rollout/given.ts";
 
 const metadata = { name: "a", namespace, uid: "u", resourceVersion: "1" };
@@ -43,7 +43,7 @@ test("an annotation that selects pods by 100 labels is read, and one of 101 is m
   assert.equal(value, undefined);
   assert.match(malformed[0]?.sentence ?? "", /write LABEL=VALUE,LABEL=VALUE, at most 100 of them/);
   const annotations = { "sluice.dev/owner": "Cluster.example.com/c", [podSelector.key]: asText(101) };
-  const claim = parseVolumeClaim({ metadata: { ...metadata, annotations } });
+  const claim = parsePvc({ metadata: { ...metadata, annotations } });
   assert.equal(claim.owned?.selector.kind, "malformed");
   assert.equal(claim.malformed.length, 1);
 });
@@ -77,7 +77,7 @@ test("what Sluice writes may be longer: a ledger, the process groups that it hol
   assert.equal(Object.keys(parsed(heldGroups, JSON.stringify(held)).value ?? {}).length, 200);
   const names = Array.from({ length: 100 }, (_, index) => `${"n".repeat(240)}-${index}`);
   const annotations = { [suspendTogether.key]: names.join() };
-  assert.deepEqual(parseVolumeClaim({ metadata: { ...metadata, annotations } }).together, names);
+  assert.deepEqual(parsePvc({ metadata: { ...metadata, annotations } }).together, names);
   assert.equal(parsed(suspendTogether, "n,".repeat(20_000)).value, undefined);
   assert.equal(reservations.on, "Lease");
 });

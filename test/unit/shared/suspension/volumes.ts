@@ -1,7 +1,7 @@
 /** Passes of suspend-group and gc-suspended-groups over a small world in virtual time: volumes are suspended and removed. */
 import assert from "node:assert/strict";
 import { gcSuspendedGroups } from "../../../../functions/gc-suspended-groups/function.ts";
-import type { VolumeClaimObject } from "../../../../functions/shared/kubernetes/cluster.ts";
+import type { PvcObject } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { suspendGroup } from "../../../../functions/suspend-group/function.ts";
 import type { GroupOptions } from "../../../fake-cluster/world.ts";
 import { key, namespace, Passes, played, refused } from "../reconcile/passes.ts";
@@ -34,8 +34,8 @@ export class Volumes extends Passes {
     return this.claim(name)?.metadata.annotations?.[of(what)];
   }
 
-  claim(name: string): VolumeClaimObject | undefined {
-    return this.world.store.find(volumes, { namespace, name }) as VolumeClaimObject | undefined;
+  claim(name: string): PvcObject | undefined {
+    return this.world.store.find(volumes, { namespace, name }) as PvcObject | undefined;
   }
 
   pod(name: string) {

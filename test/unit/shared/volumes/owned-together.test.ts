@@ -24,7 +24,7 @@ const removed = (on: Owned): readonly string[] => {
   const verdict = decide({ ...on.around("gc-suspended-groups", "volume"), removes: true });
   if (verdict.kind === "wait") return [];
   return verdict.targets.flatMap((target) =>
-    target.kind === "remove" ? target.member.claims.map((one) => one.name) : [],
+    target.kind === "remove" ? target.member.pvcs.map((one) => one.name) : [],
   );
 };
 
@@ -39,7 +39,7 @@ test("what nobody can read there, or names volume claims of nobody, joins nothin
   for (const text of ["", ",", ",,a-1-data", "no such one", "a-1-data", undefined]) {
     const { members } = gone(text);
     assert.deepEqual(
-      members.map(({ claims }) => claims.length),
+      members.map(({ pvcs }) => pvcs.length),
       [1, 1, 1],
       String(text),
     );

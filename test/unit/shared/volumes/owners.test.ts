@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { describeDown, isUnsettled } from "../../../../functions/shared/groups/zones.ts";
 import { parseVolumeUser } from "../../../../functions/shared/volumes/members.ts";
 import { findAll } from "../../../../functions/shared/volumes/owners.ts";
-import { parseVolumeClaim } from "../../../../functions/shared/volumes/pvc.ts";
+import { parsePvc } from "../../../../functions/shared/volumes/pvc.ts";
 import { endOfLettingGo } from "../../../../functions/suspend-group/end-claims.ts";
 import { Owned } from "../../../support/owned.ts";
 import { nowMs } from "../../../support/suspended.ts";
@@ -72,7 +72,7 @@ test("another pod with the same volume counts besides", () => {
 test("the volume claims of one pod are one member, also when the pod is gone; each other one is a member of its own", () => {
   const on = Owned.of(["a"], 1);
   on.addClaim("a-0-log", { owner: "FoundationDBCluster.apps.foundationdb.org/orders", zone: "a" });
-  const names = () => on.members.map(({ name, claims }) => [name, ...claims.map((claim) => claim.name)]);
+  const names = () => on.members.map(({ name, pvcs }) => [name, ...pvcs.map((pvc) => pvc.name)]);
   assert.deepEqual(names(), [
     ["a-0", "a-0-data"],
     ["a-0-log", "a-0-log"],
@@ -90,7 +90,7 @@ test("the numbers of 20,000 members of a zone are all different, stay, and are n
   const on = new Owned();
   for (let number = 0; number < 20_000; number++)
     on.addClaim(`data-${number}`, { owner: "Database.example.com/orders", zone: "a" });
-  const claims = [...on.claims.values()].map(parseVolumeClaim);
+  const claims = [...on.claims.values()].map(parsePvc);
   const numbers = findAll([], claims, []).map(({ ordinal }) => ordinal);
   assert.equal(new Set(numbers).size, 20_000);
   assert.ok(numbers.every((one) => one >= 2 ** 30 && one < 2 ** 31));
@@ -110,7 +110,7 @@ test("the zone is what the annotation says, else a label of the volume claim, el
   on.addClaim("four-data", said);
   on.addClaim("five-data", { ...said, zone: "a" });
   on.addPod("five", { labels: { zone: "c" } });
-  const claims = [...on.claims.values()].map(parseVolumeClaim);
+  const claims = [...on.claims.values()].map(parsePvc);
   const members = findAll([], claims, [...on.pods.values()].map(parseVolumeUser));
   const zones = Object.fromEntries(members.map(({ name, set }) => [name, set.name]));
   assert.deepEqual(zones, { "one-data": "a", "two-data": "b", three: "c", "four-data": "unknown", five: "a" });
