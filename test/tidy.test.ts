@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { existsSync, globSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { test } from "node:test";
-import { vocabulary } from "../functions/shared/annotations/table.ts";
+import { annotationTable } from "../functions/shared/annotations/table.ts";
 import { table } from "../triggers/table.ts";
 import {
   functions,
@@ -137,7 +137,7 @@ test("every function has the same four files, and stands in the table", () => {
 test("no key of the vocabulary is spelled anywhere but in the vocabulary", () => {
   const elsewhere = product.filter(({ path }) => !/^functions\/shared\/annotations\//.test(path));
   const offences = elsewhere.flatMap(({ path, text }) =>
-    vocabulary.filter(({ key }) => withoutComments(text).includes(key)).map(({ key }) => `${path}: ${key}`),
+    annotationTable.filter(({ key }) => withoutComments(text).includes(key)).map(({ key }) => `${path}: ${key}`),
   );
   none(offences, "a key is spelled once");
 });
@@ -191,7 +191,7 @@ test("every guard stands in a README and in a test", () => {
   none(stale, "a README explains guards that there are not");
 });
 
-const isKey = (name: string): boolean => vocabulary.some(({ key }) => key === name);
+const isKey = (name: string): boolean => annotationTable.some(({ key }) => key === name);
 
 test("every invariant of a README has a checker that names it, in the file that the README says", () => {
   for (const { path, text } of read("functions/*/README.md")) {

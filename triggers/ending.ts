@@ -3,7 +3,7 @@
 import type { AdmissionDefinition } from "../functions/shared/admission/definition.ts";
 import type { Clock } from "../functions/shared/clock/clock.ts";
 import type { Listening } from "./server/server.ts";
-import type { SecureDoor } from "./server/tls-port.ts";
+import type { TlsPort } from "./server/tls-port.ts";
 import type { Settings } from "./settings/settings.ts";
 import type { Standalone } from "./standalone.ts";
 import type { Reporting } from "./telemetry/logs-and-metrics.ts";
@@ -15,7 +15,7 @@ export interface Running {
   /** Of `PORT`: health stays visible until the end. */
   readonly plain: Pick<Listening, "turnAway" | "close">;
   /** Of `TLS_PORT`; undefined where there is none. */
-  readonly door: Pick<SecureDoor, "notReady" | "turnAway" | "close"> | undefined;
+  readonly door: Pick<TlsPort, "notReady" | "turnAway" | "close"> | undefined;
   readonly admissions: readonly Pick<AdmissionDefinition, "registration">[];
 }
 

@@ -21,7 +21,7 @@ import type { Cut } from "./server/connection-bounds.ts";
 import { type ApiServerHealth, createHealth } from "./server/health.ts";
 import { ReviewKeyDoor } from "./server/review-keys.ts";
 import { createAdmissionApp, createApp, type Listening, type ListenOptions, listen } from "./server/server.ts";
-import { openSecureDoor, type SecureDoor } from "./server/tls-port.ts";
+import { openSecureDoor, type TlsPort } from "./server/tls-port.ts";
 import { readFlags } from "./settings/flags.ts";
 import { readSettings, type Settings } from "./settings/settings.ts";
 import { help } from "./settings/settings-help.ts";
@@ -30,7 +30,7 @@ import { admissionFunctions, cronFunctions, groupFunctions, table } from "./tabl
 import { createReporting, type Reporting } from "./telemetry/logs-and-metrics.ts";
 import { startTracing, type Tracing } from "./telemetry/tracing.ts";
 import { startCron } from "./workqueue/cron.ts";
-import { answerOf, type WakeUps, wakingTypes } from "./workqueue/enqueue.ts";
+import { answerOf, type Enqueuer, wakingTypes } from "./workqueue/enqueue.ts";
 import { paceTicks } from "./workqueue/sweep.ts";
 import { followWebhookConfigurations } from "./workqueue/webhook-configurations.ts";
 
@@ -163,7 +163,7 @@ async function serve(parts: Process, onStart: (standalone: Standalone) => void):
     if (crons.length === 0 || definitions.length > 0) standalone.wakeUps.sweep();
   });
   const due = paceTicks(cluster, () => void standalone.wakeUps.due());
-  const changed: WakeUps["changed"] = (resource, object) =>
+  const changed: Enqueuer["changed"] = (resource, object) =>
     answerOf([cron.changed(resource), standalone.wakeUps.changed(resource, object)]);
   const away = () => (stopping.signal.aborted ? "this process is ending" : health.away());
   const options = {
@@ -271,7 +271,7 @@ function openDoor(
   options: Parameters<typeof createAdmissionApp>[0],
   source: CertificateSource | undefined,
   stopped: AbortSignal,
-): SecureDoor | undefined {
+): TlsPort | undefined {
   const { tlsPort: port, requestTimeoutMs } = settings;
   if (source === undefined || port === "off") return undefined;
   const app = createAdmissionApp(options);

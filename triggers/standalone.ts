@@ -5,10 +5,10 @@
 
 import type { AdmissionDefinition } from "../functions/shared/admission/definition.ts";
 import { messageOf } from "../functions/shared/base/error-message.ts";
-import type { Views } from "../functions/shared/cache/cache.ts";
-import { createListingViews } from "../functions/shared/cache/listing.ts";
-import { type AwakeViews, createAwakeViews } from "../functions/shared/cache/on-demand.ts";
-import { createWatchingViews, type WatchingOptions, type WatchingViews } from "../functions/shared/cache/watching.ts";
+import type { GroupCache } from "../functions/shared/cache/cache.ts";
+import { createListReader } from "../functions/shared/cache/listing.ts";
+import { createOnDemandCache, type OnDemandCache } from "../functions/shared/cache/on-demand.ts";
+import { createWatchCache, type WatchingOptions, type WatchingViews } from "../functions/shared/cache/watching.ts";
 import type { Context } from "../functions/shared/contract/context.ts";
 import type { FunctionDefinition } from "../functions/shared/contract/definition.ts";
 import { createLedgerCopies, createMemory } from "../functions/shared/contract/memory.ts";
@@ -22,7 +22,7 @@ import { createGroupLook } from "./telemetry/ledger-metrics-groups.ts";
 import type { Reporting } from "./telemetry/logs-and-metrics.ts";
 import { createRepeats } from "./telemetry/repeats.ts";
 import { createVolumeLook } from "./telemetry/volumes.ts";
-import { createWakeUps, unviewed, type WakeUps } from "./workqueue/enqueue.ts";
+import { createEnqueuer, type Enqueuer, unviewed } from "./workqueue/enqueue.ts";
 import { KnownGroups } from "./workqueue/known-groups.ts";
 import { paceLookUps } from "./workqueue/limited-look-ups.ts";
 import { followChanges } from "./workqueue/object-watches.ts";
@@ -48,7 +48,7 @@ export interface StandaloneOptions {
 }
 
 export interface Standalone {
-  readonly wakeUps: WakeUps;
+  readonly wakeUps: Enqueuer;
   /** The functions that judge reviews, open for them. */
   readonly admissions: readonly OpenAdmission[];
   /** Why no decision can be made yet; undefined once the views are there. */
@@ -69,18 +69,18 @@ export function startStandalone(options: StandaloneOptions): Standalone {
   const { cluster, definitions, reporting, namespaces, settings, sweeps = true } = options;
   // A function that judges an object by itself reads nothing: where nothing else is served, nothing is watched.
   const isWoken = definitions.length > 0;
-  const readsViews = isWoken || options.admissions.some((admission) => admission.readsViews);
+  const readsCache = isWoken || options.admissions.some((admission) => admission.readsViews);
   const seen = new Map<string, GroupKey>();
   const onChange = (key: GroupKey, by: Resource) => {
     seen.set(groupPathOf(key), key);
     wakeUps.group(key, by);
   };
   const onTrouble = sayBrokenWatches(options);
-  const watching = readsViews && settings.views === "watch" ? watch(options, { onChange, onTrouble }) : undefined;
+  const watching = readsCache && settings.views === "watch" ? watch(options, { onChange, onTrouble }) : undefined;
   const awake = watching === undefined ? stayAwake(options, { onChange, onTrouble }) : undefined;
   reporting.metrics.showWatches(() => (watching ?? awake)?.watches ?? 0);
   const known = new KnownGroups((key) => wakeUps.group(key, "statefulsets"));
-  const views = known.learningFrom(watching ?? awake ?? createListingViews(cluster, namespaces));
+  const views = known.learningFrom(watching ?? awake ?? createListReader(cluster, namespaces));
   let isListed = watching === undefined;
   void watching?.ready.then(() => {
     isListed = true;
@@ -94,7 +94,7 @@ export function startStandalone(options: StandaloneOptions): Standalone {
     const context = { ...contextOf(), lookUps };
     return { definition, context, judge: definition.open(context) };
   });
-  const wakeUps: WakeUps = createWakeUps({
+  const wakeUps: Enqueuer = createEnqueuer({
     clock: cluster,
     known,
     isWatching: watching !== undefined,
@@ -132,7 +132,7 @@ export function startStandalone(options: StandaloneOptions): Standalone {
  * A context for each function. What one remembers of a group is its own: two of them may look at one group at once. They have one
  * copy of its ledger.
  */
-function contextsOver(options: StandaloneOptions, views: Views): () => Context {
+function contextsOver(options: StandaloneOptions, views: GroupCache): () => Context {
   const { cluster, pods, reporting, namespaces, settings } = options;
   const { mode } = settings;
   const outside = { cluster, views, protocol, ...(pods === undefined ? {} : { pods }) };
@@ -145,17 +145,17 @@ function contextsOver(options: StandaloneOptions, views: Views): () => Context {
 function stayAwake(
   { cluster, namespaces, definitions, settings }: StandaloneOptions,
   { onChange, onTrouble }: Pick<WatchingOptions, "onChange" | "onTrouble">,
-): AwakeViews | undefined {
+): OnDemandCache | undefined {
   const { views, watchIdleMs: idleMs } = settings;
   if (views !== "awake" || idleMs === 0 || definitions.length === 0) return undefined;
-  return createAwakeViews({ cluster, namespaces, idleMs, onChange, onTrouble, leastBackoffMs });
+  return createOnDemandCache({ cluster, namespaces, idleMs, onChange, onTrouble, leastBackoffMs });
 }
 
 function watch(
   { cluster, admissions, namespaces, reporting }: StandaloneOptions,
   { onChange, onTrouble }: Pick<WatchingOptions, "onChange" | "onTrouble">,
 ): WatchingViews {
-  return createWatchingViews({
+  return createWatchCache({
     cluster,
     namespaces,
     disruptionBudgets: admissions.some((admission) => admission.readsViews),
@@ -178,7 +178,7 @@ function sayBrokenWatches({ cluster, reporting }: StandaloneOptions): WatchingOp
 /** A timer for the sweeps, and one for each function that has a schedule of its own. Resolves when all of them have ended. */
 async function keepTime(
   options: StandaloneOptions,
-  wakeUps: Pick<WakeUps, "sweep" | "due">,
+  wakeUps: Pick<Enqueuer, "sweep" | "due">,
   stopped: AbortSignal,
 ): Promise<void> {
   const { cluster, settings, definitions, random = Math.random } = options;

@@ -144,7 +144,7 @@ function advanceZone(group: RolloutSnapshot, zone: Zone): Verdict<RolloutTarget>
     );
   }
   const refused = outdated.find((pod) => group.refusals.has(pod.uid));
-  if (refused !== undefined && (candidates.length === 0 || isHeldByRefusals(group, zone))) {
+  if (refused !== undefined && (candidates.length === 0 || isBlockedByRefusals(group, zone))) {
     return refusedWait(group, zone, refused, again);
   }
   const { guard, sentence } = held ?? heldByLimit(zone, limit);
@@ -165,7 +165,7 @@ function waitForClaim(claim: Claim, besides: string): Wait {
 }
 
 /** True when all that is down is reserved for deletions that were refused: nothing comes back, so `budget` tells too little. */
-function isHeldByRefusals(group: RolloutSnapshot, zone: Zone): boolean {
+function isBlockedByRefusals(group: RolloutSnapshot, zone: Zone): boolean {
   if (zone.down.size === 0 || zone.missing > 0) return false;
   return [...zone.down].every(([ordinal, why]) => {
     const reservation = zone.reserved.get(ordinal);

@@ -2,7 +2,7 @@ import { questionEntries } from "../shared/annotations/health.ts";
 import * as vocabulary from "../shared/annotations/table.ts";
 import { type FunctionDefinition, listGroupKeys } from "../shared/contract/definition.ts";
 import { groupOfPod, groupOfStatefulSet, groupsOfNamespace } from "../shared/contract/keys.ts";
-import { type Gate, perform } from "../shared/reconcile/perform.ts";
+import { type GroupReconciler, reconcileGroup } from "../shared/reconcile/perform.ts";
 import { ledgerNeeds } from "../shared/transaction/ledger-copy.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { actOn, telling } from "./act.ts";
@@ -10,7 +10,7 @@ import { decide, type RolloutSnapshot } from "./decide.ts";
 import type { RolloutTarget } from "./decide-pods.ts";
 import { ask, name, observe } from "./observe.ts";
 
-const gate: Gate<RolloutSnapshot, RolloutTarget> = { name, telling, observe, decide, ask, actOn };
+const gate: GroupReconciler<RolloutSnapshot, RolloutTarget> = { name, telling, observe, decide, ask, actOn };
 
 /** Replaces the outdated pods of a group's StatefulSets, zone by zone, within each zone's budget. */
 export const advanceZoneRollout: FunctionDefinition<GroupKey> = {
@@ -42,5 +42,5 @@ export const advanceZoneRollout: FunctionDefinition<GroupKey> = {
   ],
   writes: [...vocabulary.ledgerEntries, vocabulary.verdicts],
   isReconcile: true,
-  run: (context, key, wake) => perform(context, gate, key, wake),
+  run: (context, key, wake) => reconcileGroup(context, gate, key, wake),
 };

@@ -1,7 +1,7 @@
 /** The way of one review: what it asks, the pod, the decision without a ledger or with one, and the answer. */
 
 import { askAgain, isFinal, inShadow as refusedInShadow, tooLate } from "../shared/admission/answers.ts";
-import type { AdmissionAnswer, AdmissionRequest, Denied, Judge } from "../shared/admission/definition.ts";
+import type { AdmissionAnswer, AdmissionHandler, AdmissionRequest, Denied } from "../shared/admission/definition.ts";
 import { refuseFailure } from "../shared/admission/failures.ts";
 import { announceRefusal, announceWait } from "../shared/admission/refusal-events.ts";
 import type { Context } from "../shared/contract/context.ts";
@@ -19,7 +19,7 @@ import { type Asking, confirm, name, observe, observeAfresh, observeAlone, readA
 type Reviews = GroupCommit<Eviction, EvictionSnapshot>;
 
 /** Judges the reviews of one process: those of one group that come together are decided together. */
-export function createJudge(context: Context): Judge {
+export function createHandler(context: Context): AdmissionHandler {
   const reviews: Reviews = new GroupCommit(context, { name, observe, decide, ask, confirm });
   const waitOf = createWait(context);
   return {

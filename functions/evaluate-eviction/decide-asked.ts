@@ -8,10 +8,10 @@ import type { AskedPod } from "../shared/health/ask-pods.ts";
 import { heldByQuestion, isPodAsked, otherDown, type Questions } from "../shared/health/permit.ts";
 import { besideReserved } from "../shared/ledger/health-rule.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
-import type { Ruling } from "./group-commit/commit.ts";
+import type { Decision } from "./group-commit/commit.ts";
 
 /** A pod that an earlier ruling of the same decision lets go. */
-export type Taken = NonNullable<Ruling["reserve"]> & { readonly name: string };
+export type Taken = NonNullable<Decision["reserve"]> & { readonly name: string };
 
 type ZoneNow = Pick<Zone, "statefulSet" | "down" | "missing" | "leaving" | "claims" | "pods">;
 
@@ -55,7 +55,7 @@ export function refuseByQuestion(
 /** The pods that go by these rulings and whose StatefulSets ask, dry runs among them. */
 export function goersOf(
   zones: readonly Pick<Zone, "statefulSet" | "pods" | "leaving">[],
-  rulings: readonly Ruling[],
+  rulings: readonly Decision[],
 ): AskedPod[] {
   return rulings.flatMap(({ reserve }) => {
     const zone = zones.find(({ statefulSet }) => statefulSet.name === reserve?.statefulSet);

@@ -27,7 +27,7 @@ import {
   unseen,
 } from "./decide-alone.ts";
 import { refuseBeside, refuseBesideDeparted, refuseByQuestion, type Taken } from "./decide-asked.ts";
-import type { Ruling } from "./group-commit/commit.ts";
+import type { Decision } from "./group-commit/commit.ts";
 import { claimOnOwned, findOwnedPod, refuseBesideZones, reservationOf, reserveOwned } from "./owned.ts";
 
 export interface ReviewedEviction {
@@ -58,11 +58,11 @@ export interface EvictionSnapshot extends GroupThen {
 }
 
 /** One ruling for each review, in order: each counts those before it that were allowed and are no dry runs. */
-export function decide(group: EvictionSnapshot): readonly Ruling[] {
+export function decide(group: EvictionSnapshot): readonly Decision[] {
   const zones = group.zones.map((zone): ZoneThen => ({ ...zone, down: new Map(zone.down) }));
   let { room } = group;
   const taken: Taken[] = [];
-  return group.asked.map(({ eviction, dryRun }): Ruling => {
+  return group.asked.map(({ eviction, dryRun }): Decision => {
     const ruling = rule(group, zones, eviction, { room, taken });
     const { reserve } = ruling;
     if (reserve === undefined || dryRun) return ruling;
@@ -80,7 +80,7 @@ interface Before {
   readonly taken: readonly Taken[];
 }
 
-function rule(group: EvictionSnapshot, zones: readonly ZoneThen[], eviction: Eviction, before: Before): Ruling {
+function rule(group: EvictionSnapshot, zones: readonly ZoneThen[], eviction: Eviction, before: Before): Decision {
   const isOwned = isOwnerGroup(group.key.group);
   const found = isOwned ? findOwnedPod(zones, eviction) : findPod(zones, eviction);
   if (found === undefined) return { answer: eviction.isLeaving ? left(eviction) : unseen(eviction) };
@@ -143,7 +143,7 @@ function ruleOwned(
   zones: readonly ZoneThen[],
   { zone, pod, eviction }: OwnedPod,
   { room, taken }: Before,
-): Ruling {
+): Decision {
   const { name } = zone.statefulSet;
   const claim = claimOnOwned(zone, pod) ?? group.strayClaims[0];
   // No zone of an owner has the name that a reservation of a pod of it has.

@@ -4,7 +4,7 @@ import { questionEntries } from "../shared/annotations/health.ts";
 import * as scaling from "../shared/annotations/scaling.ts";
 import { claims, ledgerEntries, rolloutGroup } from "../shared/annotations/table.ts";
 import { ledgerNeeds } from "../shared/transaction/ledger-copy.ts";
-import { createJudge } from "./act.ts";
+import { createHandler } from "./act.ts";
 import { settings } from "./hold-time.ts";
 import { keepOf, name, pinningPath, plainPaths } from "./observe.ts";
 import { peerReasons } from "./peer-reasons.ts";
@@ -55,5 +55,5 @@ export const evaluateEviction: AdmissionDefinition & { readonly settings: typeof
   whenBroken: "closed",
   readsViews: true,
   peerReasons,
-  open: createJudge,
+  open: createHandler,
 };

@@ -19,7 +19,7 @@ import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import type { EvictionSnapshot } from "./decide.ts";
 import { type Alone, type Eviction, isExempt, ledgerOfTold, unseen } from "./decide-alone.ts";
 import { findDown } from "./down.ts";
-import type { Petition } from "./group-commit/commit.ts";
+import type { EvictionReview } from "./group-commit/commit.ts";
 import { findOwnerGroup } from "./owner-group.ts";
 
 export const name = "evaluate-eviction";
@@ -171,7 +171,7 @@ export function confirm(
 export async function observe(
   context: Context,
   observed: GroupObservation,
-  petitions: readonly Petition<Eviction>[],
+  petitions: readonly EvictionReview<Eviction>[],
 ): Promise<EvictionSnapshot> {
   const { key, nowMs, ledger, zones, open, departed, strayClaims, givenUp, view } = observed;
   const questions = openQuestions(context, observed);

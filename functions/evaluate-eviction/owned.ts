@@ -12,7 +12,7 @@ import { type Pod, podNameOf, statefulSetOfPod } from "../shared/workloads/pods.
 import { waitForClaim, type ZoneThen } from "./budget.ts";
 import type { Eviction } from "./decide-alone.ts";
 import type { Taken } from "./decide-asked.ts";
-import type { Ruling } from "./group-commit/commit.ts";
+import type { Decision } from "./group-commit/commit.ts";
 
 /** The pod that is to be evicted, and its zone; undefined where another one has its name by now. */
 export function findOwnedPod<Z extends Pick<Zone, "pods" | "leaving">>(
@@ -30,7 +30,7 @@ export function findOwnedPod<Z extends Pick<Zone, "pods" | "leaving">>(
  * What stands in the ledger for a pod of another owner: its name, as the name and the ordinal that it is made of, so that the pod
  * is found again. A name without an ordinal gets one, and is found by nobody: it is reserved until the next look and no longer.
  */
-export function reserveOwned({ name, ordinal, uid }: Pod): NonNullable<Ruling["reserve"]> {
+export function reserveOwned({ name, ordinal, uid }: Pod): NonNullable<Decision["reserve"]> {
   const madeFor = statefulSetOfPod(name);
   const isWhole = madeFor !== undefined && podNameOf({ statefulSet: madeFor, ordinal }) === name;
   return isWhole ? { statefulSet: madeFor, ordinal, uid } : { statefulSet: name, ordinal: 0, uid };

@@ -2,11 +2,11 @@
 
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
-import { isNews } from "../shared/events/recorder.ts";
+import { isNewEvent } from "../shared/events/recorder.ts";
 import { ClusterError, wordsOf } from "../shared/kubernetes/cluster.ts";
 import type { Act } from "../shared/reconcile/act.ts";
 import type { EventPolicy } from "../shared/reconcile/record.ts";
-import { findLed, type Led, readScales, type Scales } from "../shared/scaling/follower-sizes.ts";
+import { type FollowerSize, followerSizes, readScales, type Scales } from "../shared/scaling/follower-sizes.ts";
 import type { MirroredScale } from "../shared/scaling/mirrored-scale.ts";
 import {
   endOfScaleDown,
@@ -16,8 +16,8 @@ import {
   resize,
   sizeChanged,
 } from "../shared/scaling/resize.ts";
-import type { SizeHeld } from "../shared/scaling/wanted-replicas.ts";
-import { claimsBy, lookAtLedger, writeClaim } from "../shared/transaction/claims.ts";
+import type { SizeBlocked } from "../shared/scaling/wanted-replicas.ts";
+import { claimsBy, openTransaction, writeClaim } from "../shared/transaction/claims.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { FollowerResize } from "./decide.ts";
@@ -51,7 +51,7 @@ export function actOn({ statefulSet, target, claim }: FollowerResize): Act {
 async function checkAgain(context: Context, before: StatefulSet, target: number): Promise<StatefulSet> {
   const { cluster } = context;
   const { now, members } = await readAgain(context, before);
-  const led = findLed(members, await readScales(cluster, [now]), cluster.serverTimeMs());
+  const led = followerSizes(members, await readScales(cluster, [now]), cluster.serverTimeMs());
   // Where it is made smaller step by step, less than this is wanted.
   const isStep = (wanted: number) => (target > now.replicas ? wanted === target : wanted <= target);
   const isWanted = led.some(({ statefulSet, wanted }) => {
@@ -71,7 +71,7 @@ export async function endClaims(context: Context, observed: GroupObservation): P
     if ((await endOfScaleDown(context, key, claim)).kind === "stands") continue;
     await writeClaim(context, now, claim, undefined);
     forgetWithdrawn(context, key, claim);
-    now = (await lookAtLedger(context, key))?.observed;
+    now = (await openTransaction(context, key))?.observed;
   }
 }
 
@@ -80,9 +80,9 @@ export async function endClaims(context: Context, observed: GroupObservation): P
  * goes there after delays. That it cannot be written holds up nothing.
  */
 export async function writeBack(context: Context, key: GroupKey, members: readonly StatefulSet[], scales: Scales) {
-  const led = findLed(members, scales, context.cluster.serverTimeMs());
+  const led = followerSizes(members, scales, context.cluster.serverTimeMs());
   // A size that is about to be changed is no answer to whoever wanted another.
-  const isComing = ({ statefulSet: { replicas, scaling }, wanted }: Led) =>
+  const isComing = ({ statefulSet: { replicas, scaling }, wanted }: FollowerSize) =>
     typeof wanted === "number" && wanted !== replicas && scaling?.delay === undefined;
   const coming = new Set(led.filter(isComing).map(({ statefulSet }) => statefulSet.uid));
   const settled = members.filter(({ uid }) => !coming.has(uid));
@@ -97,12 +97,12 @@ export async function writeBack(context: Context, key: GroupKey, members: readon
     } catch (error) {
       if (!(error instanceof ClusterError)) throw error;
       const sentence = `${what} does not say that ${zone} has ${replicas} replicas: ${wordsOf(error)}`;
-      if (isNews(context, key, `${uid} ${sentence}`)) context.reporter.problem(key, name, sentence, error);
+      if (isNewEvent(context, key, `${uid} ${sentence}`)) context.reporter.problem(key, name, sentence, error);
     }
   });
   await Promise.all(written);
 }
 
-function isDifferent(scale: MirroredScale | SizeHeld | undefined, replicas: number): scale is MirroredScale {
+function isDifferent(scale: MirroredScale | SizeBlocked | undefined, replicas: number): scale is MirroredScale {
   return scale !== undefined && "resource" in scale && scale.written !== replicas;
 }

@@ -2,7 +2,7 @@
 
 import { take, type Verdict, type Wait, wait } from "../shared/contract/verdict.ts";
 import {
-  type HeldBack,
+  type Blocked,
   type LedgerSurroundings,
   leaversOf,
   refuseOwnZone,
@@ -12,7 +12,7 @@ import { heldLeaving, isAsked, type Questions } from "../shared/health/permit.ts
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/claim-kinds.ts";
 import type { OtherClaim } from "../shared/reconcile/act.ts";
-import type { Led } from "../shared/scaling/follower-sizes.ts";
+import type { FollowerSize } from "../shared/scaling/follower-sizes.ts";
 import { leavingOrdinals, scaleDownPhases } from "../shared/scaling/size-changes.ts";
 import { type DownscaleTimes, heldAfterOthers } from "../shared/scaling/wanted-replicas.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
@@ -22,7 +22,7 @@ export interface FollowSnapshot extends LedgerSurroundings {
   readonly group: string;
   readonly nowMs: number;
   /** By name, all of the group that are led. */
-  readonly led: readonly Led[];
+  readonly led: readonly FollowerSize[];
   /** What this function has claimed and not ended. */
   readonly claims: readonly KnownClaim[];
   /** What asked pods have said; absent where no StatefulSet of the group asks. */
@@ -73,7 +73,10 @@ export function decide(snapshot: FollowSnapshot): Verdict<FollowerResize> {
 }
 
 /** Undefined for one that has the size that is wanted, or is to be larger, or is lowered by the function of its delay. */
-function decideOne(snapshot: FollowSnapshot, { statefulSet, wanted }: Led): Verdict<FollowerResize> | undefined {
+function decideOne(
+  snapshot: FollowSnapshot,
+  { statefulSet, wanted }: FollowerSize,
+): Verdict<FollowerResize> | undefined {
   const { name: zone, replicas, uid, scaling } = statefulSet;
   if (typeof wanted !== "number")
     return wait(wanted.guard, wanted.sentence, { zone, requeueAfterMs: wanted.requeueAfterMs });
@@ -103,7 +106,7 @@ function lower(snapshot: FollowSnapshot, statefulSet: StatefulSet, wanted: numbe
 function lowerTo(snapshot: FollowSnapshot, statefulSet: StatefulSet, target: number): Verdict<FollowerResize> {
   const { name: zone, replicas, scaling } = statefulSet;
   const because = `${zone} is made smaller, from ${replicas} to ${target}`;
-  const held = ({ guard, sentence }: HeldBack) =>
+  const held = ({ guard, sentence }: Blocked) =>
     wait(guard, `${zone} is to go to ${target} replicas, and waits: ${sentence}`, { zone, requeueAfterMs });
   const claim = claimOf(snapshot, statefulSet, target);
   const content = { ...claim, by: "", stampMs: snapshot.nowMs };
@@ -125,7 +128,7 @@ function lowerTo(snapshot: FollowSnapshot, statefulSet: StatefulSet, target: num
 }
 
 /** Rule R22: what the pods that would leave have said. */
-function heldByAnswers({ zones, questions }: FollowSnapshot, claim: OtherClaim): HeldBack | undefined {
+function heldByAnswers({ zones, questions }: FollowSnapshot, claim: OtherClaim): Blocked | undefined {
   const own = zones.find(({ statefulSet }) => statefulSet.name === claim.zone);
   return own && heldLeaving(questions, zones, own, leaversOf(own, claim));
 }

@@ -2,7 +2,7 @@
 
 import type { Context } from "../shared/contract/context.ts";
 import { openQuestions, withAnswers } from "../shared/health/ask-pods.ts";
-import { findLed, type Scales } from "../shared/scaling/follower-sizes.ts";
+import { followerSizes, type Scales } from "../shared/scaling/follower-sizes.ts";
 import { refusedSizes } from "../shared/scaling/resize.ts";
 import { claimsBy } from "../shared/transaction/claims.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
@@ -19,7 +19,7 @@ export function snapshotOf(context: Context, observed: GroupObservation, scales:
     zones,
     departed,
     strayClaims,
-    led: findLed(members, scales, nowMs),
+    led: followerSizes(members, scales, nowMs),
     claims: claimsBy(observed, "scale-down", name),
     times: {
       ledger: ledger.lastDownscales ?? {},

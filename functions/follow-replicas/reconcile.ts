@@ -3,10 +3,10 @@
 import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
-import { passUnconcerned } from "../shared/reconcile/concern.ts";
-import { type Gate, perform } from "../shared/reconcile/perform.ts";
+import { skipUnconcerned } from "../shared/reconcile/concern.ts";
+import { type GroupReconciler, reconcileGroup } from "../shared/reconcile/perform.ts";
 import { isFollowing, readScales, type Scales } from "../shared/scaling/follower-sizes.ts";
-import { lookAtLedger } from "../shared/transaction/claims.ts";
+import { openTransaction } from "../shared/transaction/claims.ts";
 import { Conflict, forgetLedger, knownLedger, waitForLedger } from "../shared/transaction/ledger-copy.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
@@ -22,7 +22,7 @@ export async function run(
   key: GroupKey,
   wake: { readonly sweep: boolean },
 ): Promise<ReconcileResult> {
-  const idle = await passUnconcerned(context, key, wake, { isAsked: isFollowing, isOwn });
+  const idle = await skipUnconcerned(context, key, wake, { isAsked: isFollowing, isOwn });
   if (idle !== undefined) return idle;
   try {
     await endOwn(context, key, wake.sweep);
@@ -32,7 +32,7 @@ export async function run(
     if (error instanceof Conflict) context.reporter.conflict(key, name);
     else if (waitForLedger(error) === undefined) throw error;
   }
-  return perform(context, gateOf(), key, wake);
+  return reconcileGroup(context, gateOf(), key, wake);
 }
 
 async function endOwn(context: Context, key: GroupKey, sweep: boolean): Promise<void> {
@@ -40,12 +40,12 @@ async function endOwn(context: Context, key: GroupKey, sweep: boolean): Promise<
   if (sweep) forgetLedger(context.memoryOf(key));
   const known = knownLedger(context, context.memoryOf(key));
   if (known !== undefined && !known.claims.some(isOwn)) return;
-  const look = await lookAtLedger(context, key);
+  const look = await openTransaction(context, key);
   if (look !== undefined && look.young === undefined) await endClaims(context, look.observed);
 }
 
 /** What is mirrored is read once in a pass, however often that decides; the act reads it again. */
-function gateOf(): Gate<FollowSnapshot, FollowerResize> {
+function gateOf(): GroupReconciler<FollowSnapshot, FollowerResize> {
   let reading: Promise<Scales> | undefined;
   return {
     name,

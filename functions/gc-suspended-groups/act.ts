@@ -25,8 +25,8 @@ import {
   patchPvc,
   recordPvcEvent,
 } from "../shared/suspension/writing.ts";
-import { findClaimed } from "../shared/transaction/claimed-objects.ts";
-import { claimsBy, lookAtLedger, writeClaims } from "../shared/transaction/claims.ts";
+import { readClaimedObjects } from "../shared/transaction/claimed-objects.ts";
+import { claimsBy, openTransaction, writeClaims } from "../shared/transaction/claims.ts";
 import { isLongKnown } from "../shared/transaction/ledger-copy.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { describeAgreeing, isRemoving, type Member } from "../shared/volumes/members.ts";
@@ -211,7 +211,7 @@ export async function endClaims(context: Context, observed: GroupObservation): P
     // Of what is deleted and has no finalizer of ours nothing can be saved any more, whoever else holds it.
     const left = items.filter(({ metadata }) => !isLost(metadata));
     const volumes = new Map(left.map(({ metadata }) => [metadata.name, metadata.uid]));
-    const found = await findClaimed(cluster, key.namespace, claim, volumes);
+    const found = await readClaimedObjects(cluster, key.namespace, claim, volumes);
     // So a mark on it keeps nothing: the pod may run on it again, and its volume claim stands as long as that pod.
     const where = { ...found, isAnchored: found.isAnchored && volumes.has(claim.anchor?.name ?? "") };
     const row = kinds[claim.kind];
@@ -227,7 +227,7 @@ export async function endClaims(context: Context, observed: GroupObservation): P
     const times = isWithdrawn && isUntouched(claim, items) ? {} : removalEnded(now.ledger, nowMs);
     await writeClaims(context, now, { out: [claim], into: [], ...times });
     withdrawnOf(context, key).delete(id);
-    now = (await lookAtLedger(context, key))?.observed;
+    now = (await openTransaction(context, key))?.observed;
   }
   return isLeft;
 }

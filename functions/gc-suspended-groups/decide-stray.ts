@@ -6,9 +6,9 @@ import { type Clocks, earlierMs, whyClocksUnsure } from "../shared/suspension/cl
 import { outlivesNamespace } from "../shared/suspension/outlives-namespace.ts";
 import { isOurs } from "../shared/suspension/restart-time.ts";
 import type { Stray } from "../shared/volumes/members.ts";
-import { meant, type Pvc } from "../shared/volumes/pvc.ts";
+import { type Pvc, valueIn } from "../shared/volumes/pvc.ts";
 
-export interface StrayFate {
+export interface StrayDecision {
   /**
    * `clear`: nothing of ours stays. `release`: our finalizer goes. `unmark`: the mark of a removal goes. `stamp`, `restamp`: its
    * time begins, or waits for its users. `tell`: the volume claim says what it waits for.
@@ -25,10 +25,10 @@ export interface StraySurroundings extends Clocks {
   readonly isNamespaceEnding: boolean;
 }
 
-export function decideStray({ pvc, users }: Stray, around: StraySurroundings): StrayFate {
+export function decideStray({ pvc, users }: Stray, around: StraySurroundings): StrayDecision {
   const { removes, isNamespaceEnding } = around;
   const { name, isHeld, isTerminating, isOnHold, recover, state, owned } = pvc;
-  const isMarked = meant(state) === "Removing";
+  const isMarked = valueIn(state) === "Removing";
   if (!removes) {
     const sentence = `VOLUME_HOLD is remove: ${name} is not held any more`;
     const isRetained = isTerminating && (!isMarked || isOnHold || pvc.isRetained === true);
@@ -63,7 +63,7 @@ export function decideStray({ pvc, users }: Stray, around: StraySurroundings): S
  * It is deleted, which nobody can take back, and kept for its time since then, and since its pod was gone (S1). Where nobody asks
  * for its removal any more, its PersistentVolume is kept at the end.
  */
-function awaitEnd(pvc: Pvc, isUsed: boolean, now: Clocks): StrayFate {
+function awaitEnd(pvc: Pvc, isUsed: boolean, now: Clocks): StrayDecision {
   const { name, isOnHold, suspendedMs, deletedMs = now.nowMs, drainedMs, createdMs, podCreatedMs = 0 } = pvc;
   const words = (sentence: string) =>
     `${name} is deleted, and its StatefulSet is gone: our finalizer keeps its volume ${sentence}`;
@@ -86,7 +86,7 @@ function awaitEnd(pvc: Pvc, isUsed: boolean, now: Clocks): StrayFate {
     pvc.volumeName === undefined ? "" : `; whoever needs its data saves its PersistentVolume ${pvc.volumeName}`;
   if (untilMs > earlierMs(now)) return tell(pvc, "owner-gone", words(`until ${formatTime(untilMs)}${save}`));
   const isAsked =
-    meant(pvc.request) === true && drainedMs !== undefined && drainedMs >= Math.max(createdMs, podCreatedMs);
+    valueIn(pvc.request) === true && drainedMs !== undefined && drainedMs >= Math.max(createdMs, podCreatedMs);
   const isRetained = pvc.isRetained === true || !isAsked;
   return { kind: "release", guard: "removing", sentence: `${name} goes: its time is over`, isRetained };
 }
@@ -94,17 +94,17 @@ function awaitEnd(pvc: Pvc, isUsed: boolean, now: Clocks): StrayFate {
 /** Its own time may be longer than what its StatefulSet said last, and never shorter. In milliseconds. */
 function keptForOf({ duration, keptForMs }: Pvc): number | undefined {
   if (duration.kind === "malformed") return undefined;
-  const known = [meant(duration), keptForMs].filter((ms) => ms !== undefined);
+  const known = [valueIn(duration), keptForMs].filter((ms) => ms !== undefined);
   return known.length === 0 ? undefined : Math.max(...known);
 }
 
 /** It says so where another guard holds now. */
-function tell({ message }: Pvc, guard: string, sentence: string): StrayFate {
+function tell({ message }: Pvc, guard: string, sentence: string): StrayDecision {
   return { kind: message?.guard === guard ? "nothing" : "tell", guard, sentence };
 }
 
 /** Until it is deleted, whoever wants it back has it. */
-function answer({ name, isTerminating }: Pvc): StrayFate {
+function answer({ name, isTerminating }: Pvc): StrayDecision {
   if (isTerminating)
     return { kind: "answer-recover", guard: "recover-too-late", sentence: `the removal of ${name} had begun` };
   return {

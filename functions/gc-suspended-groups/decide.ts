@@ -12,7 +12,7 @@ import { chooseTurn, whyFrozen } from "../shared/suspension/removal-turn.ts";
 import { type Anew, isOurs, whyAnew } from "../shared/suspension/restart-time.ts";
 import { keepsWord, keptWordMs, tellerOf } from "../shared/suspension/teller.ts";
 import { isRemoving, isUsed, type Member } from "../shared/volumes/members.ts";
-import { meant, type Pvc } from "../shared/volumes/pvc.ts";
+import { type Pvc, valueIn } from "../shared/volumes/pvc.ts";
 import {
   goneRequeueMs,
   heldRequeueMs,
@@ -139,7 +139,7 @@ const isFrozen = (member: Member): boolean => whyFrozen(member) !== undefined;
 function restamp(member: Member, now: Now): Extract<RemovalTarget, { kind: "restamp" }>[] {
   const seen = whyAnew(member);
   if (seen !== undefined) return [{ kind: "restamp", member, anew: seen }];
-  const marked = member.pvcs.filter(({ state, isTerminating }) => meant(state) === "Removing" && !isTerminating);
+  const marked = member.pvcs.filter(({ state, isTerminating }) => valueIn(state) === "Removing" && !isTerminating);
   if (!isRemoving(member) || marked.length === 0 || isOver(member, now)) return [];
   // By clocks that contradict each other nothing is known of its time: only its mark is taken back.
   if (whyClocksUnsure(now) !== undefined) return [];
@@ -161,7 +161,7 @@ function releaseRemoving(member: Member): RemovalTarget[] {
  * only some volume claims are marked, because the mark of the first one keeps the claim alive.
  */
 function standBack(member: Member, now: Now): RemovalTarget[] {
-  const isMarked = member.pvcs.some(({ state }) => meant(state) === "Removing");
+  const isMarked = member.pvcs.some(({ state }) => valueIn(state) === "Removing");
   const why = isMarked ? whyTakenBack(member, now) : undefined;
   if (why === undefined) return [];
   const pvcs = member.pvcs.filter(({ removalClaim }) => removalClaim !== undefined);

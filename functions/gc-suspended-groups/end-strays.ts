@@ -8,10 +8,10 @@ import { withoutFalseMark } from "../shared/suspension/marks.ts";
 import { clocksOf, isNamespaceEnding, listLedgerClaims, listStrays } from "../shared/suspension/reading.ts";
 import { clearingPatch, messageFor, type PvcNews, patchPvc, recordPvcEvent } from "../shared/suspension/writing.ts";
 import type { Stray } from "../shared/volumes/members.ts";
-import { meant } from "../shared/volumes/pvc.ts";
+import { valueIn } from "../shared/volumes/pvc.ts";
 import { groupOfLoneStatefulSet } from "../shared/workloads/group-key.ts";
 import { releasingPatch } from "./act.ts";
-import { decideStray, type StrayFate } from "./decide-stray.ts";
+import { decideStray, type StrayDecision } from "./decide-stray.ts";
 import { name, removesVolumes } from "./observe.ts";
 import { retainOrStay } from "./retaining.ts";
 
@@ -25,7 +25,7 @@ export async function sweepStrays(context: Context): Promise<void> {
     const notAfterMs = cluster.monotonicMs() + actWithinMs;
     const strays = await listStrays(cluster, namespace);
     // Read after the marks: each is written under a claim that stands already.
-    const isMarked = strays.some(({ pvc }) => meant(pvc.state) === "Removing");
+    const isMarked = strays.some(({ pvc }) => valueIn(pvc.state) === "Removing");
     const claims = isMarked ? await listLedgerClaims(cluster, namespace) : [];
     for (const { pvc, users } of strays)
       await endStray(context, { pvc: withoutFalseMark(pvc, claims), users }, notAfterMs);
@@ -63,7 +63,7 @@ async function endStray(context: Context, stray: Stray, notAfterMs: number): Pro
 }
 
 /** What is said in an Event besides; undefined where nothing is. */
-function newsOf({ pvc }: Stray, { kind, sentence }: StrayFate): Omit<PvcNews, "message"> | undefined {
+function newsOf({ pvc }: Stray, { kind, sentence }: StrayDecision): Omit<PvcNews, "message"> | undefined {
   if (kind === "clear") return { type: "Normal", reason: eventReasons.volumeRecovered, identity: kind };
   if (kind === "answer-recover") return { type: "Warning", reason: eventReasons.recoverTooLate, identity: kind };
   if (kind === "unmark" && pvc.isMarkFalse)
@@ -73,7 +73,7 @@ function newsOf({ pvc }: Stray, { kind, sentence }: StrayFate): Omit<PvcNews, "m
   return { type: "Warning", reason: eventReasons.removalWaiting, identity: sentence };
 }
 
-function patchOf(context: Context, { pvc }: Stray, { kind, guard, sentence }: StrayFate) {
+function patchOf(context: Context, { pvc }: Stray, { kind, guard, sentence }: StrayDecision) {
   if (kind === "clear") return clearingPatch(pvc);
   if (kind === "release") return releasingPatch(pvc);
   const nowMs = context.cluster.serverTimeMs();

@@ -9,7 +9,7 @@ import { isSuspended } from "../shared/suspension/teller.ts";
 import { ageOf, describeSpan, durationNow } from "../shared/suspension/time-left.ts";
 import { isRecovering, isRemoving, isUsed, isWantedMember, type Member, whyNeeded } from "../shared/volumes/members.ts";
 import { whyUnclear } from "../shared/volumes/owners.ts";
-import { meant, type Pvc } from "../shared/volumes/pvc.ts";
+import { type Pvc, valueIn } from "../shared/volumes/pvc.ts";
 
 export interface RemovalBlocked {
   readonly guard: string;
@@ -42,7 +42,7 @@ export function whyHeld(member: Member, now: Now): RemovalBlocked | "due" | unde
   if (!isSuspended(member)) return undefined;
   const removing = isRemoving(member);
   // Before the point of no return whoever wants it back has it (invariant S2); what nobody asks for is not removed either.
-  if (!removing && (isRecovering(member) || member.pvcs.some(({ request }) => meant(request) !== true)))
+  if (!removing && (isRecovering(member) || member.pvcs.some(({ request }) => valueIn(request) !== true)))
     return undefined;
   // Of what has begun nothing is finished either where nothing is to go (spec 3.3).
   const obstacle = removing ? (whyKept(member) ?? whyFrozen(member)) : whyNotYet(member, now);
@@ -100,7 +100,7 @@ export function whyTakenBack(member: Member, now: Now): RemovalBlocked | undefin
   const { name, pod, pvcs } = member;
   const isDeleted = pvcs.every(({ isTerminating }) => isTerminating);
   // A second volume claim may have lost its mark when the pod was seen.
-  const isMarkedDeleted = pvcs.every(({ state, isTerminating }) => isTerminating || meant(state) !== "Removing");
+  const isMarkedDeleted = pvcs.every(({ state, isTerminating }) => isTerminating || valueIn(state) !== "Removing");
   if (isMarkedDeleted && pod !== undefined && isWantedMember(member)) {
     const sentence = `${name} came back after the removal of its volume had begun: its volume is kept for its time when that pod goes`;
     return { guard: "in-use", sentence };
@@ -112,14 +112,14 @@ export function whyTakenBack(member: Member, now: Now): RemovalBlocked | undefin
   const isUntouched = !pvcs.some(({ isTerminating }) => isTerminating);
   const unwanted = `${name} was marked for its removal${isUntouched ? ", of which nothing is deleted yet" : ""}: it is not removed, for`;
   if (isRecovering(member)) return { guard: "recovering", sentence: `${unwanted} somebody wants it back` };
-  const isAsked = pvcs.every(({ request }) => meant(request) === true);
+  const isAsked = pvcs.every(({ request }) => valueIn(request) === true);
   return isAsked ? undefined : { guard: "withdrawn", sentence: `${unwanted} nobody asks for that any more` };
 }
 
 /** True where what is deleted waits for a removal that does not come: its end is then a matter of time alone. */
 export function isStuck(member: Member, nowMs: number): boolean {
   const { set, pvcs } = member;
-  const isAsked = pvcs.every(({ request }) => meant(request) === true);
+  const isAsked = pvcs.every(({ request }) => valueIn(request) === true);
   const isReplaced = pvcs.some(({ ownerUid }) => ownerUid !== undefined && ownerUid !== set.uid);
   return !isAsked || isReplaced || isWantedMember(member) || whyUndrained(member, nowMs) !== undefined;
 }

@@ -5,13 +5,13 @@ import type { ReconcileResult } from "../shared/contract/definition.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
 import { ledgerNewMs } from "../shared/ledger/reservation.ts";
-import { type Gate, perform } from "../shared/reconcile/perform.ts";
+import { type GroupReconciler, reconcileGroup } from "../shared/reconcile/perform.ts";
 import { earlierMs, whyClocksUnsure } from "../shared/suspension/clocks.ts";
 import { notesOf, seenSinceMs } from "../shared/suspension/looks.ts";
 import { isGroupOfConcern } from "../shared/suspension/reading.ts";
 import { describeSpan, warningDue } from "../shared/suspension/time-left.ts";
 import { recordPvcEvent } from "../shared/suspension/writing.ts";
-import { lookAtLedger } from "../shared/transaction/claims.ts";
+import { openTransaction } from "../shared/transaction/claims.ts";
 import { Conflict, forgetLedger, knownLedger, waitForLedger } from "../shared/transaction/ledger-copy.ts";
 import { isRecovering, isRequested } from "../shared/volumes/members.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
@@ -38,7 +38,7 @@ export async function run(
     else if (waitForLedger(error) === undefined) throw error;
   }
   let last: RemovalSnapshot | undefined;
-  const outcome = await perform(
+  const outcome = await reconcileGroup(
     context,
     gateOf(key, (snapshot) => (last = snapshot)),
     key,
@@ -56,11 +56,14 @@ async function endOwn(context: Context, key: GroupKey): Promise<boolean> {
   if (context.mode === "shadow") return false;
   const known = knownLedger(context, context.memoryOf(key));
   if (known !== undefined && !known.claims.some(isOwn)) return false;
-  const look = await lookAtLedger(context, key);
+  const look = await openTransaction(context, key);
   return look !== undefined && look.young === undefined && (await endClaims(context, look.observed));
 }
 
-function gateOf(key: GroupKey, seen: (snapshot: RemovalSnapshot) => void): Gate<RemovalSnapshot, RemovalTarget> {
+function gateOf(
+  key: GroupKey,
+  seen: (snapshot: RemovalSnapshot) => void,
+): GroupReconciler<RemovalSnapshot, RemovalTarget> {
   const known = new Map<string, StatefulSet>();
   return {
     name,

@@ -1,7 +1,7 @@
 /** The way of one review: what becomes smaller, what is stored of it, and the answer. */
 
 import { allow, inShadow, tooLate } from "../shared/admission/answers.ts";
-import type { AdmissionAnswer, AdmissionRequest, Judge } from "../shared/admission/definition.ts";
+import type { AdmissionAnswer, AdmissionHandler, AdmissionRequest } from "../shared/admission/definition.ts";
 import { messageOf } from "../shared/base/error-message.ts";
 import { Deadlines } from "../shared/clock/deadlines.ts";
 import type { Context } from "../shared/contract/context.ts";
@@ -13,7 +13,7 @@ import { observe } from "./observe.ts";
 type Stored = SizedObject["metadata"];
 
 /** Judges the reviews of one process. */
-export function createJudge(context: Context): Judge {
+export function createHandler(context: Context): AdmissionHandler {
   const deadlines = new Deadlines(context.cluster);
   return {
     review: async (request) => {

@@ -3,7 +3,7 @@ import { workloadNamedLikeOurs } from "../shared/admission/own-workloads.ts";
 import { noDownscale } from "../shared/annotations/scaling.ts";
 import { lastApplied } from "../shared/annotations/table.ts";
 import { mayBeDownscale, scaledResources } from "../shared/scaling/downscale-review.ts";
-import { createJudge } from "./act.ts";
+import { createHandler } from "./act.ts";
 import { name } from "./observe.ts";
 
 const path = "/admission/no-downscale";
@@ -47,5 +47,5 @@ export const guardDownscale: AdmissionDefinition = {
   },
   whenBroken: "open",
   readsViews: false,
-  open: createJudge,
+  open: createHandler,
 };

@@ -8,7 +8,7 @@ import type { Context } from "../shared/contract/context.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import type { ActReport } from "../shared/contract/reporter.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
-import { announceNews, isNews } from "../shared/events/recorder.ts";
+import { isNewEvent, recordEvent } from "../shared/events/recorder.ts";
 import type { OtherObject } from "../shared/kubernetes/cluster.ts";
 import { resultOfFailure, sayRefusal, type WriteResult } from "../shared/reconcile/write-result.ts";
 import { type PvcPatch, patchPvc } from "../shared/suspension/writing.ts";
@@ -182,10 +182,10 @@ async function patchOne(looked: ClusterAttempt, action: string, { pvc, patch }: 
 async function sayOfPvc({ context, key }: ClusterAttempt, pvc: ProcessGroupPvc, message: string): Promise<void> {
   const { namespace, name: called, uid } = pvc;
   const identity = `${uid} ${message}`;
-  if (!isNews(context, key, identity)) return;
+  if (!isNewEvent(context, key, identity)) return;
   const about = { resource: "persistentvolumeclaims", namespace, name: called, uid } as const;
   const said = { type: "Warning", reason: eventReasons.groupWaiting, message } as const;
-  await announceNews(context, name, key, { about, ...said, identity });
+  await recordEvent(context, name, key, { about, ...said, identity });
 }
 
 function reporting({ context, key }: ClusterAttempt, action: string, object: string) {
@@ -204,12 +204,12 @@ async function say({ context, key, observed }: ClusterAttempt, said: ClusterEven
   if (context.mode === "shadow" || observed.object === undefined) return;
   const { uid } = observed.object.metadata;
   const identity = `${uid} ${said.reason} ${said.message} ${again}`;
-  if (!isNews(context, key, identity)) return;
-  await announceNews(context, name, key, { about: { ...key, uid }, ...said, identity });
+  if (!isNewEvent(context, key, identity)) return;
+  await recordEvent(context, name, key, { about: { ...key, uid }, ...said, identity });
 }
 
 /** What somebody has to do, or would be surprised by. */
-export async function announceLook(looked: ClusterAttempt): Promise<void> {
+export async function recordEvents(looked: ClusterAttempt): Promise<void> {
   for (const { guard, sentence } of looked.verdict.told)
     await say(looked, { type: "Warning", reason: eventReasons.groupWaiting, message: `${guard}: ${sentence}` });
 }

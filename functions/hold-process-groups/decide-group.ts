@@ -1,6 +1,6 @@
 /** What becomes of one process group that is to be removed, or that we hold back (spec suspend-before-delete 3.5, F1). Pure. */
 import type { HeldGroup } from "../shared/annotations/foundationdb.ts";
-import { meant } from "../shared/volumes/pvc.ts";
+import { valueIn } from "../shared/volumes/pvc.ts";
 import { isKept, wordsOnKept } from "./decide-protection.ts";
 import type { GroupPod, ProcessGroup, ProcessGroupPvc } from "./foundation-cluster.ts";
 
@@ -62,7 +62,7 @@ function judgeKept(one: Case): GroupDecision | undefined {
   const { id, pvcs, held } = one;
   const [first] = pvcs;
   if (first === undefined || !pvcs.every(isKept)) return undefined;
-  if (pvcs.every(({ state }) => meant(state) === "Removing"))
+  if (pvcs.every(({ state }) => valueIn(state) === "Removing"))
     return { guard: "removing", sentence: `the volume of ${id} is being removed` };
   const isFaster = isWantedGone(one) && held === undefined;
   return { ...wordsOnKept(id, first, isFaster ? "removal-begun" : "claim-deleted"), isTold: true };
@@ -116,9 +116,9 @@ function judgeHeld(one: Case, held: HeldGroup, around: GroupConditions): GroupDe
     return { step: "let-go", guard: "letting-go", sentence: `the volume of ${id} is gone: its removal is let go` };
   const kept = judgeKept(one);
   if (kept !== undefined) return isBlockOver(one, kept) ? { ...kept, step: "let-go" } : kept;
-  if (pvcs.some(({ state, isTerminating }) => meant(state) === "Removing" || isTerminating))
+  if (pvcs.some(({ state, isTerminating }) => valueIn(state) === "Removing" || isTerminating))
     return { guard: "removing", sentence: `the volume of ${id} is being removed` };
-  if (held.recoveringMs !== undefined || pvcs.some(({ recover }) => meant(recover) === true))
+  if (held.recoveringMs !== undefined || pvcs.some(({ recover }) => valueIn(recover) === true))
     return judgeReturning(one, held, around);
   if (!isWantedGone(one)) return group === undefined ? judgeUnlisted(one) : judgeWithdrawn(one);
   if (!isBlocked)
@@ -180,7 +180,7 @@ function judgeUnlisted({ id }: Case): GroupDecision {
 
 /** Whoever wanted it removed does not any more. Our block goes when nothing of a suspension is left on its volume claims. */
 function judgeWithdrawn({ id, pvcs }: Case): GroupDecision {
-  const isAsked = pvcs.some(({ request, drainedMs }) => meant(request) === true || drainedMs !== undefined);
+  const isAsked = pvcs.some(({ request, drainedMs }) => valueIn(request) === true || drainedMs !== undefined);
   if (isAsked) return { step: "withdraw", guard: "withdrawn", sentence: `nobody wants ${id} removed any more` };
   if (pvcs.some(({ state, isHeld }) => state.kind !== "absent" || isHeld))
     return { guard: "withdrawn", sentence: `nobody wants ${id} removed any more, and its pod is to come back` };

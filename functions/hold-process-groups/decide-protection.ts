@@ -1,6 +1,6 @@
 /** Which volume claims have our finalizer though nothing of them is removed (spec suspend-before-delete 3.5, F2). Pure. */
 import * as keys from "../shared/annotations/suspension.ts";
-import { meant } from "../shared/volumes/pvc.ts";
+import { valueIn } from "../shared/volumes/pvc.ts";
 import type { FoundationCluster, ProcessGroupPvc } from "./foundation-cluster.ts";
 
 /** What a decision about protection needs. */
@@ -29,7 +29,7 @@ interface ProtectionBlocked {
 /** A duration of 0 keeps nothing: there is no time for which a volume would be protected. */
 export function wantsProtection({ protects, duration }: FoundationCluster): "yes" | "no" | "unclear" {
   if (protects.kind === "malformed") return "unclear";
-  return meant(protects) === true && meant(duration) !== 0 ? "yes" : "no";
+  return valueIn(protects) === true && valueIn(duration) !== 0 ? "yes" : "no";
 }
 
 /** Whoever asks for protection, or has claims that are protected still, is looked after though nothing is held back. */
@@ -49,7 +49,7 @@ export function protectionChanges(snapshot: ProtectionSnapshot): readonly Protec
 
 function isAdded(pvc: ProcessGroupPvc, { cluster, holds, isNamespaceEnding }: ProtectionSnapshot): boolean {
   if (cluster === undefined || cluster.isDeleting || isNamespaceEnding || !holds) return false;
-  const isOver = pvc.isTerminating || meant(pvc.state) === "Removing";
+  const isOver = pvc.isTerminating || valueIn(pvc.state) === "Removing";
   const isOurs = pvc.ownerUids.includes(cluster.uid);
   const isThere = pvc.isProtected && pvc.isLabelled;
   return wantsProtection(cluster) === "yes" && isOurs && !isOver && !isThere;

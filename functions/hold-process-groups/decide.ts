@@ -1,7 +1,7 @@
 /** What is done next about the removals of a FoundationDBCluster: one write of it, or its volume claims (invariant B1). Pure. */
 import type { HeldGroup, HeldGroups } from "../shared/annotations/foundationdb.ts";
 import * as keys from "../shared/annotations/suspension.ts";
-import { meant } from "../shared/volumes/pvc.ts";
+import { valueIn } from "../shared/volumes/pvc.ts";
 import {
   type GroupEvent,
   isStranger,
@@ -99,7 +99,7 @@ function decideRemovals(snapshot: RemovalsSnapshot): ClusterVerdict {
   const { name, held: record, duration } = cluster;
   if (record.kind === "malformed")
     return toldOf(name, wait("record-malformed", `nothing of ${name} changes: ${record.sentence}`));
-  const held = meant(record) ?? {};
+  const held = valueIn(record) ?? {};
   const isHolding = Object.keys(held).length > 0;
   if (duration.kind === "absent" && !isHolding && !isProtecting(snapshot))
     return wait("done", `${name} asks for nothing`);
@@ -128,7 +128,12 @@ function sayKept({ pvcs }: RemovalsSnapshot, why: "owner-deleting" | "owner-gone
 
 function decideLiving(snapshot: RemovalsSnapshot, cluster: FoundationCluster, held: HeldGroups): ClusterVerdict {
   const { nowMs, holds } = snapshot;
-  const around: GroupConditions = { nowMs, durationMs: meant(cluster.duration), holds, unfound: whyUnfound(snapshot) };
+  const around: GroupConditions = {
+    nowMs,
+    durationMs: valueIn(cluster.duration),
+    holds,
+    unfound: whyUnfound(snapshot),
+  };
   const cases = casesOf(snapshot, cluster, held);
   const judged = cases.flatMap((one): Decided[] => {
     const verdict = judge(one, around);

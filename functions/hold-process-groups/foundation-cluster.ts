@@ -13,7 +13,7 @@ import { parseTime } from "../shared/clock/durations.ts";
 import type { OtherObject, PodObject, PvcObject } from "../shared/kubernetes/cluster.ts";
 import { type Marks, parseMarks } from "../shared/volumes/foundationdb-marks.ts";
 import { parseVolumeUser, type VolumeUser } from "../shared/volumes/members.ts";
-import { type AnnotationValue, type Pvc, parsePvc, said } from "../shared/volumes/pvc.ts";
+import { type AnnotationValue, type Pvc, parsePvc, readValue } from "../shared/volumes/pvc.ts";
 import { parseOwnerPace } from "../shared/volumes/removal-policy.ts";
 
 /** What FoundationDB's operator says of one process group. */
@@ -99,15 +99,15 @@ export function parseFoundationCluster(object: OtherObject): FoundationCluster {
     name: metadata.name,
     uid: metadata.uid,
     isDeleting: metadata.deletionTimestamp !== undefined,
-    duration: said(suspendDuration, metadata, []),
+    duration: readValue(suspendDuration, metadata, []),
     policy: Object.fromEntries(policies.map(({ key }) => [key, metadata.annotations?.[key] ?? null])),
     unreadable: parseOwnerPace(object).unreadable,
     marks: parseMarks(object),
     toRemove: textsOf(processGroupsToRemove),
     toRemoveUnexcluded: textsOf(processGroupsToRemoveWithoutExclusion),
     blocked: textsOf(fieldsOf(buggify)?.blockRemoval),
-    held: said(heldGroups, metadata, []),
-    protects: said(protectVolumes, metadata, []),
+    held: readValue(heldGroups, metadata, []),
+    protects: readValue(protectVolumes, metadata, []),
     usesLocalities: fieldsOf(automationOptions)?.useLocalitiesForExclusion !== false,
     groups: new Map(groupsIn(status).map((group) => [group.id, group])),
   };

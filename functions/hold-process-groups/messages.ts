@@ -2,7 +2,7 @@
 
 import * as keys from "../shared/annotations/suspension.ts";
 import { formatTime } from "../shared/clock/durations.ts";
-import { meant } from "../shared/volumes/pvc.ts";
+import { valueIn } from "../shared/volumes/pvc.ts";
 import { type Case, type GroupDecision, isDrained, keptSinceMs } from "./decide-group.ts";
 import { isKept, isKeptBecause, messageOf } from "./decide-protection.ts";
 import type { FoundationCluster, ProcessGroupPvc } from "./foundation-cluster.ts";
@@ -48,7 +48,7 @@ export function annotationChanges(
 }
 
 function isOver(pvc: ProcessGroupPvc): boolean {
-  return (pvc.isTerminating && !isKept(pvc)) || meant(pvc.state) === "Removing";
+  return (pvc.isTerminating && !isKept(pvc)) || valueIn(pvc.state) === "Removing";
 }
 
 /** All of its group obey the strictest word: one that is on its way out must not say for ever what the cluster said once. */

@@ -2,8 +2,8 @@
 import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
-import { reportLook } from "../shared/reconcile/report-look.ts";
-import { announceLook, type ClusterAttempt, carryOut } from "./act.ts";
+import { reportReconcile } from "../shared/reconcile/report-look.ts";
+import { type ClusterAttempt, carryOut, recordEvents } from "./act.ts";
 import { decide } from "./decide.ts";
 import { name, observe } from "./observe.ts";
 
@@ -25,9 +25,9 @@ export async function run(context: Context, key: ObjectRef): Promise<ReconcileRe
     const notAfterMs = context.cluster.monotonicMs() + actWithinMs;
     const observed = await observe(context, key);
     const verdict = decide({ ...observed.snapshot, isProtectionRefused });
-    reportLook(context, name, key, verdict);
+    reportReconcile(context, name, key, verdict);
     const looked: ClusterAttempt = { context, key, observed, verdict, notAfterMs };
-    await announceLook(looked);
+    await recordEvents(looked);
     const requeueAfterMs = isProtectionRefused ? refusedForMs : verdict.requeueAfterMs;
     if (verdict.step === undefined || context.mode === "shadow") return { ...nothing, requeueAfterMs };
     // This process may have stood still: its look is too old to act on.
@@ -35,7 +35,7 @@ export async function run(context: Context, key: ObjectRef): Promise<ReconcileRe
     const became = isLate ? "changed" : await carryOut(looked, verdict.step);
     if (became !== "refused") continue;
     const sentence = `the API server does not take a write: ${verdict.sentence}`;
-    reportLook(context, name, key, { ...verdict, guard: "owner-refused", sentence });
+    reportReconcile(context, name, key, { ...verdict, guard: "owner-refused", sentence });
     // Blocks keep volumes without our finalizer, too.
     if (verdict.step.kind !== "protect") return { ...nothing, requeueAfterMs: refusedForMs };
     isProtectionRefused = true;

@@ -4,7 +4,7 @@ import { messageOf } from "../shared/base/error-message.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
 import type { GroupMemory } from "../shared/contract/memory.ts";
-import { isNews } from "../shared/events/recorder.ts";
+import { isNewEvent } from "../shared/events/recorder.ts";
 import {
   ClusterError,
   hasCode,
@@ -138,7 +138,7 @@ class Attempts {
       const cause = error instanceof ClusterError ? wordsOf(error) : messageOf(error);
       const identity = `${sweepFailed}${cause}`;
       const sentence = `the ledger of ${key.group} waits for the next sweep: ${cause}`;
-      if (isNews(this.#context, key, identity)) this.#context.reporter.problem(key, name, sentence, error);
+      if (isNewEvent(this.#context, key, identity)) this.#context.reporter.problem(key, name, sentence, error);
       this.#failures.push(error);
       this.#unanswered = isTransient(error) ? this.#unanswered + 1 : 0;
       if (this.#unanswered >= awayAfterFailures) throw error;

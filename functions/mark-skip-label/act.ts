@@ -14,7 +14,7 @@ import type { Context } from "../shared/contract/context.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import type { ActReport } from "../shared/contract/reporter.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
-import { announceNews, isNews } from "../shared/events/recorder.ts";
+import { isNewEvent, recordEvent } from "../shared/events/recorder.ts";
 import type { Metadata } from "../shared/kubernetes/cluster.ts";
 import { resultOfFailure, sayRefusal, type WriteResult } from "../shared/reconcile/write-result.ts";
 import { labelText, type OwnerStep, type OwnerVerdict, type ReleasedPod } from "./decide.ts";
@@ -168,9 +168,9 @@ export async function say({ context, key, observed }: OwnerAttempt, { identity, 
   if (context.mode === "shadow" || observed.snapshot.isNamespaceEnding) return;
   const { uid } = observed.object.metadata;
   const own = identity ?? `${uid} ${said.reason} ${said.message}`;
-  if (!isNews(context, key, own)) return;
+  if (!isNewEvent(context, key, own)) return;
   const about = { ...key, kind: kindOf(key.resource, observed.object), uid };
-  await announceNews(context, name, key, { about, ...said, identity: own });
+  await recordEvent(context, name, key, { about, ...said, identity: own });
 }
 
 const reasons: Readonly<Record<string, Pick<OwnerEvent, "type" | "reason">>> = {
@@ -185,7 +185,7 @@ const reasons: Readonly<Record<string, Pick<OwnerEvent, "type" | "reason">>> = {
 };
 
 /** The Events of a look: its verdict, values that do not parse, and pods that no label reaches any more. */
-export async function announceLook(looked: OwnerAttempt): Promise<void> {
+export async function recordEvents(looked: OwnerAttempt): Promise<void> {
   const { verdict, observed } = looked;
   const { snapshot, malformed } = observed;
   const how = reasons[verdict.guard];

@@ -3,7 +3,7 @@ import { messageOf } from "../shared/base/error-message.ts";
 import { valuesOf } from "../shared/base/settings.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
-import { isNews } from "../shared/events/recorder.ts";
+import { isNewEvent } from "../shared/events/recorder.ts";
 import { mayNotSee, type ReleasedPod } from "./decide.ts";
 import { settings } from "./owners.ts";
 
@@ -43,5 +43,5 @@ export async function seeMarkers(
 
 function sayOnce(context: Context, key: ObjectRef, error: unknown): void {
   const sentence = `markers cannot be read in pods, so that SKIP_LABEL_WAIT is waited for: ${messageOf(error)}. The account needs the right to create and get pods/exec`;
-  if (isNews(context, { namespace: "", group: "" }, sentence)) context.reporter.problem(key, name, sentence, error);
+  if (isNewEvent(context, { namespace: "", group: "" }, sentence)) context.reporter.problem(key, name, sentence, error);
 }

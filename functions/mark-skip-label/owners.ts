@@ -12,7 +12,7 @@ import {
   stopAll,
   usualSkipLabelKeys,
 } from "../shared/annotations/skip-labels.ts";
-import { type Malformed, read, vocabulary } from "../shared/annotations/table.ts";
+import { annotationTable, type Malformed, read } from "../shared/annotations/table.ts";
 import { parseDuration, setting } from "../shared/base/settings.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import type { Cluster, OtherObject, Resource } from "../shared/kubernetes/cluster.ts";
@@ -86,7 +86,7 @@ export function isOfConcern({ metadata }: OtherObject): boolean {
  * other programs. No owner may ask for a label that Sluice itself reads.
  */
 function whyForbidden({ key }: SkipLabel, permitted: readonly string[]): string | undefined {
-  if (isKeyPermitted(key, permitted) && vocabulary.every((entry) => entry.key !== key)) return undefined;
+  if (isKeyPermitted(key, permitted) && annotationTable.every((entry) => entry.key !== key)) return undefined;
   return `pods do not get the label ${key}, though annotation ${skipLabel.key} asks for it: SKIP_LABEL_KEYS is ${permitted.join()}`;
 }
 

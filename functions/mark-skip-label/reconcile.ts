@@ -2,8 +2,8 @@
 import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
-import { reportLook } from "../shared/reconcile/report-look.ts";
-import { announceLook, carryOut, type OwnerAttempt, tell } from "./act.ts";
+import { reportReconcile } from "../shared/reconcile/report-look.ts";
+import { carryOut, type OwnerAttempt, recordEvents, tell } from "./act.ts";
 import { actWithinMs, decide } from "./decide.ts";
 import { isEnding, listKeys, name, observe, refusedForMs } from "./observe.ts";
 
@@ -41,13 +41,13 @@ async function runOwner(context: Context, key: ObjectRef): Promise<ReconcileResu
     const observed = await observe(context, key);
     const verdict = decide(observed.snapshot);
     const { object } = observed;
-    reportLook(context, name, key, verdict);
+    reportReconcile(context, name, key, verdict);
     if (object === undefined) return nothing;
     const looked: OwnerAttempt = { context, key, observed: { ...observed, object }, verdict, notAfterMs };
     const became = context.mode === "shadow" ? "idle" : await act(looked);
     if (became === "refused") {
       const sentence = `the API server does not take a write to it: ${verdict.sentence}`;
-      reportLook(context, name, key, { ...verdict, guard: "owner-refused", sentence });
+      reportReconcile(context, name, key, { ...verdict, guard: "owner-refused", sentence });
       return { ...nothing, requeueAfterMs: refusedForMs };
     }
     if (became === "idle") return { ...nothing, requeueAfterMs: verdict.requeueAfterMs ?? requeueOf(key, looked) };
@@ -61,20 +61,20 @@ async function act(looked: OwnerAttempt): Promise<"done" | "changed" | "refused"
   if (isTold) {
     const told = await tell(looked);
     if (told !== "told") {
-      if (told === "done") await announceLook(looked);
+      if (told === "done") await recordEvents(looked);
       return told;
     }
   }
   if (step === undefined) {
-    await announceLook(looked);
+    await recordEvents(looked);
     return "idle";
   }
   // Whoever wrote the status may have been killed before he warned anybody.
-  if (looked.verdict.guard === "deadline-passed") await announceLook(looked);
+  if (looked.verdict.guard === "deadline-passed") await recordEvents(looked);
   // This process may have stood still: its look is too old to act on.
   if (looked.context.cluster.monotonicMs() > looked.notAfterMs) return "changed";
   const became = await carryOut(looked, step);
-  if (became === "done") await announceLook(looked);
+  if (became === "done") await recordEvents(looked);
   return became;
 }
 

@@ -14,7 +14,7 @@ import {
   resize,
   sizeChanged,
 } from "../shared/scaling/resize.ts";
-import { type ClaimEnd, claimsBy, lookAtLedger, renewClaim, writeClaim } from "../shared/transaction/claims.ts";
+import { type ClaimEnd, claimsBy, openTransaction, renewClaim, writeClaim } from "../shared/transaction/claims.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { Lowering } from "./decide.ts";
@@ -76,7 +76,7 @@ export async function endClaims(context: Context, observed: GroupObservation): P
     if (end.kind === "abandoned") await undo(context, now, claim, end);
     else await writeClaim(context, now, claim, undefined);
     forgetWithdrawn(context, key, claim);
-    now = (await lookAtLedger(context, key))?.observed;
+    now = (await openTransaction(context, key))?.observed;
   }
   return now;
 }
@@ -119,7 +119,7 @@ async function undo(
     ),
   );
   const isLong = cluster.serverTimeMs() - sinceMs >= undoForMs;
-  const look = await lookAtLedger(context, observed.key);
+  const look = await openTransaction(context, observed.key);
   const own = look && claimsBy(look.observed, "scale-down", name).find(({ line }) => line === undone.line);
   if (look !== undefined && own !== undefined && (isLong || told.every(Boolean)))
     await writeClaim(context, look.observed, own, undefined);

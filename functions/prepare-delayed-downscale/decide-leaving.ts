@@ -1,7 +1,7 @@
 /** Which pods of one StatefulSet are told what, what an answer of a pod says, and how many from the top may leave. Pure. */
 
 import { fieldsOf } from "../shared/base/fields.ts";
-import type { SizeHeld } from "../shared/scaling/wanted-replicas.ts";
+import type { SizeBlocked } from "../shared/scaling/wanted-replicas.ts";
 import { type Pod, podNameOf } from "../shared/workloads/pods.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 
@@ -17,7 +17,7 @@ export interface DelayedSet {
   /** How many replicas there are to be, now or later. */
   readonly wanted: number;
   /** Why it is later. */
-  readonly postponed: SizeHeld | undefined;
+  readonly postponed: SizeBlocked | undefined;
   /** By ordinal, as a LIST has shown them. */
   readonly pods: ReadonlyMap<number, Pod>;
   /** Its pods that a claim of ours names leave already, or are told by whoever ends it. */

@@ -2,7 +2,7 @@
 
 import { formatTime } from "../shared/clock/durations.ts";
 import { take, type Verdict, type Wait, wait } from "../shared/contract/verdict.ts";
-import { type HeldBack, type LedgerSurroundings, leaversOf, refuseScaleDown } from "../shared/groups/refuse-claim.ts";
+import { type Blocked, type LedgerSurroundings, leaversOf, refuseScaleDown } from "../shared/groups/refuse-claim.ts";
 import { heldLeaving, isAsked, type Questions } from "../shared/health/permit.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/claim-kinds.ts";
@@ -92,13 +92,13 @@ function decideOne(snapshot: DelaySnapshot, one: Delayed): Verdict<Lowering> | u
 }
 
 /** Where its pods are asked before they go, or the budget of the zone does not let all of them go, one goes at a time. */
-function lower(snapshot: DelaySnapshot, { statefulSet }: DelayedSet, pods: readonly Pod[]): Lowering | HeldBack {
+function lower(snapshot: DelaySnapshot, { statefulSet }: DelayedSet, pods: readonly Pod[]): Lowering | Blocked {
   const top = pods.slice(0, 1);
   const all = lowerBy(snapshot, statefulSet, isAsked(statefulSet) ? top : pods);
   return "guard" in all && all.guard === "budget" ? lowerBy(snapshot, statefulSet, top) : all;
 }
 
-function lowerBy(snapshot: DelaySnapshot, statefulSet: StatefulSet, pods: readonly Pod[]): Lowering | HeldBack {
+function lowerBy(snapshot: DelaySnapshot, statefulSet: StatefulSet, pods: readonly Pod[]): Lowering | Blocked {
   const { name: zone, start, replicas, uid } = statefulSet;
   const target = replicas - pods.length;
   const claim: OtherClaim = {

@@ -3,8 +3,8 @@
 import type { PodEndpoint } from "../shared/annotations/endpoint.ts";
 import type { Cluster } from "../shared/kubernetes/cluster.ts";
 import { type Claim, namesOrdinal } from "../shared/ledger/claim.ts";
-import { findLed, readScales } from "../shared/scaling/follower-sizes.ts";
-import type { SizeHeld } from "../shared/scaling/wanted-replicas.ts";
+import { followerSizes, readScales } from "../shared/scaling/follower-sizes.ts";
+import type { SizeBlocked } from "../shared/scaling/wanted-replicas.ts";
 import { type Pod, parsePod } from "../shared/workloads/pods.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { DownscaleBlocked } from "./decide.ts";
@@ -71,14 +71,14 @@ export async function readWanted(
   cluster: Cluster,
   statefulSet: StatefulSet,
   members: readonly StatefulSet[],
-): Promise<number | SizeHeld | undefined> {
+): Promise<number | SizeBlocked | undefined> {
   const scales = await readScales(cluster, [statefulSet]);
   const all = [statefulSet, ...members.filter(({ uid }) => uid !== statefulSet.uid)];
-  return findLed(all, scales, cluster.serverTimeMs()).find((one) => one.statefulSet === statefulSet)?.wanted;
+  return followerSizes(all, scales, cluster.serverTimeMs()).find((one) => one.statefulSet === statefulSet)?.wanted;
 }
 
 /** In replicas, also where they are to be so many only later; undefined where nobody knows. */
-export function sizeOf(wanted: number | SizeHeld | undefined): number | undefined {
+export function sizeOf(wanted: number | SizeBlocked | undefined): number | undefined {
   return typeof wanted === "number" ? wanted : wanted?.later;
 }
 

@@ -5,10 +5,10 @@ import type { ReconcileResult } from "../shared/contract/definition.ts";
 import { leaversOf } from "../shared/groups/refuse-claim.ts";
 import { openQuestions, withAnswers } from "../shared/health/ask-pods.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
-import { passUnconcerned } from "../shared/reconcile/concern.ts";
-import { type Gate, perform } from "../shared/reconcile/perform.ts";
+import { skipUnconcerned } from "../shared/reconcile/concern.ts";
+import { type GroupReconciler, reconcileGroup } from "../shared/reconcile/perform.ts";
 import { refusedSizes } from "../shared/scaling/resize.ts";
-import { claimsBy, lookAtLedger } from "../shared/transaction/claims.ts";
+import { claimsBy, openTransaction } from "../shared/transaction/claims.ts";
 import { Conflict, forgetLedger, waitForLedger } from "../shared/transaction/ledger-copy.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
@@ -26,7 +26,7 @@ export async function run(
   key: GroupKey,
   wake: { readonly sweep: boolean },
 ): Promise<ReconcileResult> {
-  const idle = await passUnconcerned(context, key, wake, { isAsked: isDelayed, isOwn });
+  const idle = await skipUnconcerned(context, key, wake, { isAsked: isDelayed, isOwn });
   if (idle !== undefined) return idle;
   let round: Round | undefined;
   try {
@@ -37,7 +37,7 @@ export async function run(
     if (error instanceof Conflict) context.reporter.conflict(key, name);
     else if (waitForLedger(error) === undefined) throw error;
   }
-  const outcome = await perform(context, gateOf(round), key, wake);
+  const outcome = await reconcileGroup(context, gateOf(round), key, wake);
   const soonMs = round === undefined ? contendedMs : round.requeueAfterMs;
   return soonMs === undefined
     ? outcome
@@ -47,14 +47,14 @@ export async function run(
 /** The ledger of now: somebody else may have claimed the pods that would be told to stay. */
 async function lookAndTell(context: Context, key: GroupKey, sweep: boolean): Promise<Round | undefined> {
   forgetLedger(context.memoryOf(key));
-  const look = await lookAtLedger(context, key);
+  const look = await openTransaction(context, key);
   if (look === undefined) return undefined;
   const isWriting = context.mode === "act" && look.young === undefined;
   const observed = isWriting ? await endClaims(context, look.observed) : look.observed;
   return observed && tellPods(context, observed, sweep);
 }
 
-function gateOf(round: Round | undefined): Gate<DelaySnapshot, Lowering> {
+function gateOf(round: Round | undefined): GroupReconciler<DelaySnapshot, Lowering> {
   return {
     name,
     telling,

@@ -1,13 +1,13 @@
 /** The way of one review: what it asks, the claim, the pods that are told, the second write, the answer (rules R18 to R20). */
 
 import { allow, askAgain, badRequest, inShadow, internalError, tooLate } from "../shared/admission/answers.ts";
-import type { AdmissionAnswer, AdmissionRequest, Denied, Judge } from "../shared/admission/definition.ts";
+import type { AdmissionAnswer, AdmissionHandler, AdmissionRequest, Denied } from "../shared/admission/definition.ts";
 import { announceRefusal } from "../shared/admission/refusal-events.ts";
 import { messageOf } from "../shared/base/error-message.ts";
 import { Deadlines } from "../shared/clock/deadlines.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
-import type { HeldBack } from "../shared/groups/refuse-claim.ts";
+import type { Blocked } from "../shared/groups/refuse-claim.ts";
 import { makeClaim } from "../shared/ledger/claim.ts";
 import { maxConflicts } from "../shared/ledger/reservation.ts";
 import { type Downscale, readDownscale } from "../shared/scaling/downscale-review.ts";
@@ -15,7 +15,7 @@ import { prepareEndpointOf, toldAtOf } from "../shared/scaling/prepared.ts";
 import { originOf, refuseDropped, refuseProtected } from "../shared/scaling/refused-downscales.ts";
 import { sizesOf } from "../shared/scaling/size-changes.ts";
 import { refuseUnread } from "../shared/scaling/unread-sizes.ts";
-import { lookAtLedger, renewClaim, timesAfter, writeClaims } from "../shared/transaction/claims.ts";
+import { openTransaction, renewClaim, timesAfter, writeClaims } from "../shared/transaction/claims.ts";
 import { Conflict, forgetLedger, waitForLedger } from "../shared/transaction/ledger-copy.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { allowUntil, type Begun, goOn, type Work } from "./confirm.ts";
@@ -23,7 +23,7 @@ import { decide, type RequestedDownscale, refuseOutdated, sentenceOf } from "./d
 import { name as by, observe, readKey, readStatefulSet, saidStatefulSet } from "./observe.ts";
 
 /** Judges the reviews of one process. */
-export function createJudge(context: Context): Judge {
+export function createHandler(context: Context): AdmissionHandler {
   const deadlines = new Deadlines(context.cluster);
   return {
     async review(request) {
@@ -104,7 +104,7 @@ async function inTime<T>(deadlines: Deadlines, deadlineMs: number, work: () => P
 function refuseError(asked: RequestedDownscale, error: unknown): Denied {
   const unread = refuseUnread(error, asked.resource, asked.name);
   if (unread?.code === 404) return { ...unread, sentence: sentenceOf(asked, unread.sentence) };
-  const held: HeldBack | undefined = waitForLedger(error) ?? unread;
+  const held: Blocked | undefined = waitForLedger(error) ?? unread;
   if (held !== undefined) return askAgain(held.guard, sentenceOf(asked, held.sentence));
   return internalError("prepare-broken", sentenceOf(asked, messageOf(error)));
 }
@@ -152,7 +152,7 @@ async function withoutConflict<T>(work: Work, attempt: () => Promise<T>): Promis
 /** The decision, and the first of the two writes (rule R18); or the one write that renews what is claimed already (rule R19). */
 async function begin(work: Work): Promise<Begun | AdmissionAnswer> {
   const { context, key, asked, statefulSet } = work;
-  const look = await lookAtLedger(context, key);
+  const look = await openTransaction(context, key);
   if (look === undefined)
     return askAgain(
       "zone-departed",

@@ -5,13 +5,13 @@ import type { AdmissionAnswer, Denied } from "../shared/admission/definition.ts"
 import { messageOf } from "../shared/base/error-message.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { isSuccess, type PodHttp } from "../shared/http/pod-http.ts";
-import { type PodAnswered, tellPods } from "../shared/http/tell-pods.ts";
+import { notifyPods, type PodAnswered } from "../shared/http/tell-pods.ts";
 import { changeClaim, type KnownClaim } from "../shared/ledger/claim.ts";
-import type { ClaimWhereabouts } from "../shared/ledger/claim-kinds.ts";
+import type { ClaimedObjects } from "../shared/ledger/claim-kinds.ts";
 import { addressOf, isTakenBack, type PrepareEndpoint, requestTo } from "../shared/scaling/prepared.ts";
 import { joinScaleDown, scaleDownPhases } from "../shared/scaling/size-changes.ts";
-import { findClaimed } from "../shared/transaction/claimed-objects.ts";
-import { lookAtLedger, renewClaim, writeClaims } from "../shared/transaction/claims.ts";
+import { readClaimedObjects } from "../shared/transaction/claimed-objects.ts";
+import { openTransaction, renewClaim, writeClaims } from "../shared/transaction/claims.ts";
 import { Conflict } from "../shared/transaction/ledger-copy.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
@@ -37,7 +37,7 @@ export interface Begun {
   readonly besides: readonly KnownClaim[];
   /** Highest ordinal first. */
   readonly toTell: readonly Pod[];
-  readonly where: ClaimWhereabouts;
+  readonly where: ClaimedObjects;
   /** What whoever asks is told with an allowance. */
   readonly warnings: readonly string[];
 }
@@ -80,7 +80,7 @@ function tellAll(
   const addresses = toTell.map(({ name }) => addressOf(endpoint, name));
   const request = requestTo(endpoint, "POST");
   const clock = context.cluster;
-  return tellPods({ pods, clock, addresses, request, isHeard: isSuccess, deadlineMs, isAllOrNone: true });
+  return notifyPods({ pods, clock, addresses, request, isHeard: isSuccess, deadlineMs, isAllOrNone: true });
 }
 
 function unprepared({ asked, context, key }: Work, { toTell }: Begun, { pod, why }: PodAnswered): Denied {
@@ -123,7 +123,7 @@ async function refuse(work: Work, begun: Begun, retry: Retry, { told, answer }: 
 async function takeBack(work: Work, begun: Begun, retry: Retry, told: readonly PodAnswered[]): Promise<void> {
   const { context, pods, endpoint, key, asked } = work;
   const { cluster } = context;
-  const results = await tellPods({
+  const results = await notifyPods({
     pods,
     clock: cluster,
     addresses: begun.toTell.map(({ name }) => addressOf(endpoint, name)),
@@ -140,7 +140,7 @@ async function takeBack(work: Work, begun: Begun, retry: Retry, told: readonly P
     return;
   }
   await retry(async () => {
-    const look = await lookAtLedger(context, key);
+    const look = await openTransaction(context, key);
     const own = look && findOwn(look.observed.ledger.claims, begun);
     if (look !== undefined && own !== undefined) await writeClaims(context, look.observed, { out: [own], into: [] });
   });
@@ -158,11 +158,11 @@ function findOwn(
 async function confirm(work: Work, begun: Begun, attempt: { isSent: boolean }): Promise<AdmissionAnswer> {
   const { context, key, asked, deadlineMs } = work;
   const { cluster } = context;
-  const look = await lookAtLedger(context, key);
+  const look = await openTransaction(context, key);
   const own = look && findOwn(look.observed.ledger.claims, begun);
   if (look === undefined || own === undefined)
     return askAgain("claim-lost", sentenceOf(asked, "somebody has taken its claim out of the ledger"), asked.name);
-  const now = await findClaimed(cluster, key.namespace, own);
+  const now = await readClaimedObjects(cluster, key.namespace, own);
   if (now.statefulSet?.uid !== work.statefulSet.uid)
     return conflict("uid-conflict", sentenceOf(asked, "it was deleted, or made again, while its pods were told"));
   const replaced = [...new Set([...now.pods.keys(), ...begun.where.pods.keys()])].find(

@@ -3,7 +3,7 @@ import * as scaling from "../shared/annotations/scaling.ts";
 import { claims, lastApplied, lastDownscales, ledgerEntries, rolloutGroup } from "../shared/annotations/table.ts";
 import { mayBeDownscale } from "../shared/scaling/downscale-review.ts";
 import { leasesNeed } from "../shared/transaction/ledger-copy.ts";
-import { createJudge } from "./act.ts";
+import { createHandler } from "./act.ts";
 import { name, settings, usualTrackerName } from "./observe.ts";
 
 const path = "/admission/prepare-downscale";
@@ -56,5 +56,5 @@ export const prepareDownscale: AdmissionDefinition & { readonly settings: typeof
   bodyLimitBytes: 5 * 1024 * 1024,
   whenBroken: "closed",
   readsViews: true,
-  open: createJudge,
+  open: createHandler,
 };

@@ -17,11 +17,11 @@ import {
   namesOrdinal,
   type OrdinalRange,
 } from "../shared/ledger/claim.ts";
-import { type ClaimWhereabouts, kinds } from "../shared/ledger/claim-kinds.ts";
+import { type ClaimedObjects, kinds } from "../shared/ledger/claim-kinds.ts";
 import type { Downscale } from "../shared/scaling/downscale-review.ts";
 import { isPrepared, preparedId } from "../shared/scaling/prepared.ts";
 import { leavingOrdinals, type SizeChange, scaleDownPhases } from "../shared/scaling/size-changes.ts";
-import { findClaimed } from "../shared/transaction/claimed-objects.ts";
+import { readClaimedObjects } from "../shared/transaction/claimed-objects.ts";
 import { timesAfter } from "../shared/transaction/claims.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { groupKeyOf } from "../shared/workloads/group-key.ts";
@@ -79,7 +79,7 @@ export interface DownscaleObservation {
   readonly settled: readonly KnownClaim[];
   /** The pods that must be told, highest ordinal first. */
   readonly toTell: readonly Pod[];
-  readonly where: ClaimWhereabouts;
+  readonly where: ClaimedObjects;
   /** What could not be read, and does not hold the change back. */
   readonly warnings: readonly string[];
 }
@@ -95,7 +95,7 @@ export async function observe(
   const { ledger, zones, departed, strayClaims } = observed;
   const content = contentOf(asked, statefulSet, observed);
   const [where, tracker, settled] = await Promise.all([
-    findClaimed(cluster, asked.namespace, makeClaim(content)),
+    readClaimedObjects(cluster, asked.namespace, makeClaim(content)),
     readTracker(context, observed.ledger.key),
     findSettled(cluster, observed, asked),
   ]);
@@ -172,7 +172,7 @@ async function findSettled(
     );
   const asked = ledger.claims.filter(isPrepared).filter((claim) => claim.zone === own || !stands(claim));
   const found = asked.map(async (claim) => {
-    const where = await findClaimed(cluster, namespace, claim);
+    const where = await readClaimedObjects(cluster, namespace, claim);
     return kinds[claim.kind].isSettled(claim, where, cluster.serverTimeMs()) ? [claim] : [];
   });
   return (await Promise.all(found)).flat();

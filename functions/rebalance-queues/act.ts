@@ -14,7 +14,7 @@ import type { ObjectRef } from "../shared/contract/keys.ts";
 import type { GroupMemory } from "../shared/contract/memory.ts";
 import { type Wait, wait } from "../shared/contract/verdict.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
-import { announceNews, isNews } from "../shared/events/recorder.ts";
+import { isNewEvent, recordEvent } from "../shared/events/recorder.ts";
 import {
   ClusterError,
   hasCode,
@@ -110,10 +110,10 @@ async function rebalance(
   if (failed !== undefined) return say(context, key, seen, failure(zone, failed, pauseMs(failed.times)));
   report(context, key, { guard: "rebalanced", zone, sentence });
   const identity = `rebalanced ${state.claimedMs}`;
-  if (isNews(context, key, identity)) {
+  if (isNewEvent(context, key, identity)) {
     const about = { resource: "statefulsets" as const, ...statefulSet };
     const reason = eventReasons.rebalanced;
-    await announceNews(context, name, key, { about, type: "Normal", reason, message: sentence, identity });
+    await recordEvent(context, name, key, { about, type: "Normal", reason, message: sentence, identity });
   }
   return nothing;
 }
@@ -213,11 +213,11 @@ async function say(
   const { guard, sentence, requeueAfterMs } = step;
   report(context, key, { guard, zone, sentence });
   const identity = `${guard} ${statefulSet.uid} ${seen.snapshot.state?.sinceMs ?? ""}`;
-  if (context.mode === "act" && !quietGuards.has(guard) && isNews(context, key, identity)) {
+  if (context.mode === "act" && !quietGuards.has(guard) && isNewEvent(context, key, identity)) {
     const about = { resource: "statefulsets" as const, ...statefulSet };
     const reason = eventReasons.rebalanceWaiting;
     const message = `${guard}: ${sentence}`;
-    await announceNews(context, name, key, { about, type: "Warning", reason, message, identity });
+    await recordEvent(context, name, key, { about, type: "Warning", reason, message, identity });
   }
   return { requeueAfterMs, acting: undefined };
 }
@@ -255,12 +255,12 @@ function sayAct({ reporter }: Context, key: ObjectRef, { zone, pod, refusal, bec
 function sayMalformed(context: Context, key: ObjectRef, { statefulSet, malformed }: QueueObservation): void {
   for (const { key: annotation, sentence } of malformed) {
     const identity = `${statefulSet.uid} ${annotation} ${sentence}`;
-    if (!isNews(context, key, identity)) continue;
+    if (!isNewEvent(context, key, identity)) continue;
     const { namespace, name: set } = statefulSet;
     context.reporter.malformed({ namespace, group: statefulSet.group ?? set }, set, annotation, sentence);
     if (context.mode === "shadow") continue;
     const about = { resource: "statefulsets" as const, ...statefulSet };
     const said = { type: "Warning", reason: eventReasons.malformed, message: sentence, identity } as const;
-    void announceNews(context, name, key, { about, ...said });
+    void recordEvent(context, name, key, { about, ...said });
   }
 }

@@ -5,7 +5,7 @@ import { volumeHold, volumeProtection } from "../shared/annotations/suspension.t
 import { valuesOf } from "../shared/base/settings.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
-import { isNews } from "../shared/events/recorder.ts";
+import { isNewEvent } from "../shared/events/recorder.ts";
 import {
   type Cluster,
   hasCode,
@@ -86,7 +86,7 @@ function typesOf(context: Context): Promise<readonly Resource[]> {
   const { skipLabelKinds } = valuesOf(settings, context.settings);
   return ownerResources(context.cluster, skipLabelKinds, ({ message }) => {
     const key = { namespace: "", group: "" };
-    if (isNews(context, key, message)) context.reporter.problem(key, name, `SKIP_LABEL_KINDS: ${message}`);
+    if (isNewEvent(context, key, message)) context.reporter.problem(key, name, `SKIP_LABEL_KINDS: ${message}`);
   });
 }
 

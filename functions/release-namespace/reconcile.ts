@@ -2,7 +2,7 @@
 import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
-import { reportLook } from "../shared/reconcile/report-look.ts";
+import { reportReconcile } from "../shared/reconcile/report-look.ts";
 import { actWithinMs, release } from "./act.ts";
 import { decide } from "./decide.ts";
 import { name, observe, ours } from "./observe.ts";
@@ -15,7 +15,7 @@ export async function run(context: Context, key: ObjectRef): Promise<ReconcileRe
   const notAfterMs = context.cluster.monotonicMs() + actWithinMs;
   const { releases, requeueAfterMs, ...said } = decide(await observe(context, key), ours);
   const step = releases.length === 0 ? undefined : { kind: "release" };
-  reportLook(context, name, key, { ...said, step });
+  reportReconcile(context, name, key, { ...said, step });
   const failures: unknown[] = [];
   for (let first = 0; context.mode === "act" && first < releases.length; first += atOnce) {
     const batch = releases.slice(first, first + atOnce).map((one) => release(context, key, one, notAfterMs));

@@ -3,21 +3,21 @@
 import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
 import type { GroupMemory } from "../shared/contract/memory.ts";
-import type { Announcement } from "../shared/events/event.ts";
+import type { NewEvent } from "../shared/events/event.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
-import { announceNews, isNews } from "../shared/events/recorder.ts";
-import { tellPods } from "../shared/http/tell-pods.ts";
+import { isNewEvent, recordEvent } from "../shared/events/recorder.ts";
+import { notifyPods } from "../shared/http/tell-pods.ts";
 import { changeClaim, type KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim } from "../shared/ledger/claim-kinds.ts";
 import { maxConflicts } from "../shared/ledger/reservation.ts";
-import { passUnconcerned } from "../shared/reconcile/concern.ts";
+import { skipUnconcerned } from "../shared/reconcile/concern.ts";
 import { addressOf, isPrepared, isTakenBack, requestTo, undoEndpointOf } from "../shared/scaling/prepared.ts";
 import { scaleDownPhases } from "../shared/scaling/size-changes.ts";
 import { renewClaim, timesAfter, writeClaim, writeClaims } from "../shared/transaction/claims.ts";
 import { Conflict, forgetLedger, ledgerRequeueMs, waitForLedger } from "../shared/transaction/ledger-copy.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
-import { decide, type Fate, type PreparedSnapshot, toTell, undoing } from "./decide.ts";
+import { type ClaimDecision, decide, type PreparedSnapshot, toTell, undoing } from "./decide.ts";
 import { name, observe, readPrepared } from "./observe.ts";
 import { writeTimes } from "./write-times.ts";
 
@@ -54,7 +54,7 @@ export async function look(
   const memory = context.memoryOf(key);
   const remainingMs = (nextLookMs.get(memory) ?? Number.NEGATIVE_INFINITY) - cluster.monotonicMs();
   if (!sweep && remainingMs > 0) return { requeueAfterMs: remainingMs, absorbsEvents: true, acting: undefined };
-  const idle = await passUnconcerned(context, key, { sweep }, { isAsked, isOwn: isPrepared });
+  const idle = await skipUnconcerned(context, key, { sweep }, { isAsked, isOwn: isPrepared });
   if (idle !== undefined) return idle;
   const lookedMs = cluster.monotonicMs();
   nextLookMs.set(memory, lookedMs + lookEveryMs);
@@ -119,7 +119,7 @@ async function endOne(context: Context, key: GroupKey, id: string): Promise<End>
   return { guard: "downscale-done", sentence: `${claim.zone} is smaller, and its claim is over` };
 }
 
-type Undo = Extract<Fate, { kind: "undo" }> & {
+type Undo = Extract<ClaimDecision, { kind: "undo" }> & {
   readonly observed: NonNullable<Awaited<ReturnType<typeof observe>>>["observed"];
 };
 
@@ -167,7 +167,7 @@ async function undo(
   return end;
 }
 
-interface ClaimEndEvent extends Pick<Announcement, "type" | "reason"> {
+interface ClaimEndEvent extends Pick<NewEvent, "type" | "reason"> {
   readonly claim: KnownClaim;
   readonly statefulSet: StatefulSet | undefined;
   readonly end: End;
@@ -180,10 +180,10 @@ async function say(
   { claim, statefulSet, end, type, reason }: ClaimEndEvent,
 ): Promise<void> {
   const identity = `${end.guard} ${claim.id}`;
-  if (statefulSet === undefined || !isNews(context, key, identity)) return;
+  if (statefulSet === undefined || !isNewEvent(context, key, identity)) return;
   const about = { resource: "statefulsets", ...statefulSet } as const;
   const message = `${end.guard}: ${end.sentence}`;
-  await announceNews(context, name, key, { about, type, reason, message, identity });
+  await recordEvent(context, name, key, { about, type, reason, message, identity });
 }
 
 /** Why pods do not know that they stay. */
@@ -208,7 +208,7 @@ async function tellToStay(
   if ("guard" in endpoint) return { why: endpoint.sentence, isVain: others.size === stay.length };
   const addresses = stay.map((pod) => addressOf(endpoint, pod.name));
   const request = requestTo(endpoint, "DELETE");
-  const told = await tellPods({
+  const told = await notifyPods({
     pods,
     clock: cluster,
     addresses,

@@ -3,7 +3,7 @@
 import { isMalformed } from "../shared/annotations/parse-scaling.ts";
 import { lastDownscale } from "../shared/annotations/scaling.ts";
 import type { Claim, KnownClaim, OrdinalRange } from "../shared/ledger/claim.ts";
-import { type ClaimWhereabouts, kinds, undoAfterMs } from "../shared/ledger/claim-kinds.ts";
+import { type ClaimedObjects, kinds, undoAfterMs } from "../shared/ledger/claim-kinds.ts";
 import { finishAfterMs } from "../shared/ledger/reservation.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
@@ -13,11 +13,11 @@ export const undoing = "undoing";
 
 export interface PreparedSnapshot {
   readonly claim: KnownClaim;
-  readonly where: ClaimWhereabouts;
+  readonly where: ClaimedObjects;
   readonly nowMs: number;
 }
 
-export type Fate =
+export type ClaimDecision =
   | { readonly kind: "settled" }
   | { readonly kind: "stands"; readonly requeueAfterMs: number }
   /** `stay`: the pods that are told so first. `leave`: the members that the claim shrinks to; none: it goes. */
@@ -25,7 +25,7 @@ export type Fate =
 
 const leavingRequeueMs = 10_000;
 
-export function decide({ claim, where, nowMs }: PreparedSnapshot): Fate {
+export function decide({ claim, where, nowMs }: PreparedSnapshot): ClaimDecision {
   const row = kinds[claim.kind];
   if (row.isSettled(claim, where, nowMs)) return { kind: "settled" };
   const wanted = row.undoes(claim, where);

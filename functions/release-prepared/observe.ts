@@ -8,8 +8,8 @@ import { hasCode } from "../shared/kubernetes/cluster.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { isPrepared } from "../shared/scaling/prepared.ts";
 import { listClaimed } from "../shared/transaction/claimed-groups.ts";
-import { findClaimed } from "../shared/transaction/claimed-objects.ts";
-import { lookAtLedger } from "../shared/transaction/claims.ts";
+import { readClaimedObjects } from "../shared/transaction/claimed-objects.ts";
+import { openTransaction } from "../shared/transaction/claims.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { type GroupKey, parseStatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { PreparedSnapshot, Timed, UntoldZone } from "./decide.ts";
@@ -70,10 +70,10 @@ export async function observe(
   key: GroupKey,
   id: string,
 ): Promise<{ readonly observed: GroupObservation; readonly snapshot: PreparedSnapshot } | undefined> {
-  const look = await lookAtLedger(context, key);
+  const look = await openTransaction(context, key);
   const claim = look?.observed.ledger.claims.filter(isPrepared).find((one) => one.id === id);
   if (look === undefined || look.young !== undefined || claim === undefined) return undefined;
   // Rule R21: by GETs after the ledger was read.
-  const where = await findClaimed(context.cluster, key.namespace, claim);
+  const where = await readClaimedObjects(context.cluster, key.namespace, claim);
   return { observed: look.observed, snapshot: { claim, where, nowMs: context.cluster.serverTimeMs() } };
 }

@@ -5,7 +5,7 @@ import { valuesOf } from "../shared/base/settings.ts";
 import { formatTime } from "../shared/clock/durations.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { ClusterError, wordsOf } from "../shared/kubernetes/cluster.ts";
-import { lookAtLedger } from "../shared/transaction/claims.ts";
+import { openTransaction } from "../shared/transaction/claims.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { findUntold, type Timed, writableInMs, writeAfterMs } from "./decide.ts";
 import { name, observeTime, settings } from "./observe.ts";
@@ -13,7 +13,7 @@ import { name, observeTime, settings } from "./observe.ts";
 /** Resolves to when the next one may be written, in milliseconds; undefined for none. Throws as a look at the ledger does. */
 export async function writeTimes(context: Context, key: GroupKey): Promise<number | undefined> {
   if (!valuesOf(settings, context.settings).writesLastDownscale) return undefined;
-  const look = await lookAtLedger(context, key);
+  const look = await openTransaction(context, key);
   if (look === undefined || look.young !== undefined) return undefined;
   const { ledger, zones } = look.observed;
   const statefulSets = zones.map(({ statefulSet }) => statefulSet);

@@ -2,7 +2,7 @@
 
 import type { CertificateSettings } from "../shared/certificates/settings.ts";
 import type { Context } from "../shared/contract/context.ts";
-import { type Announcement, announce } from "../shared/events/event.ts";
+import { createEvent, type NewEvent } from "../shared/events/event.ts";
 import type { SecretObject } from "../shared/kubernetes/cluster.ts";
 import { type CertificateMemory, name } from "./observe.ts";
 
@@ -20,12 +20,12 @@ export const refusedMs = 30_000;
 export async function say(
   { context, settings }: Rotation,
   secret: SecretObject | undefined,
-  said: Pick<Announcement, "type" | "reason" | "message" | "identity">,
+  said: Pick<NewEvent, "type" | "reason" | "message" | "identity">,
 ): Promise<void> {
   if (context.mode === "shadow") return;
   const about = { resource: "secrets", ...settings.secret, uid: secret?.metadata.uid ?? "" } as const;
   try {
-    await announce(context.cluster, name, { about, ...said });
+    await createEvent(context.cluster, name, { about, ...said });
   } catch (error) {
     context.reporter.problem(keyOf(settings), name, `no Event could be sent: ${said.message}`, error);
   }

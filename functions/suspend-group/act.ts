@@ -20,7 +20,7 @@ import {
 } from "../shared/suspension/writing.ts";
 import { describeAgreeing, durationOf, type Member, type VolumeUser } from "../shared/volumes/members.ts";
 import { hasNewPartners, wordsOnPartners } from "../shared/volumes/owners.ts";
-import { meant, type Pvc } from "../shared/volumes/pvc.ts";
+import { type Pvc, valueIn } from "../shared/volumes/pvc.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { type LettingGo, leavingClaimOf, type SuspensionResize, type SuspensionTarget } from "./decide.ts";
 import { lostOf, markUnknown, newsOf, tooLate, untilWhen } from "./news.ts";
@@ -209,7 +209,7 @@ function patchOf({ cluster }: Context, target: WrittenTarget, pvc: Pvc): PvcPatc
     case "protect":
       return {
         annotations: {
-          [keys.suspendState.key]: meant(pvc.state) ?? "Suspending",
+          [keys.suspendState.key]: valueIn(pvc.state) ?? "Suspending",
           [keys.suspendOwnerUid.key]: member.set.uid,
           ...podSeen(member.pod?.createdMs, pvc),
           // Its pod goes, and with it the label that says the zone.
@@ -235,7 +235,7 @@ function patchOf({ cluster }: Context, target: WrittenTarget, pvc: Pvc): PvcPatc
     case "unmark":
       return {
         annotations: {
-          [keys.suspendState.key]: meant(pvc.request) === true ? "Suspending" : null,
+          [keys.suspendState.key]: valueIn(pvc.request) === true ? "Suspending" : null,
           [keys.suspendedAt.key]: null,
           [keys.removalClaim.key]: null,
           ...messageFor("mark-unknown", markUnknown(pvc)),
@@ -258,6 +258,6 @@ function patchOf({ cluster }: Context, target: WrittenTarget, pvc: Pvc): PvcPatc
 
 /** When its StatefulSet is gone, nobody else says how long a volume is kept. */
 function keptFor(member: Member): Readonly<Record<string, string>> {
-  const keptMs = meant(durationOf(member));
+  const keptMs = valueIn(durationOf(member));
   return keptMs === undefined ? {} : { [keys.suspendKeptFor.key]: String(Math.ceil(keptMs / 1_000)) };
 }

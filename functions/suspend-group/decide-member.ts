@@ -19,7 +19,7 @@ import {
   type Member,
   whyNeeded,
 } from "../shared/volumes/members.ts";
-import { meant, type Pvc } from "../shared/volumes/pvc.ts";
+import { type Pvc, valueIn } from "../shared/volumes/pvc.ts";
 import { mendRequeueMs, whyNotBegun } from "./obstacles.ts";
 
 /** One write about one member. */
@@ -136,7 +136,7 @@ function judgeDeleted(
 
 /** Until when what is deleted is kept, for its time since then and since its pod was gone. */
 function untilWhen(member: Member): string {
-  const keptMs = meant(durationOf(member));
+  const keptMs = valueIn(durationOf(member));
   const sinceMs = Math.max(
     ...member.pvcs.map(({ deletedMs = 0, suspendedMs = 0 }) => Math.max(deletedMs, suspendedMs)),
   );
@@ -147,7 +147,7 @@ function untilWhen(member: Member): string {
 function judgeUnrequested(member: Member): MemberDecision | undefined {
   if (!isBegun(member)) {
     const { name, pvcs } = member;
-    const asked = pvcs.some(({ request }) => meant(request) === true);
+    const asked = pvcs.some(({ request }) => valueIn(request) === true);
     const sentence = `${name} has several volume claims, and not each of them asks`;
     return asked ? { guard: "request-incomplete", sentence, requeueAfterMs: mendRequeueMs } : undefined;
   }
@@ -272,7 +272,7 @@ function judgeKept(member: Member): MemberDecision | undefined {
   // Of another owner the volume claim itself says it.
   if (duration.kind !== "value" || member.set.owner !== undefined) return undefined;
   const keptMs = Math.ceil(duration.value / 1_000) * 1_000;
-  const pvcs = member.pvcs.filter((one) => meant(one.state) === "Suspended" && one.keptForMs !== keptMs);
+  const pvcs = member.pvcs.filter((one) => valueIn(one.state) === "Suspended" && one.keptForMs !== keptMs);
   if (pvcs.length === 0) return undefined;
   const sentence = `the volumes of ${member.name} are kept for ${keptMs / 1_000} s, also when its StatefulSet is gone`;
   return { guard: "suspended", sentence, step: { kind: "note", member, pvcs } };
@@ -287,7 +287,7 @@ function judgeSuspended(member: Member, now: Clocks, protects: boolean): MemberD
   // the collector goes on.
   const unstamped = pvcs.filter(
     ({ suspendedMs, state }) =>
-      suspendedMs === undefined || suspendedMs > laterMs(now) + aheadMs || meant(state) === "Suspending",
+      suspendedMs === undefined || suspendedMs > laterMs(now) + aheadMs || valueIn(state) === "Suspending",
   );
   if (unstamped.length === 0 || isUsed(member)) return undefined;
   if (!protects) return uninstalling(member);

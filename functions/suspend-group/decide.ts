@@ -2,7 +2,7 @@
 
 import { take, type Verdict, wait } from "../shared/contract/verdict.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
-import { describeClaim, type HeldBack, heldBy } from "../shared/ledger/claim-kinds.ts";
+import { type Blocked, blockedBy, describeClaim } from "../shared/ledger/claim-kinds.ts";
 import { isPodNews } from "../shared/suspension/drain-proof.ts";
 import { lastRemovalOf } from "../shared/suspension/looks.ts";
 import { whyAnew } from "../shared/suspension/restart-time.ts";
@@ -156,7 +156,7 @@ function raise({ members, zones, refused }: SuspendSnapshot, returning: readonly
   const targets = new Map<string, SuspensionResize>();
   for (const member of returning) {
     const { set, name, ordinal } = member;
-    const hold = (held: HeldBack) => waits.push([member, held]);
+    const hold = (held: Blocked) => waits.push([member, held]);
     const next = set.start + set.replicas;
     const below = members.find(
       (one) =>
@@ -179,7 +179,7 @@ function raise({ members, zones, refused }: SuspendSnapshot, returning: readonly
       const sentence = `${name} is to come back, and ${below.name} comes before it: ${what}`;
       hold({ guard: "recover-lower-first", sentence });
     } else if (claim !== undefined) {
-      const { guard, sentence } = heldBy(claim);
+      const { guard, sentence } = blockedBy(claim);
       hold({ guard, sentence: `${name} is to come back, and waits: ${sentence}` });
     } else if (refusal !== undefined) hold({ guard: "size-refused", sentence: refusal });
     else if (!targets.has(set.uid))
@@ -189,7 +189,7 @@ function raise({ members, zones, refused }: SuspendSnapshot, returning: readonly
 }
 
 /** More replicas would only add pods at the other end: without end, because this one never comes. */
-function belowStart({ name, ordinal, set }: Member): HeldBack {
+function belowStart({ name, ordinal, set }: Member): Blocked {
   const sentence = `${name} is to come back, and spec.ordinals.start of ${set.name} is ${set.start}: set it to ${ordinal} or less, and spec.replicas so that no other pod leaves`;
   return { guard: "below-start", sentence };
 }

@@ -5,7 +5,7 @@ import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { undoAfterMs } from "../shared/ledger/claim-kinds.ts";
 import { endOfScaleDown, forgetWithdrawn, isWithdrawn, type ScaleDownEnd } from "../shared/scaling/resize.ts";
 import { removalEnded } from "../shared/suspension/looks.ts";
-import { claimsBy, lookAtLedger, timesAfter, writeClaims } from "../shared/transaction/claims.ts";
+import { claimsBy, openTransaction, timesAfter, writeClaims } from "../shared/transaction/claims.ts";
 import { isLongKnown } from "../shared/transaction/ledger-copy.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { parseVolumeUser, type VolumeUser } from "../shared/volumes/members.ts";
@@ -28,7 +28,7 @@ export async function endClaims(context: Context, observed: GroupObservation): P
     const ended = end === "withdrawn" ? {} : removalEnded(now.ledger, context.cluster.serverTimeMs());
     await writeClaims(context, now, { out: [claim], into: [], ...times, ...ended });
     forgetWithdrawn(context, key, claim);
-    now = (await lookAtLedger(context, key))?.observed;
+    now = (await openTransaction(context, key))?.observed;
   }
 }
 

@@ -5,7 +5,7 @@ import { type PodDisruptionBudget, refusalOfAll } from "../shared/groups/pod-dis
 import { type LedgerSurroundings, leaversOf, refuseScaleDown } from "../shared/groups/refuse-claim.ts";
 import { heldLeaving, isAsked, type Questions } from "../shared/health/permit.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
-import { describeClaim, guardOfClaim, type HeldBack } from "../shared/ledger/claim-kinds.ts";
+import { type Blocked, describeClaim, guardOfClaim } from "../shared/ledger/claim-kinds.ts";
 import type { OtherClaim } from "../shared/reconcile/act.ts";
 import { scaleDownPhases } from "../shared/scaling/size-changes.ts";
 import type { Clocks } from "../shared/suspension/clocks.ts";
@@ -93,7 +93,7 @@ function asManyAsMay(all: readonly Member[], goBy: (some: readonly Member[]) => 
 }
 
 /** Why these do not go by that claim, by the ledger, their zone, and their answers. */
-function whyStays(snapshot: SuspendSnapshot, claim: OtherClaim): HeldBack | undefined {
+function whyStays(snapshot: SuspendSnapshot, claim: OtherClaim): Blocked | undefined {
   const { zones, questions, nowMs } = snapshot;
   const held = refuseScaleDown(snapshot, { ...claim, by: "", stampMs: nowMs });
   const own = zones.find(({ statefulSet }) => statefulSet.name === claim.zone);

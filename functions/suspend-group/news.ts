@@ -4,11 +4,11 @@ import { formatTime } from "../shared/clock/durations.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { durationOf, type Member } from "../shared/volumes/members.ts";
-import { meant, type Pvc } from "../shared/volumes/pvc.ts";
+import { type Pvc, valueIn } from "../shared/volumes/pvc.ts";
 import type { MemberStep } from "./decide-member.ts";
 
 export function untilWhen(member: Member, nowMs: number): string {
-  const keptMs = meant(durationOf(member));
+  const keptMs = valueIn(durationOf(member));
   const until = keptMs === undefined ? "" : `, not before ${formatTime(nowMs + keptMs)}`;
   return `${member.name} is gone: its volume is removed later${until}`;
 }

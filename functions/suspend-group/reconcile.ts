@@ -3,10 +3,10 @@
 import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
-import { type Gate, perform } from "../shared/reconcile/perform.ts";
+import { type GroupReconciler, reconcileGroup } from "../shared/reconcile/perform.ts";
 import { notesOf } from "../shared/suspension/looks.ts";
 import { isGroupOfConcern } from "../shared/suspension/reading.ts";
-import { lookAtLedger } from "../shared/transaction/claims.ts";
+import { openTransaction } from "../shared/transaction/claims.ts";
 import { Conflict, forgetLedger, knownLedger, waitForLedger } from "../shared/transaction/ledger-copy.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { actOn, telling } from "./act.ts";
@@ -31,18 +31,18 @@ export async function run(
     if (error instanceof Conflict) context.reporter.conflict(key, name);
     else if (waitForLedger(error) === undefined) throw error;
   }
-  return perform(context, gateOf(key), key, wake);
+  return reconcileGroup(context, gateOf(key), key, wake);
 }
 
 async function endOwn(context: Context, key: GroupKey): Promise<void> {
   if (context.mode === "shadow") return;
   const known = knownLedger(context, context.memoryOf(key));
   if (known !== undefined && !known.claims.some(isOwn)) return;
-  const look = await lookAtLedger(context, key);
+  const look = await openTransaction(context, key);
   if (look !== undefined && look.young === undefined) await endClaims(context, look.observed);
 }
 
-function gateOf(key: GroupKey): Gate<SuspendSnapshot, SuspensionTarget> {
+function gateOf(key: GroupKey): GroupReconciler<SuspendSnapshot, SuspensionTarget> {
   const known = new Map<string, StatefulSet>();
   return {
     name,

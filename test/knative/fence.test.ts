@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { loadAll } from "js-yaml";
 import { keepLedgers } from "../../functions/keep-ledgers/function.ts";
-import { reviewKey, vocabulary } from "../../functions/shared/annotations/table.ts";
+import { annotationTable, reviewKey } from "../../functions/shared/annotations/table.ts";
 import { splitPath, withKey } from "../../functions/shared/certificates/review-key.ts";
 import { renderManifests } from "../../knative/render/manifests.ts";
 import { admissionFunctions, cronFunctions, groupFunctions, table } from "../../triggers/table.ts";
@@ -124,7 +124,7 @@ function policyIn(files: ReadonlyMap<string, string>, name: string): Policy["spe
 }
 
 suite("the rendered guard", () => {
-  const ours = vocabulary.filter(({ key }) => key.startsWith("sluice.dev/"));
+  const ours = annotationTable.filter(({ key }) => key.startsWith("sluice.dev/"));
   const keys = (some: readonly { readonly key: string }[]) => sorted(some.map(({ key }) => key));
   const conditionOf = ({ matchConditions }: Policy["spec"]) =>
     texts(matchConditions.find(({ name }) => name === "a-word-of-ours-differs")?.expression);
@@ -132,7 +132,7 @@ suite("the rendered guard", () => {
     sorted(texts(variables.find((one) => one.name === name)?.expression));
 
   test("a word that its meaning calls written by us is one that Sluice alone writes, and no other word is", () => {
-    for (const entry of vocabulary)
+    for (const entry of annotationTable)
       assert.equal("isWrittenByUs" in entry, /written by us$/.test(entry.says), `${entry.key}: ${entry.says}`);
   });
 

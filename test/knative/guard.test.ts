@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, before, suite, test } from "node:test";
-import { vocabulary } from "../../functions/shared/annotations/table.ts";
+import { annotationTable } from "../../functions/shared/annotations/table.ts";
 import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { skipWithoutControlPlane } from "../support/scene.ts";
@@ -162,9 +162,9 @@ suite("the guard on the real API server", { skip: await skipWithoutControlPlane(
   });
 
   test("every word of ours has a rule, written down by hand", () => {
-    const keys = vocabulary.map(({ key }) => key).filter((key) => key.startsWith("sluice.dev/"));
+    const keys = annotationTable.map(({ key }) => key).filter((key) => key.startsWith("sluice.dev/"));
     assert.deepEqual([...keys].sort(), Object.keys(rules).sort());
-    const labels = vocabulary.filter(({ kind, on }) => kind === "label" && on === "PersistentVolumeClaim");
+    const labels = annotationTable.filter(({ kind, on }) => kind === "label" && on === "PersistentVolumeClaim");
     const ours = labels.map(({ key }) => key).filter((key) => key.startsWith("sluice.dev/"));
     assert.deepEqual([...ours].sort(), [...labelled].sort());
   });

@@ -3,20 +3,20 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { decide } from "../../functions/evaluate-eviction/decide.ts";
-import type { Ruling } from "../../functions/evaluate-eviction/group-commit/commit.ts";
+import type { Decision } from "../../functions/evaluate-eviction/group-commit/commit.ts";
 import { type EvictionFacts, evictions, render } from "./eviction-facts.ts";
 import { guardFor, isReserved, type Member, placeOf, violationOf } from "./naive-evictions.ts";
 
 const numRuns = 20_000;
 const fewRuns = 5_000;
 
-function check(property: (facts: EvictionFacts, rulings: readonly Ruling[]) => void, runs = fewRuns): void {
+function check(property: (facts: EvictionFacts, rulings: readonly Decision[]) => void, runs = fewRuns): void {
   const holds = fc.property(evictions, (facts) => property(facts, decide(render(facts))));
   fc.assert(holds, { numRuns: runs, verbose: fc.VerbosityLevel.None });
 }
 
 /** The places that were allowed for good and are to be reserved, in the order of the questions. */
-function takenOf(facts: EvictionFacts, rulings: readonly Ruling[]): Member[] {
+function takenOf(facts: EvictionFacts, rulings: readonly Decision[]): Member[] {
   return facts.questions.flatMap((question, index) => {
     const isTaken = rulings[index]?.reserve !== undefined && !question.dryRun;
     return isTaken ? [placeOf(facts, question)] : [];

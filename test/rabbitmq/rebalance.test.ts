@@ -3,10 +3,10 @@ import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { rebalanceQueues } from "../../functions/rebalance-queues/function.ts";
-import { createListingViews } from "../../functions/shared/cache/listing.ts";
+import { createListReader } from "../../functions/shared/cache/listing.ts";
 import type { Context } from "../../functions/shared/contract/context.ts";
 import { createMemory } from "../../functions/shared/contract/memory.ts";
-import { type PassReport, silentReporter } from "../../functions/shared/contract/reporter.ts";
+import { type ReconcileReport, silentReporter } from "../../functions/shared/contract/reporter.ts";
 import { connectPods } from "../../functions/shared/http/connections.ts";
 import { protocol } from "../../functions/shared/ledger/protocol.ts";
 import { eventually } from "../controlplane/api.ts";
@@ -30,7 +30,7 @@ class Stage {
   readonly #world: World = createWorld({ timeline: new RealTimeline(), readyAfterMs: 10, goneAfterMs: 10 });
   readonly #context: Context;
   readonly #pods: ReturnType<typeof connectPods>;
-  readonly #guards: PassReport[] = [];
+  readonly #guards: ReconcileReport[] = [];
 
   constructor(nodes: Nodes, [username, password]: readonly [string, string]) {
     const cluster = createWorldCluster(this.#world);
@@ -53,7 +53,7 @@ class Stage {
     this.#world.store.patch("statefulsets", setKey, { metadata: { labels, annotations } });
     const data = { username: btoa(username), password: btoa(password) };
     this.#world.store.create("secrets", namespace, { metadata: { name: "user" }, data } as never);
-    const reporter = { ...silentReporter, pass: (report: PassReport) => void this.#guards.push(report) };
+    const reporter = { ...silentReporter, pass: (report: ReconcileReport) => void this.#guards.push(report) };
     const settings = { rebalanceAfterMs: 1_000 };
     const served = {
       protocol,
@@ -63,7 +63,7 @@ class Stage {
       settings,
       memoryOf: createMemory(),
     } as const;
-    this.#context = { ...served, cluster, views: createListingViews(cluster, undefined), pods: this.#pods };
+    this.#context = { ...served, cluster, views: createListReader(cluster, undefined), pods: this.#pods };
   }
 
   /** A pod goes, and another one of its name is ready. */
@@ -78,7 +78,7 @@ class Stage {
   }
 
   /** Passes until one has this guard. */
-  async until(guard: string): Promise<PassReport> {
+  async until(guard: string): Promise<ReconcileReport> {
     const from = this.#guards.length;
     return eventually(guard, 60_000, async () => {
       const { requeueAfterMs = 0 } = await rebalanceQueues.run(this.#context, key, { sweep: false });

@@ -1,8 +1,8 @@
 /** What a new process has of the world: its own connection, and views that are as stale as they may be, or come from watches. */
 
-import type { GroupView, Views } from "../../functions/shared/cache/cache.ts";
-import { createAwakeViews } from "../../functions/shared/cache/on-demand.ts";
-import { createWatchingViews } from "../../functions/shared/cache/watching.ts";
+import type { GroupCache, GroupView } from "../../functions/shared/cache/cache.ts";
+import { createOnDemandCache } from "../../functions/shared/cache/on-demand.ts";
+import { createWatchCache } from "../../functions/shared/cache/watching.ts";
 import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts";
 import type { Connection } from "./roles.ts";
 import type { SeedRun } from "./seed.ts";
@@ -43,9 +43,9 @@ export function connectProcess(run: SeedRun, options: ConnectionOptions): Connec
   const { awakeIdleMs: idleMs } = plan;
   const { onChange, judgesEvictions: disruptionBudgets } = options;
   const shared = { cluster, namespaces: undefined, onChange, onTrouble: () => undefined };
-  const awake = idleMs !== undefined && options.comesAndGoes ? createAwakeViews({ ...shared, idleMs }) : undefined;
-  const watching = awake ?? createWatchingViews({ ...shared, disruptionBudgets });
-  const read: Views["read"] = (key, need) => {
+  const awake = idleMs !== undefined && options.comesAndGoes ? createOnDemandCache({ ...shared, idleMs }) : undefined;
+  const watching = awake ?? createWatchCache({ ...shared, disruptionBudgets });
+  const read: GroupCache["read"] = (key, need) => {
     return watching.read(key, need).then((view) => {
       onView(key, view);
       return view;

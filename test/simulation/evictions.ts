@@ -4,7 +4,11 @@
  */
 import { evaluateEviction } from "../../functions/evaluate-eviction/function.ts";
 import { pinningPath, plainPaths } from "../../functions/evaluate-eviction/observe.ts";
-import type { AdmissionAnswer, AdmissionRequest, Judge } from "../../functions/shared/admission/definition.ts";
+import type {
+  AdmissionAnswer,
+  AdmissionHandler,
+  AdmissionRequest,
+} from "../../functions/shared/admission/definition.ts";
 import type { Context } from "../../functions/shared/contract/context.ts";
 import { createMemory } from "../../functions/shared/contract/memory.ts";
 import { silentReporter } from "../../functions/shared/contract/reporter.ts";
@@ -25,7 +29,7 @@ import { isLoose } from "./workloads.ts";
 /** One process that answers reviews. */
 interface Webhook {
   readonly process: Process;
-  readonly judge: Judge;
+  readonly judge: AdmissionHandler;
   /** When the first review of a pod came that is not answered yet, by the name of the pod. */
   readonly arrivals: Map<string, number>;
   readonly serverTimeMs: () => number;

@@ -9,7 +9,7 @@ import { take, type Verdict, wait } from "../../functions/shared/contract/verdic
 import { countDown, isUnsettled, type Zone } from "../../functions/shared/groups/zones.ts";
 import { finishAfterMs } from "../../functions/shared/ledger/reservation.ts";
 import { deletionOf } from "../../functions/shared/reconcile/act.ts";
-import { type Gate, perform } from "../../functions/shared/reconcile/perform.ts";
+import { type GroupReconciler, reconcileGroup } from "../../functions/shared/reconcile/perform.ts";
 import type { EventPolicy } from "../../functions/shared/reconcile/record.ts";
 import type { GroupObservation } from "../../functions/shared/transaction/observe-group.ts";
 import type { Pod } from "../../functions/shared/workloads/pods.ts";
@@ -48,7 +48,7 @@ export function createRecycler(draw: Draw, isActive: () => boolean, everyMs: num
     return take(targets, "recycling", { zone: zone.statefulSet.name, requeueAfterMs: draw.between(0, 2 * everyMs) });
   }
 
-  const gate: Gate<GroupObservation, Recycled> = {
+  const gate: GroupReconciler<GroupObservation, Recycled> = {
     name,
     telling,
     observe: (observed) => observed,
@@ -64,7 +64,7 @@ export function createRecycler(draw: Draw, isActive: () => boolean, everyMs: num
     needs: [],
     reads: [],
     writes: [],
-    run: (context, key, wake) => perform(context, gate, key, wake),
+    run: (context, key, wake) => reconcileGroup(context, gate, key, wake),
   };
 }
 

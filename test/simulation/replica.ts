@@ -1,7 +1,7 @@
 /** One process of a function: shipped code over a connection that fails, woken by events that may be lost. */
 
 import type { AdmissionAnswer, AdmissionRequest } from "../../functions/shared/admission/definition.ts";
-import type { Views } from "../../functions/shared/cache/cache.ts";
+import type { GroupCache } from "../../functions/shared/cache/cache.ts";
 import type { Context } from "../../functions/shared/contract/context.ts";
 import type { FunctionDefinition } from "../../functions/shared/contract/definition.ts";
 import { createMemory } from "../../functions/shared/contract/memory.ts";
@@ -23,7 +23,7 @@ export interface Wrappers {
   /** What views are made over, too. */
   readonly connection?: (cluster: Cluster) => Cluster;
   readonly protocol?: (protocol: Protocol) => Protocol;
-  readonly views?: (views: Views) => Views;
+  readonly views?: (views: GroupCache) => GroupCache;
   /** The protocol of a webhook that knows when the review came that somebody has of this pod now, by the API server's clock. */
   readonly arrivals?: (protocol: Protocol, arrivedMs: (pod: string) => number | undefined) => Protocol;
   /** What calls to pods go through. */

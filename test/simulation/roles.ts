@@ -1,6 +1,6 @@
 /** What a process is there for: how many there are of it, how it comes to its work, and what its deletions are judged by. */
 
-import type { Views } from "../../functions/shared/cache/cache.ts";
+import type { GroupCache } from "../../functions/shared/cache/cache.ts";
 import type { Cluster, ObjectKey, Resource } from "../../functions/shared/kubernetes/cluster.ts";
 import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts";
 import type { Terms } from "../support/checkers/limits.ts";
@@ -10,7 +10,7 @@ import type { Process } from "./simulated-cluster.ts";
 export interface Connection {
   readonly process: Process;
   readonly cluster: Cluster;
-  readonly views: Views;
+  readonly views: GroupCache;
   /** Is told what each pass over a group comes to, and of the zone that its verdict names. */
   readonly onVerdict: (group: GroupKey, zone: string) => void;
   /** An event of a changed object reaches the process; absent: its views need not know. */

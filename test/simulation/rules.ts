@@ -3,7 +3,7 @@
  * makes its fault likely. The simulation must find what then breaks; the product has no switch for any of it.
  */
 
-import type { Views } from "../../functions/shared/cache/cache.ts";
+import type { GroupCache } from "../../functions/shared/cache/cache.ts";
 import type { Cluster, Preconditions } from "../../functions/shared/kubernetes/cluster.ts";
 import { wrapCluster as wrapOne } from "../../functions/shared/kubernetes/wrap-cluster.ts";
 import type { Protocol } from "../../functions/shared/ledger/protocol.ts";
@@ -86,7 +86,7 @@ export const unseenWrites = wrapCluster((cluster) => {
 export const wrapProtocol = (verbs: (protocol: Protocol) => Partial<Protocol>): Wrappers => ({
   protocol: (protocol) => ({ ...protocol, ...verbs(protocol) }),
 });
-export const wrapViews = (read: (views: Views) => Views["read"]): Wrappers => ({
+export const wrapViews = (read: (views: GroupCache) => GroupCache["read"]): Wrappers => ({
   views: (views) => ({ ...views, read: read(views) }),
 });
 

@@ -1,11 +1,11 @@
 /** Views as stale as rule R5 permits, on purpose: each part at any revision from `settled-through` on, up to 30 s old. */
 
 import {
+  type GroupCache,
   type GroupView,
   getPod,
   silentAfterMs,
   type ViewNeed,
-  type Views,
 } from "../../functions/shared/cache/cache.ts";
 import {
   getGroupOf,
@@ -170,7 +170,7 @@ function readPods(
   return { podsOf: ({ uid }) => byOwner.get(uid) ?? [], pod: (name) => byName.get(name), seenThrough };
 }
 
-export function createStaleViews(options: StaleViewsOptions, revisions: RevisionClock): Views {
+export function createStaleViews(options: StaleViewsOptions, revisions: RevisionClock): GroupCache {
   const { world, cluster, draw, staleness, onView } = options;
   const { store } = world;
   const hasPods = hasPodsIn(store);

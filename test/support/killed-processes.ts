@@ -1,6 +1,6 @@
 /** Processes of functions over a world in virtual time, which are killed before or after any of their writes, and come again. */
 
-import { createListingViews } from "../../functions/shared/cache/listing.ts";
+import { createListReader } from "../../functions/shared/cache/listing.ts";
 import type { Context } from "../../functions/shared/contract/context.ts";
 import type { ReconcileResult } from "../../functions/shared/contract/definition.ts";
 import { createMemory } from "../../functions/shared/contract/memory.ts";
@@ -40,7 +40,7 @@ export class KilledProcesses {
       const life = this.#mortal(plain);
       const context: Context = {
         cluster: life.cluster,
-        views: createListingViews(life.cluster, undefined),
+        views: createListReader(life.cluster, undefined),
         protocol,
         reporter: silentReporter,
         mode: "act",

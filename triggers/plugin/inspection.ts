@@ -2,10 +2,10 @@
 
 import { findWait } from "../../functions/shared/admission/refusal-events.ts";
 import type { GroupView } from "../../functions/shared/cache/cache.ts";
-import { createListingViews } from "../../functions/shared/cache/listing.ts";
+import { createListReader } from "../../functions/shared/cache/listing.ts";
 import type { Context } from "../../functions/shared/contract/context.ts";
 import { createMemory } from "../../functions/shared/contract/memory.ts";
-import { type PassReport, silentReporter } from "../../functions/shared/contract/reporter.ts";
+import { type ReconcileReport, silentReporter } from "../../functions/shared/contract/reporter.ts";
 import { governing, selects } from "../../functions/shared/groups/governing.ts";
 import { neverByBudget, neverByDisruptionBudget } from "../../functions/shared/groups/never-possible.ts";
 import { missingOrdinals, surveyZone, type WhyDown, type Zone } from "../../functions/shared/groups/zones.ts";
@@ -134,7 +134,7 @@ export interface Inspection {
 export function createShadow(cluster: Cluster, namespace: string): Context {
   return {
     cluster,
-    views: createListingViews(cluster, [namespace]),
+    views: createListReader(cluster, [namespace]),
     protocol,
     reporter: silentReporter,
     mode: "shadow",
@@ -266,8 +266,8 @@ async function inspectFunctions({ context, key, nowMs, observed }: Inspection): 
   // Sweeps and events wake functions for the groups of a label; the others have only reviews.
   if (readGroup(key.group).kind !== "labelled") return [...inspections.values()];
   for (const definition of groupFunctions.filter(({ keyedBy }) => keyedBy === "groups")) {
-    const passes: PassReport[] = [];
-    const reporter = { ...silentReporter, pass: (report: PassReport) => void passes.push(report) };
+    const passes: ReconcileReport[] = [];
+    const reporter = { ...silentReporter, pass: (report: ReconcileReport) => void passes.push(report) };
     const written = ledger?.verdicts[definition.name];
     const { requeueAfterMs } = await definition.run({ ...context, reporter }, key, { sweep: false });
     const pass = passes.at(-1);

@@ -10,7 +10,7 @@ import {
   processGroupOf,
   usualMarks,
 } from "../../functions/shared/volumes/foundationdb-marks.ts";
-import { isSuspensionAsked, meant, type Pvc, parsePvc } from "../../functions/shared/volumes/pvc.ts";
+import { isSuspensionAsked, type Pvc, parsePvc, valueIn } from "../../functions/shared/volumes/pvc.ts";
 import { formatSpan } from "./span.ts";
 import { inspectSuspended } from "./suspended.ts";
 
@@ -93,7 +93,7 @@ async function ask(
     const pvc = parsePvc(object);
     const { uid, resourceVersion, isTerminating, state } = pvc;
     if (!isSuspensionAsked(object)) return refused(`${name} is not suspended`);
-    if (isTerminating || meant(state) === "Removing") return refused(tooLate(pvc));
+    if (isTerminating || valueIn(state) === "Removing") return refused(tooLate(pvc));
     if (options.dryRun) return { isDone: true, sentence: `${name}: would be recovered` };
     try {
       const body = { metadata: { uid, resourceVersion, annotations: { [wish.key]: "true" } } };

@@ -5,7 +5,7 @@ import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
 import { durationNow } from "../../functions/shared/suspension/time-left.ts";
 import { type Member, parseVolumeUser } from "../../functions/shared/volumes/members.ts";
 import { findAll, groupOfPvc } from "../../functions/shared/volumes/owners.ts";
-import { isSuspensionAsked, meant, type Pvc, parsePvc } from "../../functions/shared/volumes/pvc.ts";
+import { isSuspensionAsked, type Pvc, parsePvc, valueIn } from "../../functions/shared/volumes/pvc.ts";
 import { parseSuspendableSet } from "../../functions/shared/volumes/suspendable-set.ts";
 import { formatSpan } from "./span.ts";
 import { type Emphasis, tableOf } from "./text.ts";
@@ -77,7 +77,7 @@ function inspect(pvc: Pvc, member: Member | undefined, group: string | undefined
     pod: member?.name ?? null,
     zone: member?.set.name ?? null,
     group: group ?? null,
-    state: meant(pvc.state) ?? "Requested",
+    state: valueIn(pvc.state) ?? "Requested",
     since: timeOf(pvc.suspendedMs),
     until: timeOf(untilMs),
     guard: pvc.message?.guard ?? null,

@@ -4,7 +4,7 @@ import type { AdmissionAnswer, AdmissionRequest } from "../../functions/shared/a
 import { escapeControls } from "../../functions/shared/base/escape-control.ts";
 import type { CronOutcome } from "../../functions/shared/contract/definition.ts";
 import { isGroup, pathOf } from "../../functions/shared/contract/keys.ts";
-import type { PassReport } from "../../functions/shared/contract/reporter.ts";
+import type { ReconcileReport } from "../../functions/shared/contract/reporter.ts";
 import type { ObjectKey } from "../../functions/shared/kubernetes/cluster.ts";
 import { createReporting, type EventResult, type Reporting } from "../telemetry/logs-and-metrics.ts";
 
@@ -44,7 +44,7 @@ export class ReplayReport {
     this.#blocks.push(blockOf(lines));
   }
 
-  pass({ key, function: name, guard, zone, sentence, wouldTake = [] }: PassReport): void {
+  pass({ key, function: name, guard, zone, sentence, wouldTake = [] }: ReconcileReport): void {
     this.isDecided = true;
     const would = wouldTake.map(({ action, object }) => `${action} ${object}`).join(", ");
     this.say(

@@ -63,7 +63,7 @@ export async function replay(recorded: Recorded, options: ReplayOptions): Promis
     return { text: "", troubles: [`the API server does not answer: ${causeOf(error)}`] };
   }
   const heard = new ReplayReport();
-  const doors = openDoors(heard, options);
+  const doors = startServers(heard, options);
   const { path, headers, body } = recorded;
   const response = await doors.app.request(path, { method: "POST", headers, body });
   const isReview = options.admissions.some(({ paths }) => paths.some((one) => path.split("?")[0] === one));
@@ -87,7 +87,7 @@ export async function replay(recorded: Recorded, options: ReplayOptions): Promis
 }
 
 /** The doors of a process that serves, with somebody who listens to what is decided behind them. */
-function openDoors(heard: ReplayReport, options: ReplayOptions) {
+function startServers(heard: ReplayReport, options: ReplayOptions) {
   const { settings, namespaces, definitions, certificate } = options;
   const cluster = readOnly(options.cluster);
   const reporting = heard.reporting(options.version);

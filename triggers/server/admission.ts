@@ -10,8 +10,8 @@ import { allow, badRequest, internalError } from "../../functions/shared/admissi
 import type {
   AdmissionAnswer,
   AdmissionDefinition,
+  AdmissionHandler,
   AdmissionRequest,
-  Judge,
 } from "../../functions/shared/admission/definition.ts";
 import { BoundedMap } from "../../functions/shared/base/bounded-map.ts";
 import { isNamespaceName, isObjectName } from "../../functions/shared/base/dns-names.ts";
@@ -27,7 +27,7 @@ import type { Bodies } from "./bodies.ts";
 /** A function that judges reviews, and its judge in this process. */
 export interface OpenAdmission {
   readonly definition: AdmissionDefinition;
-  readonly judge: Judge;
+  readonly judge: AdmissionHandler;
 }
 
 export interface AdmissionDoorOptions {

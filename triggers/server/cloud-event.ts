@@ -12,12 +12,12 @@ import { fieldsOf } from "../../functions/shared/base/fields.ts";
 import { type KnownResource, resources } from "../../functions/shared/kubernetes/cluster.ts";
 import type { EventResult } from "../telemetry/logs-and-metrics.ts";
 import { inEventSpan } from "../telemetry/tracing-spans.ts";
-import type { WakeUps } from "../workqueue/enqueue.ts";
+import type { Enqueuer } from "../workqueue/enqueue.ts";
 import { dueSuffix, pingType } from "../workqueue/sweep.ts";
 import type { Bodies } from "./bodies.ts";
 
-export interface EventDoorOptions {
-  readonly wakeUps: Pick<WakeUps, "changed"> & {
+export interface EventEndpointOptions {
+  readonly wakeUps: Pick<Enqueuer, "changed"> & {
     /** For a sweep. False when it was refused. */
     tick(): boolean;
     /** For the functions that have a schedule of their own. False when it was refused. */
@@ -43,7 +43,7 @@ const batchType = /^application\/cloudevents-batch(\+|$)/;
 const retryAfterSeconds = "1";
 
 /** Makes the handler. It answers 204 without a body, or throws an HTTPException whose message is one sentence. */
-export function createEventDoor(options: EventDoorOptions): (c: Context) => Promise<Response> {
+export function createEventEndpoint(options: EventEndpointOptions): (c: Context) => Promise<Response> {
   return async function receiveEvent(c) {
     const reason = options.notReady();
     if (reason !== undefined) throw refused(options, reason);
@@ -67,13 +67,13 @@ export function createEventDoor(options: EventDoorOptions): (c: Context) => Prom
 }
 
 /** Counts the refusal, and makes the answer of it: 503, and to come again. */
-function refused({ count }: Pick<EventDoorOptions, "count">, reason: string): HTTPException {
+function refused({ count }: Pick<EventEndpointOptions, "count">, reason: string): HTTPException {
   count("refused");
   const headers = { "content-type": "text/plain; charset=UTF-8", "retry-after": retryAfterSeconds };
   return new HTTPException(503, { res: new Response(`Send it again later: ${reason}.`, { status: 503, headers }) });
 }
 
-function queue(event: CloudEvent<unknown>, options: EventDoorOptions): ReturnType<WakeUps["changed"]> {
+function queue(event: CloudEvent<unknown>, options: EventEndpointOptions): ReturnType<Enqueuer["changed"]> {
   if (event.type === pingType) {
     const { wakeUps } = options;
     return (event.source.endsWith(dueSuffix) ? wakeUps.due() : wakeUps.tick()) ? "queued" : "refused";
@@ -84,8 +84,8 @@ function queue(event: CloudEvent<unknown>, options: EventDoorOptions): ReturnTyp
 /** Wakes what the event's object concerns. Throws HTTPException 400 where it does not say which one that is. */
 function wakeObject(
   event: CloudEvent<unknown>,
-  { wakeUps, wokenBy, namespaces }: EventDoorOptions,
-): ReturnType<WakeUps["changed"]> {
+  { wakeUps, wokenBy, namespaces }: EventEndpointOptions,
+): ReturnType<Enqueuer["changed"]> {
   if (!apiServerType.test(event.type)) return "ignored";
   const { kind, apiVersion, namespace, name } = readKey(event);
   const resource = resourceOf(required("kind", kind), apiVersion);
@@ -137,7 +137,7 @@ function readKey(event: CloudEvent<unknown>): EventKey {
  *
  * @throws HTTPException 400 for what is no event, 415 for a content type that carries none.
  */
-async function readEvent(c: Context, { bodies, bodyLimitBytes }: EventDoorOptions): Promise<CloudEvent<unknown>> {
+async function readEvent(c: Context, { bodies, bodyLimitBytes }: EventEndpointOptions): Promise<CloudEvent<unknown>> {
   const headers = c.req.header();
   // The SDK knows five content types, letter for letter: parameters and capitals would leave the data unread.
   const mediaType = (headers["content-type"] ?? "").replace(/;.*$/s, "").trim().toLowerCase();

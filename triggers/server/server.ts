@@ -17,14 +17,14 @@ import { createMetricsPage } from "../telemetry/metrics-page.ts";
 import { type AdmissionDoorOptions, serveAdmissions } from "./admission.ts";
 import { Bodies, BodyAborted } from "./bodies.ts";
 import type { KeyPair } from "./certificate-source.ts";
-import { createEventDoor, type EventDoorOptions } from "./cloud-event.ts";
+import { createEventEndpoint, type EventEndpointOptions } from "./cloud-event.ts";
 import { type ConnectionBounds, type Cut, usualBounds } from "./connection-bounds.ts";
 import { ClientConnections } from "./connections.ts";
 import type { Proof } from "./proof.ts";
 import type { ReviewKeyDoor } from "./review-keys.ts";
 
 export interface AppOptions
-  extends Omit<EventDoorOptions, "count" | "bodies">,
+  extends Omit<EventEndpointOptions, "count" | "bodies">,
     Pick<AdmissionDoorOptions, "admissions"> {
   readonly reporting: Reporting;
   /** Reviews are answered without TLS, too, whoever posts them. */
@@ -67,7 +67,11 @@ export function createApp(options: AppOptions): Hono {
     return c.body(text, 200, { "content-type": contentType, "content-length": String(text.byteLength) });
   });
   const bodies = new Bodies({ mostBytes });
-  const receiveEvent = createEventDoor({ ...options, bodies, count: (result: EventResult) => reporting.event(result) });
+  const receiveEvent = createEventEndpoint({
+    ...options,
+    bodies,
+    count: (result: EventResult) => reporting.event(result),
+  });
   for (const path of eventPaths) app.post(path, receiveEvent);
   if (options.reviewsOnPort) serveReviews(app, options);
   else refuseReviews(app, options);

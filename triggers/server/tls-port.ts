@@ -26,7 +26,7 @@ export interface SecureDoorOptions {
   readonly reviewKeys?: ReviewKeyDoor | undefined;
 }
 
-export interface SecureDoor extends Pick<Listening, "close" | "turnAway"> {
+export interface TlsPort extends Pick<Listening, "close" | "turnAway"> {
   /** Why nobody is answered yet; undefined once it is open. */
   notReady(): string | undefined;
   /** Resolves when it is open, or when it was closed before; rejects with a sentence where it can never open. */
@@ -34,7 +34,7 @@ export interface SecureDoor extends Pick<Listening, "close" | "turnAway"> {
 }
 
 /** Opens the door as soon as there is a certificate, and keeps it up to date until the signal is given. */
-export function openSecureDoor(options: SecureDoorOptions, stopped: AbortSignal): SecureDoor {
+export function openSecureDoor(options: SecureDoorOptions, stopped: AbortSignal): TlsPort {
   let listening: Listening | undefined;
   const open = async (): Promise<void> => {
     const { app, port, requestTimeoutMs, source } = options;

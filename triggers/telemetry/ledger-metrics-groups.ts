@@ -7,7 +7,7 @@
  */
 
 import { ledgerGroup, managedBy, read } from "../../functions/shared/annotations/table.ts";
-import type { GroupView, Views } from "../../functions/shared/cache/cache.ts";
+import type { GroupCache, GroupView } from "../../functions/shared/cache/cache.ts";
 import { failingGuards } from "../../functions/shared/contract/verdict.ts";
 import { surveyZone, type Zone } from "../../functions/shared/groups/zones.ts";
 import type { Cluster, LeaseObject } from "../../functions/shared/kubernetes/cluster.ts";
@@ -38,7 +38,7 @@ export interface Rollout {
 
 export interface GroupLookOptions {
   readonly cluster: Pick<Cluster, "list" | "monotonicMs" | "serverTimeMs" | "sleep">;
-  readonly views: Pick<Views, "read">;
+  readonly views: Pick<GroupCache, "read">;
   /** Undefined: all of them. */
   readonly namespaces: readonly string[] | undefined;
   /** The groups that the watches have told of, by `NAMESPACE/GROUP`. Those that have vanished are taken out. */

@@ -3,7 +3,7 @@ import { type DestinationStream, pino } from "pino";
 import { escapeLines } from "../../functions/shared/base/escape-control.ts";
 import { describeSpan } from "../../functions/shared/base/spans.ts";
 import { isGroup, type Key, pathOf } from "../../functions/shared/contract/keys.ts";
-import type { ActReport, PassReport, Reporter } from "../../functions/shared/contract/reporter.ts";
+import type { ActReport, ReconcileReport, Reporter } from "../../functions/shared/contract/reporter.ts";
 import { failingGuards } from "../../functions/shared/contract/verdict.ts";
 import type { PodObservation } from "../../functions/shared/http/calls.ts";
 import type { RequestObservation } from "../../functions/shared/kubernetes/client.ts";
@@ -228,7 +228,7 @@ function forgetName(metrics: Metrics, group: string): void {
 function showWaiting(
   metrics: Metrics,
   before: WaitingSeries | undefined,
-  { key, function: by, guard, zone, sinceMs }: PassReport,
+  { key, function: by, guard, zone, sinceMs }: ReconcileReport,
 ): WaitingSeries | undefined {
   const moved = before !== undefined && (before.guard !== guard || before.zone !== zone);
   if (moved) metrics.waitingSince.remove({ ...before });
@@ -278,7 +278,7 @@ function isTrouble(result: ActReport["result"]): boolean {
   return result === "refused" || result === "failed" || result === "late";
 }
 
-function verdictOf({ guard, zone, sinceMs, shadow }: PassReport): object {
+function verdictOf({ guard, zone, sinceMs, shadow }: ReconcileReport): object {
   // It comes from an annotation, and a number that is no date must not end a pass.
   const since = Math.abs(sinceMs) <= 8.64e15 ? { since: new Date(sinceMs).toISOString() } : {};
   return { guard, zone, ...since, ...(shadow ? { shadow } : {}) };

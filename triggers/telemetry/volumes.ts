@@ -8,7 +8,7 @@ import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
 import { durationNow } from "../../functions/shared/suspension/time-left.ts";
 import { isRecovering, type Member } from "../../functions/shared/volumes/members.ts";
 import { findAll } from "../../functions/shared/volumes/owners.ts";
-import { meant, type Pvc, parsePvc } from "../../functions/shared/volumes/pvc.ts";
+import { type Pvc, parsePvc, valueIn } from "../../functions/shared/volumes/pvc.ts";
 import { parseSuspendableSet } from "../../functions/shared/volumes/suspendable-set.ts";
 
 export interface SuspendedVolume {
@@ -89,5 +89,5 @@ function volumeOf(pvc: Pvc, member: Member | undefined): SuspendedVolume {
   const isHeld = member === undefined || pvc.isOnHold || member.set.policy.isOnHold || isRecovering(member);
   const removableMs =
     kept?.kind === "value" && suspendedMs !== undefined && !isHeld ? suspendedMs + kept.value : undefined;
-  return { namespace, zone: member?.set.name ?? "", state: meant(state) ?? "unknown", bytes, removableMs };
+  return { namespace, zone: member?.set.name ?? "", state: valueIn(state) ?? "unknown", bytes, removableMs };
 }

@@ -1,7 +1,7 @@
 /** What the doors share: an object or a tick comes in, and the passes that it needs are queued. */
 
 import { asPartOf, inSpan } from "../../functions/shared/base/spans.ts";
-import type { AwakeViews } from "../../functions/shared/cache/on-demand.ts";
+import type { OnDemandCache } from "../../functions/shared/cache/on-demand.ts";
 import type { Clock } from "../../functions/shared/clock/clock.ts";
 import type { FunctionDefinition } from "../../functions/shared/contract/definition.ts";
 import {
@@ -10,7 +10,7 @@ import {
   type KeyLookUp,
   pathOf,
   type Waking,
-  type WokenBy,
+  type WatchSource,
 } from "../../functions/shared/contract/keys.ts";
 import {
   hasCode,
@@ -22,12 +22,12 @@ import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts"
 import type { EventResult, Reporting } from "../telemetry/logs-and-metrics.ts";
 import { inPassSpan } from "../telemetry/tracing-spans.ts";
 import type { KnownGroups } from "./known-groups.ts";
-import { KeyedQueue, type QueueOptions, type RunOutcome, type Wake } from "./queue.ts";
+import { KeyedQueue, type QueueOptions, type RunOutcome, type Trigger } from "./queue.ts";
 import type { RateLimit } from "./rate-limiter.ts";
 import { sweep, sweepDue } from "./sweep.ts";
-import { causeOf, leastBackoffMs, runPass, type ServedFunction, sentenceOf } from "./worker.ts";
+import { causeOf, leastBackoffMs, runReconcile, type ServedFunction, sentenceOf } from "./worker.ts";
 
-export interface WakeUps {
+export interface Enqueuer {
   /** An event names an object that has changed: what becomes of that. Whoever sent it may be anybody. */
   changed(resource: Resource, object: ObjectKey): Exclude<EventResult, "malformed">;
   /** The same, but a watch of ours tells of it, for functions that wait for what has this label; undefined: for all objects. */
@@ -53,7 +53,7 @@ export interface WakeUpOptions {
   /** True where watches tell of every change, and passes decide from memory. */
   readonly isWatching: boolean;
   /** Views that watch for a while, though events wake passes: where they do, passes cost no lists. Undefined: they never do. */
-  readonly awake?: Pick<AwakeViews, "isAwake" | "told"> | undefined;
+  readonly awake?: Pick<OnDemandCache, "isAwake" | "told"> | undefined;
   readonly served: readonly ServedFunction[];
   readonly reporting: Reporting;
   /** True where a sweep begins with the process. */
@@ -68,7 +68,7 @@ export interface WakeUpOptions {
 /** What one function has to look up to know which of its keys a changed object concerns. */
 interface KeyLookUpJob {
   readonly served: ServedFunction;
-  readonly woken: WokenBy;
+  readonly woken: WatchSource;
   readonly object: ObjectKey;
   readonly lookUp: KeyLookUp;
 }
@@ -100,7 +100,7 @@ const passesThatList: RateLimit = { burst: 100, everyMs: 100 };
 const viewed: ReadonlySet<Resource> = new Set(["pods", "statefulsets", "zoneawarepoddisruptionbudgets"]);
 
 /** What wakes the functions and no view tells of: views tell of groups, whatever has changed of them. */
-export function unviewed(definitions: readonly FunctionDefinition[]): readonly WokenBy[] {
+export function unviewed(definitions: readonly FunctionDefinition[]): readonly WatchSource[] {
   return definitions.flatMap(({ keyedBy, wokenBy }) =>
     wokenBy.filter(({ resource }) => keyedBy !== "groups" || !viewed.has(resource)),
   );
@@ -123,14 +123,14 @@ export function answerOf(became: readonly Result[]): Result {
 }
 
 /** Three queues: look-ups of changed objects, sweeps, and passes, which both lead to. A pass is of one function and one key. */
-export function createWakeUps(options: WakeUpOptions): WakeUps {
+export function createEnqueuer(options: WakeUpOptions): Enqueuer {
   const { known, isWatching, awake } = options;
   let isDraining = false;
   const passes = queueOfPasses(options);
-  const wake = (served: ServedFunction, key: Key, how: Wake): boolean => passes.offer({ served, key }, how);
+  const wake = (served: ServedFunction, key: Key, how: Trigger): boolean => passes.offer({ served, key }, how);
   const lookUps = queueOfLookUps(options, wake);
   const sweeps = queueOfSweeps(options, (served, key) => wake(served, key, { sweep: true }));
-  const changedFor = (served: ServedFunction, woken: WokenBy, object: ObjectKey, isTold = false): Result => {
+  const changedFor = (served: ServedFunction, woken: WatchSource, object: ObjectKey, isTold = false): Result => {
     const isViewed = isWatching && viewed.has(woken.resource);
     if (isTold && isViewed && served.definition.keyedBy === "groups") return "ignored";
     const found = woken.keysOf(object, known);
@@ -192,7 +192,7 @@ function queueOfPasses(options: WakeUpOptions): KeyedQueue<Pass> {
     isPaced: ({ key }) => !isGroup(key) || awake?.isAwake(key.namespace) !== true,
     nameOf: ({ served: { definition }, key }) => `${definition.name} ${pathOf(key)}`,
     run: ({ served, key }, wake) =>
-      inPassSpan(served.definition.name, key, wake, () => runPass(served, reporting, key, wake)),
+      inPassSpan(served.definition.name, key, wake, () => runReconcile(served, reporting, key, wake)),
     onFailure: ({ served: { definition }, key }, error, retryMs) =>
       reporting.problem(key, definition.name, sentenceOf(error, retryMs), error),
   });
@@ -200,7 +200,7 @@ function queueOfPasses(options: WakeUpOptions): KeyedQueue<Pass> {
 
 function queueOfLookUps(
   options: WakeUpOptions,
-  wake: (served: ServedFunction, key: Key, how: Wake) => boolean,
+  wake: (served: ServedFunction, key: Key, how: Trigger) => boolean,
 ): KeyedQueue<KeyLookUpJob> {
   const { known, reporting, clock } = options;
   const seenMs = options.isSwept ? clock.monotonicMs() + firstSweepMs : Number.NEGATIVE_INFINITY;

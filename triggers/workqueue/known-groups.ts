@@ -1,6 +1,6 @@
 /** Which group a StatefulSet is in, as passes last saw it: an event about one that is known costs no read. */
 import { BoundedMap } from "../../functions/shared/base/bounded-map.ts";
-import type { GroupView, Views } from "../../functions/shared/cache/cache.ts";
+import type { GroupCache, GroupView } from "../../functions/shared/cache/cache.ts";
 import type { GroupKey, StatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
 
 /** More StatefulSets than a cluster has; beyond them the one that was learnt first is forgotten. */
@@ -22,7 +22,7 @@ export class KnownGroups {
   }
 
   /** The same views, which teach what they read. */
-  learningFrom(views: Views): Views {
+  learningFrom(views: GroupCache): GroupCache {
     return {
       ...views,
       read: async (key, need) => {

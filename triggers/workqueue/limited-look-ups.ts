@@ -2,7 +2,7 @@
 
 import { type LookUps, TooManyLookUps } from "../../functions/shared/cache/look-ups.ts";
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
-import { Pacer, type RateLimit } from "./rate-limiter.ts";
+import { type RateLimit, RateLimiter } from "./rate-limiter.ts";
 
 /** 200 at once, then 100 a second: honest drains name fewer pods that no StatefulSet has. */
 export const lookUpPace: RateLimit = { burst: 200, everyMs: 10 };
@@ -32,7 +32,7 @@ interface PendingLookUp {
 
 /** The same reads, at that pace and over connections of their own. Each may reject with TooManyLookUps. */
 export function paceLookUps({ cluster, pace = lookUpPace }: LookUpOptions): LookUps {
-  const turns = new RateLimitedQueue(cluster, new Pacer(pace));
+  const turns = new RateLimitedQueue(cluster, new RateLimiter(pace));
   return {
     get: (resource, key, options) => turns.next().then(() => cluster.get(resource, key, { ...options, aside: true })),
     list: (resource, query, options) =>
@@ -43,11 +43,11 @@ export function paceLookUps({ cluster, pace = lookUpPace }: LookUpOptions): Look
 /** Gives turns in the order in which they are asked for. */
 class RateLimitedQueue {
   readonly #clock: Pick<Cluster, "monotonicMs" | "sleep">;
-  readonly #pacer: Pacer;
+  readonly #pacer: RateLimiter;
   readonly #waiting = new Set<PendingLookUp>();
   #isServing = false;
 
-  constructor(clock: Pick<Cluster, "monotonicMs" | "sleep">, pacer: Pacer) {
+  constructor(clock: Pick<Cluster, "monotonicMs" | "sleep">, pacer: RateLimiter) {
     this.#clock = clock;
     this.#pacer = pacer;
   }

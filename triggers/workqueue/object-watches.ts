@@ -3,8 +3,8 @@
  * others, and they tell only names.
  */
 
-import { type FollowOptions, follow } from "../../functions/shared/cache/reflector.ts";
-import type { WokenBy } from "../../functions/shared/contract/keys.ts";
+import { type FollowOptions, reflect } from "../../functions/shared/cache/reflector.ts";
+import type { WatchSource } from "../../functions/shared/contract/keys.ts";
 import {
   type Cluster,
   type Metadata,
@@ -16,7 +16,7 @@ import {
 
 export interface ChangesOptions extends Pick<FollowOptions, "onTrouble"> {
   readonly cluster: Cluster;
-  readonly woken: readonly WokenBy[];
+  readonly woken: readonly WatchSource[];
   /** Undefined: all of them. What is of the whole cluster is watched either way. */
   readonly namespaces: readonly string[] | undefined;
   /**
@@ -43,7 +43,7 @@ export async function followChanges(options: ChangesOptions, stopped: AbortSigna
     const scopes = resources[resource].isNamespaced ? namespaces?.map((namespace) => ({ namespace })) : undefined;
     return (scopes ?? [{}]).map((scope) => {
       const following = { resource, query: { ...scope, ...labelled }, store, optional: true };
-      return follow({ cluster, onTrouble }, following, stopped, () => undefined);
+      return reflect({ cluster, onTrouble }, following, stopped, () => undefined);
     });
   });
   await Promise.all(loops);

@@ -7,16 +7,16 @@
 
 import { activeSpans, joinSpans, type SpanContext } from "../../functions/shared/base/spans.ts";
 import type { Clock } from "../../functions/shared/clock/clock.ts";
-import { Pacer, type RateLimit } from "./rate-limiter.ts";
+import { type RateLimit, RateLimiter } from "./rate-limiter.ts";
 
-export interface Wake {
+export interface Trigger {
   /** True for a sweep. Wake-ups that are gathered are a sweep when one of them is. */
   readonly sweep: boolean;
   /** The spans of those that woke it, for traces; absent: the one that is active. */
   readonly wakers?: readonly SpanContext[];
 }
 
-/** How a run ended; the fields are those of the functions' `Outcome`. */
+/** How a run ended; the fields are those of `ReconcileResult`. */
 export interface RunOutcome {
   readonly requeueAfterMs: number | undefined;
   readonly absorbsEvents?: boolean;
@@ -27,7 +27,7 @@ export interface QueueOptions<Item> {
   readonly clock: Clock;
   /** Items of the same name are one key. */
   nameOf(item: Item): string;
-  run(item: Item, wake: Wake): Promise<RunOutcome>;
+  run(item: Item, wake: Trigger): Promise<RunOutcome>;
   /** Called when a run, or acts after it, threw. `retryMs` is undefined where it is not tried again. */
   onFailure(item: Item, error: unknown, retryMs: number | undefined): void;
   /** How long wake-ups of a key are gathered from the first, in milliseconds. */
@@ -86,8 +86,8 @@ export class KeyedQueue<Item> {
   readonly #requeues = new Map<string, Requeue>();
   readonly #acting = new Set<Promise<void>>();
   readonly #idle = Promise.withResolvers<void>();
-  readonly #pacer: Pacer | undefined;
-  readonly #pacerOfAll: Pacer | undefined;
+  readonly #pacer: RateLimiter | undefined;
+  readonly #pacerOfAll: RateLimiter | undefined;
   /** The timer while all keys wait for the pace that they share. */
   #resting: AbortController | undefined;
   #running = 0;
@@ -96,8 +96,8 @@ export class KeyedQueue<Item> {
   constructor(options: QueueOptions<Item>) {
     this.#options = options;
     const { pace, pacedTogether } = options;
-    this.#pacer = pace && new Pacer(pace);
-    this.#pacerOfAll = pacedTogether && new Pacer(pacedTogether);
+    this.#pacer = pace && new RateLimiter(pace);
+    this.#pacerOfAll = pacedTogether && new RateLimiter(pacedTogether);
   }
 
   /** How many keys are queued, running or to be retried. */
@@ -111,7 +111,7 @@ export class KeyedQueue<Item> {
   }
 
   /** Wakes a key. False where it is refused: the queue is full, or drains. */
-  offer(item: Item, wake: Wake = { sweep: false }): boolean {
+  offer(item: Item, wake: Trigger = { sweep: false }): boolean {
     if (this.#draining) return false;
     const name = this.#options.nameOf(item);
     if (!wake.sweep && this.#requeues.get(name)?.isEnough === true) return true;

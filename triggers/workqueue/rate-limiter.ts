@@ -13,7 +13,7 @@ export interface RateLimit {
 const mostPaced = 1_000_000;
 
 /** Keeps one number for each key that was busy lately, and nothing about the others. */
-export class Pacer {
+export class RateLimiter {
   readonly #pace: RateLimit;
   /** When a key will have its whole burst again, by a clock that never jumps. */
   readonly #wholeMs = new BoundedMap<string, number>(mostPaced);

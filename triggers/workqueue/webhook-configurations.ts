@@ -4,7 +4,7 @@
  */
 
 import { webhookNamespace } from "../../functions/shared/annotations/table.ts";
-import { follow } from "../../functions/shared/cache/reflector.ts";
+import { reflect } from "../../functions/shared/cache/reflector.ts";
 import type { Store } from "../../functions/shared/cache/watch-progress.ts";
 import type { Cluster, Resource, WebhookConfigurationObject } from "../../functions/shared/kubernetes/cluster.ts";
 import type { Reporting } from "../telemetry/logs-and-metrics.ts";
@@ -133,7 +133,7 @@ async function followOne(
     said = trouble;
   };
   const following = { resource, query: {}, store, optional: false };
-  await follow({ cluster, onTrouble, leastBackoffMs }, following, stopped, () => {});
+  await reflect({ cluster, onTrouble, leastBackoffMs }, following, stopped, () => {});
 }
 
 /** As rollout-operator has it, but that what is gone is gone: 1 for the policy that an entry has, 0 for the other. */

@@ -5,13 +5,13 @@ import { listStatefulSets } from "../../functions/shared/cache/listing.ts";
 import type { Context } from "../../functions/shared/contract/context.ts";
 import type { FunctionDefinition, ReconcileResult } from "../../functions/shared/contract/definition.ts";
 import { isGroup, type Key } from "../../functions/shared/contract/keys.ts";
-import type { Announcement } from "../../functions/shared/events/event.ts";
+import type { NewEvent } from "../../functions/shared/events/event.ts";
 import { eventReasons } from "../../functions/shared/events/reasons.ts";
-import { announceNews, isNews } from "../../functions/shared/events/recorder.ts";
+import { isNewEvent, recordEvent } from "../../functions/shared/events/recorder.ts";
 import { ClusterError, hasCode, isRightMissing, lackOf, wordsOf } from "../../functions/shared/kubernetes/cluster.ts";
 import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import type { Reporting } from "../telemetry/logs-and-metrics.ts";
-import type { Wake } from "./queue.ts";
+import type { Trigger } from "./queue.ts";
 
 /** A function with the context that its passes share. */
 export interface ServedFunction {
@@ -29,11 +29,11 @@ export function leastBackoffMs(error: unknown): number {
 }
 
 /** Runs a pass. Throws what the function throws. */
-export async function runPass(
+export async function runReconcile(
   { definition, context }: ServedFunction,
   reporting: Reporting,
   key: Key,
-  wake: Wake,
+  wake: Trigger,
 ): Promise<ReconcileResult> {
   const startedMs = context.cluster.monotonicMs();
   const ended = (failure?: unknown) => {
@@ -72,8 +72,8 @@ async function announceRightMissing(
 ): Promise<void> {
   if (context.mode === "shadow") return;
   const identity = `right ${error.verb} ${error.resource}`;
-  if (!isNews(context, key, identity)) return;
-  await announceNews(context, definition.name, key, {
+  if (!isNewEvent(context, key, identity)) return;
+  await recordEvent(context, definition.name, key, {
     about: await objectToBlame(context, key),
     type: "Warning",
     reason: eventReasons.forbidden,
@@ -83,7 +83,7 @@ async function announceRightMissing(
 }
 
 /** A StatefulSet of the group, where its users look; the ledger where none can be read. */
-async function objectToBlame(context: Context, key: Key): Promise<Announcement["about"]> {
+async function objectToBlame(context: Context, key: Key): Promise<NewEvent["about"]> {
   if (!isGroup(key)) return { ...key, uid: "" };
   const ledger = { resource: "leases", namespace: key.namespace, name: ledgerName(key.group), uid: "" } as const;
   try {

@@ -25,10 +25,10 @@ import { podNameOf } from "../../shared/workloads/pods.ts";
 import type { GroupKey } from "../../shared/workloads/statefulsets.ts";
 import { type Made, without } from "./granted.ts";
 import type { MayWait } from "./parked-reviews.ts";
-import { type ReviewLine, ReviewLines, type WaitingReview } from "./queue.ts";
+import { type ReviewQueue, ReviewQueues, type WaitingReview } from "./queue.ts";
 
 /** What is asked for, and how. */
-export interface Petition<Subject> extends MayWait {
+export interface EvictionReview<Subject> extends MayWait {
   readonly subject: Subject;
   /** Judged like any other, and leaves no trace (rule R16). */
   readonly dryRun: boolean;
@@ -37,17 +37,21 @@ export interface Petition<Subject> extends MayWait {
 }
 
 /** What a decision says of one petition. */
-export interface Ruling {
+export interface Decision {
   readonly answer: AdmissionAnswer;
   /** What an allowance rests on: it is given only once this stands in the ledger (rules R8, R12). */
   readonly reserve?: Pick<Reservation, "statefulSet" | "ordinal" | "uid">;
 }
 
 /** A function's own part: what it makes of an observation, and its rulings, one for each petition, in their order. */
-export interface ReviewGate<Subject, Snapshot> {
+export interface BatchDecider<Subject, Snapshot> {
   readonly name: string;
-  observe(context: Context, observed: GroupObservation, petitions: readonly Petition<Subject>[]): Promise<Snapshot>;
-  decide(snapshot: Snapshot): readonly Ruling[];
+  observe(
+    context: Context,
+    observed: GroupObservation,
+    petitions: readonly EvictionReview<Subject>[],
+  ): Promise<Snapshot>;
+  decide(snapshot: Snapshot): readonly Decision[];
   /** Asks pods what the rulings rest on (rule R22): the snapshot with their answers; undefined where nobody is to be asked. */
   ask?(context: Context, observed: GroupObservation, snapshot: Snapshot): Promise<Snapshot> | undefined;
   /**
@@ -57,23 +61,23 @@ export interface ReviewGate<Subject, Snapshot> {
   confirm?(context: Context, key: GroupKey, subject: Subject): Promise<Denied | undefined> | undefined;
 }
 
-type Pending<Subject> = WaitingReview<Made> & Petition<Subject>;
-type EvictionLine<Subject> = ReviewLine<Pending<Subject>, Made>;
+type PendingReview<Subject> = WaitingReview<Made> & EvictionReview<Subject>;
+type EvictionLine<Subject> = ReviewQueue<PendingReview<Subject>, Made>;
 
 interface Granted<Subject> extends Made {
-  readonly waiting: Pending<Subject>;
+  readonly waiting: PendingReview<Subject>;
   readonly answer: AdmissionAnswer;
 }
 
 export class GroupCommit<Subject, Snapshot> {
   readonly #context: Context;
-  readonly #gate: ReviewGate<Subject, Snapshot>;
-  readonly #lines: ReviewLines<Pending<Subject>, Made>;
+  readonly #gate: BatchDecider<Subject, Snapshot>;
+  readonly #lines: ReviewQueues<PendingReview<Subject>, Made>;
 
-  constructor(context: Context, gate: ReviewGate<Subject, Snapshot>) {
+  constructor(context: Context, gate: BatchDecider<Subject, Snapshot>) {
     this.#context = context;
     this.#gate = gate;
-    this.#lines = new ReviewLines(context, gate.name, (line, batch) => this.#serve(line, batch));
+    this.#lines = new ReviewQueues(context, gate.name, (line, batch) => this.#serve(line, batch));
   }
 
   /** Nobody waits longer than a client would: whatever goes on, at the deadline the answer is a refusal. */
@@ -85,11 +89,11 @@ export class GroupCommit<Subject, Snapshot> {
    * Resolves to the answer, before the petition's deadline and no later than 5 s after a write that reserves for it (rule R9).
    * Rejects only where the decision itself breaks; whatever the API server does is a refusal that says so.
    */
-  submit(key: GroupKey, petition: Petition<Subject>): Promise<AdmissionAnswer> {
+  submit(key: GroupKey, petition: EvictionReview<Subject>): Promise<AdmissionAnswer> {
     const { promise, resolve, reject } = Promise.withResolvers<AdmissionAnswer>();
     this.#lines.join(key, (line) => {
       const late = () => this.#lines.answer(waiting, tooLate());
-      const waiting: Pending<Subject> = {
+      const waiting: PendingReview<Subject> = {
         ...petition,
         ...{ line, latestMs: petition.deadlineMs, isAnswered: false, resolve, reject, late },
       };
@@ -103,7 +107,7 @@ export class GroupCommit<Subject, Snapshot> {
     this.#lines.stop();
   }
 
-  async #serve(line: EvictionLine<Subject>, batch: readonly Pending<Subject>[]): Promise<void> {
+  async #serve(line: EvictionLine<Subject>, batch: readonly PendingReview<Subject>[]): Promise<void> {
     try {
       await this.#decideTogether(line.key, line, batch);
     } catch (error) {
@@ -111,7 +115,11 @@ export class GroupCommit<Subject, Snapshot> {
     }
   }
 
-  async #decideTogether(key: GroupKey, line: EvictionLine<Subject>, batch: readonly Pending<Subject>[]): Promise<void> {
+  async #decideTogether(
+    key: GroupKey,
+    line: EvictionLine<Subject>,
+    batch: readonly PendingReview<Subject>[],
+  ): Promise<void> {
     const context = this.#context;
     const memory = context.memoryOf(key);
     for (let conflicts = 0; conflicts < maxConflicts; conflicts++) {
@@ -135,7 +143,7 @@ export class GroupCommit<Subject, Snapshot> {
   }
 
   /** Rule R16: nothing may be left behind by these. */
-  #isTraceless(present: readonly Pending<Subject>[]): boolean {
+  #isTraceless(present: readonly PendingReview<Subject>[]): boolean {
     return this.#context.mode === "shadow" || present.every(({ dryRun }) => dryRun);
   }
 
@@ -143,7 +151,7 @@ export class GroupCommit<Subject, Snapshot> {
     key: GroupKey,
     line: EvictionLine<Subject>,
     loaded: Ledger | undefined,
-    present: readonly Pending<Subject>[],
+    present: readonly PendingReview<Subject>[],
   ): Promise<void> {
     const context = this.#context;
     if (loaded === undefined) {
@@ -159,9 +167,9 @@ export class GroupCommit<Subject, Snapshot> {
     }
     const young = refuseNewLedger(context, observed);
     const granted: Granted<Subject>[] = [];
-    const refused = new Map<Pending<Subject>, AdmissionAnswer>();
+    const refused = new Map<PendingReview<Subject>, AdmissionAnswer>();
     for (const [index, waiting] of present.entries()) {
-      const ruling = rulings[index] as Ruling;
+      const ruling = rulings[index] as Decision;
       if (ruling.reserve === undefined) refused.set(waiting, ruling.answer);
       else if (young !== undefined) refused.set(waiting, notYet(young.guard, young.sentence, "", young.requeueAfterMs));
       else if (waiting.dryRun) this.#lines.answer(waiting, ruling.answer);
@@ -177,7 +185,7 @@ export class GroupCommit<Subject, Snapshot> {
     this.#lines.holdOrRefuse(line, refused.keys(), (waiting) => refused.get(waiting));
   }
 
-  async #judge(ledger: Ledger, memory: GroupMemory, present: readonly Pending<Subject>[], consistent: boolean) {
+  async #judge(ledger: Ledger, memory: GroupMemory, present: readonly PendingReview<Subject>[], consistent: boolean) {
     const context = this.#context;
     const observed = await observeGroup(context, ledger, { permitSinceMs: memory.ledgerReadMs, consistent });
     const snapshot = await this.#gate.observe(context, observed, present);
@@ -189,7 +197,7 @@ export class GroupCommit<Subject, Snapshot> {
    * A stamp is never used twice for one ordinal: what was withdrawn must not be taken for what was renewed. What is renewed has
    * stood since it was first made (rule R12); what is dropped with this write has not.
    */
-  #make({ ledger, open }: GroupObservation, reserve: NonNullable<Ruling["reserve"]>): Made {
+  #make({ ledger, open }: GroupObservation, reserve: NonNullable<Decision["reserve"]>): Made {
     const isAt = ({ statefulSet, ordinal }: Reservation) =>
       statefulSet === reserve.statefulSet && ordinal === reserve.ordinal;
     const before = ledger.reservations.find(isAt);
@@ -258,7 +266,7 @@ export class GroupCommit<Subject, Snapshot> {
   }
 
   /** What a decision that failed is answered with; undefined where that is a fault of ours, which is thrown to whoever asked. */
-  #failureOf(waiting: Pending<Subject>, key: GroupKey, error: unknown): Denied | undefined {
+  #failureOf(waiting: PendingReview<Subject>, key: GroupKey, error: unknown): Denied | undefined {
     const unusable = waitForLedger(error);
     if (unusable !== undefined) return askAgain(unusable.guard, unusable.sentence);
     const refusal = refuseFailure(error, `pods of ${key.group}`);

@@ -6,7 +6,7 @@
 import { tooLate } from "../../shared/admission/answers.ts";
 import type { AdmissionAnswer } from "../../shared/admission/definition.ts";
 import { BoundedMap } from "../../shared/base/bounded-map.ts";
-import type { Views } from "../../shared/cache/cache.ts";
+import type { GroupCache } from "../../shared/cache/cache.ts";
 import { Deadlines, type HasDeadline } from "../../shared/clock/deadlines.ts";
 import type { Reporter } from "../../shared/contract/reporter.ts";
 import type { Cluster } from "../../shared/kubernetes/cluster.ts";
@@ -16,7 +16,7 @@ import { RateEstimate } from "./rate-estimate.ts";
 
 /** A review that nobody has answered yet. */
 export interface WaitingReview<Withdrawn> extends MayWait, HasDeadline {
-  readonly line: ReviewLine<WaitingReview<Withdrawn>, Withdrawn>;
+  readonly line: ReviewQueue<WaitingReview<Withdrawn>, Withdrawn>;
   deadlineMs: number;
   /** What `deadlineMs` was when it came: an attempt to let it go brings that forward. */
   readonly latestMs: number;
@@ -26,7 +26,7 @@ export interface WaitingReview<Withdrawn> extends MayWait, HasDeadline {
 }
 
 /** Those of one group who were not looked at yet, those who wait, and what was written for some who were then refused. */
-export interface ReviewLine<Review, Withdrawn> {
+export interface ReviewQueue<Review, Withdrawn> {
   readonly key: GroupKey;
   readonly queue: Review[];
   /** Those who wait their turn. They are looked at again with whoever comes, and before them. */
@@ -47,7 +47,7 @@ export interface ReviewLine<Review, Withdrawn> {
 
 export interface LineContext {
   readonly cluster: Pick<Cluster, "monotonicMs" | "sleep">;
-  readonly views: Pick<Views, "onChange">;
+  readonly views: Pick<GroupCache, "onChange">;
   readonly reporter: Pick<Reporter, "held">;
 }
 
@@ -66,11 +66,11 @@ const lookAgainMs = 1_000;
 /** Of groups that had evictions lately; one that is forgotten is learnt again. */
 const rememberedPaces = 1_000;
 
-export class ReviewLines<Review extends WaitingReview<Withdrawn>, Withdrawn> {
+export class ReviewQueues<Review extends WaitingReview<Withdrawn>, Withdrawn> {
   readonly deadlines: Deadlines;
   readonly #context: LineContext;
-  readonly #serve: (line: ReviewLine<Review, Withdrawn>, batch: readonly Review[]) => Promise<void>;
-  readonly #lines = new Map<string, ReviewLine<Review, Withdrawn>>();
+  readonly #serve: (line: ReviewQueue<Review, Withdrawn>, batch: readonly Review[]) => Promise<void>;
+  readonly #lines = new Map<string, ReviewQueue<Review, Withdrawn>>();
   readonly #held: HeldReviews<Review>;
   /** A line may be empty while those who were sent away are on their way back. */
   readonly #paces = new BoundedMap<string, RateEstimate>(rememberedPaces);
@@ -79,7 +79,7 @@ export class ReviewLines<Review extends WaitingReview<Withdrawn>, Withdrawn> {
   constructor(
     context: LineContext,
     by: string,
-    serve: (line: ReviewLine<Review, Withdrawn>, batch: readonly Review[]) => Promise<void>,
+    serve: (line: ReviewQueue<Review, Withdrawn>, batch: readonly Review[]) => Promise<void>,
   ) {
     const { cluster, views, reporter } = context;
     this.#context = context;
@@ -98,7 +98,7 @@ export class ReviewLines<Review extends WaitingReview<Withdrawn>, Withdrawn> {
   }
 
   /** One more in the line of a group. */
-  join(key: GroupKey, make: (line: ReviewLine<Review, Withdrawn>) => Review): void {
+  join(key: GroupKey, make: (line: ReviewQueue<Review, Withdrawn>) => Review): void {
     const line = this.#lineOf(key);
     const review = make(line);
     line.queue.push(review);
@@ -116,7 +116,7 @@ export class ReviewLines<Review extends WaitingReview<Withdrawn>, Withdrawn> {
   }
 
   /** Others have written the ledger: a change in the next moments is no reason to look at once. */
-  leaveAlone(line: ReviewLine<Review, Withdrawn>): void {
+  leaveAlone(line: ReviewQueue<Review, Withdrawn>): void {
     line.quietUntilMs = this.#context.cluster.monotonicMs() + contendedMs;
   }
 
@@ -126,7 +126,7 @@ export class ReviewLines<Review extends WaitingReview<Withdrawn>, Withdrawn> {
 
   /** Whoever may wait does so, in the order of arrival and as far as there is room; others hear their answer. */
   holdOrRefuse(
-    line: ReviewLine<Review, Withdrawn>,
+    line: ReviewQueue<Review, Withdrawn>,
     asked: Iterable<Review>,
     answerOf: (review: Review) => AdmissionAnswer | undefined,
   ): void {
@@ -164,7 +164,7 @@ export class ReviewLines<Review extends WaitingReview<Withdrawn>, Withdrawn> {
   answer(review: Review, said: AdmissionAnswer, outcome?: HeldOutcome): void {
     const nowMs = this.#context.cluster.monotonicMs();
     const isOver = (review.holdUntilMs ?? 0) <= nowMs;
-    const line = review.line as ReviewLine<Review, Withdrawn>;
+    const line = review.line as ReviewQueue<Review, Withdrawn>;
     if (said.allowed && said.reserved === true) this.#paceOf(line).letGo(nowMs, line.held.size > 0);
     this.close(review, outcome ?? (said.allowed ? "allowed" : isOver ? "over" : "refused"));
     review.resolve(said);
@@ -179,7 +179,7 @@ export class ReviewLines<Review extends WaitingReview<Withdrawn>, Withdrawn> {
 
   /** Nobody waits for this one any more. A promise keeps to the first answer that it is given. */
   close(review: Review, outcome: HeldOutcome): void {
-    const line = review.line as ReviewLine<Review, Withdrawn>;
+    const line = review.line as ReviewQueue<Review, Withdrawn>;
     review.isAnswered = true;
     this.deadlines.delete(review);
     this.#held.leave(line.held, review, outcome);
@@ -188,24 +188,24 @@ export class ReviewLines<Review extends WaitingReview<Withdrawn>, Withdrawn> {
 
   /** Whoever is being looked at is answered after that, and waits no longer then: it may be about to be let go. */
   #endHold(review: Review, outcome: "over" | "gone"): void {
-    const line = review.line as ReviewLine<Review, Withdrawn>;
+    const line = review.line as ReviewQueue<Review, Withdrawn>;
     const held = line.held.get(review);
     if (held !== undefined && (outcome === "gone" || !line.isServed)) this.answer(review, held.refusal, outcome);
   }
 
-  #paceOf({ key }: ReviewLine<Review, Withdrawn>): RateEstimate {
+  #paceOf({ key }: ReviewQueue<Review, Withdrawn>): RateEstimate {
     const path = groupPathOf(key);
     const pace = this.#paces.get(path) ?? new RateEstimate();
     this.#paces.set(path, pace);
     return pace;
   }
 
-  #lineOf(key: GroupKey): ReviewLine<Review, Withdrawn> {
+  #lineOf(key: GroupKey): ReviewQueue<Review, Withdrawn> {
     const path = groupPathOf(key);
     const known = this.#lines.get(path);
     if (known !== undefined) return known;
     const again = { deadlineMs: Number.POSITIVE_INFINITY, late: () => void this.#lookAgain(line) };
-    const line: ReviewLine<Review, Withdrawn> = {
+    const line: ReviewQueue<Review, Withdrawn> = {
       ...{ key, queue: [], held: new Map(), withdrawn: [], isServed: false, changedMs: undefined },
       ...{ again, restUntilMs: Number.POSITIVE_INFINITY, quietUntilMs: Number.NEGATIVE_INFINITY },
     };
@@ -213,7 +213,7 @@ export class ReviewLines<Review extends WaitingReview<Withdrawn>, Withdrawn> {
     return line;
   }
 
-  async #serveLine(line: ReviewLine<Review, Withdrawn>): Promise<void> {
+  async #serveLine(line: ReviewQueue<Review, Withdrawn>): Promise<void> {
     const { held, queue } = line;
     line.isServed = true;
     line.changedMs = undefined;
@@ -224,7 +224,7 @@ export class ReviewLines<Review extends WaitingReview<Withdrawn>, Withdrawn> {
   }
 
   /** Whoever waits is looked at again some time; a line that nobody is in is forgotten. */
-  #restOf(line: ReviewLine<Review, Withdrawn>): void {
+  #restOf(line: ReviewQueue<Review, Withdrawn>): void {
     const { key, held, queue, withdrawn } = line;
     if (held.size > 0) {
       const nowMs = this.#context.cluster.monotonicMs();
@@ -250,19 +250,19 @@ export class ReviewLines<Review extends WaitingReview<Withdrawn>, Withdrawn> {
   }
 
   /** Something has just changed: in a moment all of them are looked at together. */
-  #isGathering({ again, changedMs }: ReviewLine<Review, Withdrawn>): boolean {
+  #isGathering({ again, changedMs }: ReviewQueue<Review, Withdrawn>): boolean {
     return changedMs !== undefined && again.deadlineMs <= this.#context.cluster.monotonicMs() + gatherMs;
   }
 
   /** A moment after the first change that nobody has looked at, or after the rest. */
-  #lookInTime({ again, changedMs, restUntilMs, quietUntilMs }: ReviewLine<Review, Withdrawn>): void {
+  #lookInTime({ again, changedMs, restUntilMs, quietUntilMs }: ReviewQueue<Review, Withdrawn>): void {
     const soonMs = changedMs === undefined ? Number.POSITIVE_INFINITY : Math.max(quietUntilMs, changedMs + gatherMs);
     const isSooner = Math.min(restUntilMs, soonMs) < again.deadlineMs;
     again.deadlineMs = Math.min(restUntilMs, soonMs);
     if (isSooner) this.deadlines.add(again);
   }
 
-  async #lookAgain(line: ReviewLine<Review, Withdrawn>): Promise<void> {
+  async #lookAgain(line: ReviewQueue<Review, Withdrawn>): Promise<void> {
     line.again.deadlineMs = Number.POSITIVE_INFINITY;
     // Whoever told of a change is to be done with it first.
     await undefined;

@@ -64,7 +64,7 @@ export interface Denied {
 export type AdmissionAnswer = Allowed | Denied;
 
 /** Judges the reviews of one process; a dry run without a trace. A review rejects where it breaks: see `whenBroken`. */
-export interface Judge {
+export interface AdmissionHandler {
   review(request: AdmissionRequest): Promise<AdmissionAnswer>;
   /** Answers whoever waits, and has nobody wait any more: the process is ending. Absent: nobody ever waits. */
   stop?(): void;
@@ -85,5 +85,5 @@ export interface AdmissionDefinition extends Definition {
   readonly readsViews: boolean;
   /** What rollout-operator's users know an answer as in `rollout_operator_zpdb_eviction_requests_total`, by guard. */
   readonly peerReasons?: Readonly<Record<string, string>>;
-  open(context: Context): Judge;
+  open(context: Context): AdmissionHandler;
 }

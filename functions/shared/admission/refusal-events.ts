@@ -1,7 +1,7 @@
 import type { Context } from "../contract/context.ts";
 import { eventName } from "../events/event.ts";
 import { eventReasons } from "../events/reasons.ts";
-import { isNews, tryToAnnounce } from "../events/recorder.ts";
+import { isNewEvent, tryCreateEvent } from "../events/recorder.ts";
 import { type Cluster, hasCode } from "../kubernetes/cluster.ts";
 import type { StatefulSet } from "../workloads/statefulsets.ts";
 import type { Denied } from "./definition.ts";
@@ -31,11 +31,11 @@ export function announceRefusal(
   if (context.mode === "shadow" || passingGuards.has(guard)) return;
   const key = { namespace: owner.namespace, group: owner.group ?? owner.name };
   const identity = `${guard} ${owner.uid} ${minuteOf(context.cluster.serverTimeMs())}`;
-  if (!isNews(context, key, identity)) return;
+  if (!isNewEvent(context, key, identity)) return;
   const about = { resource: "statefulsets" as const, ...owner };
   const message = `${guard}: ${sentence}`;
   // One that could not be sent is not sent again before the next minute: each refused review of a storm would send one more.
-  void tryToAnnounce(context, by, key, {
+  void tryCreateEvent(context, by, key, {
     about,
     type: "Warning",
     reason,
@@ -49,9 +49,9 @@ export function announceWait(context: Context, by: string, owner: StatefulSet, {
   const key = { namespace: owner.namespace, group: owner.group ?? owner.name };
   const identity = minuteOf(context.cluster.serverTimeMs());
   const reason = eventReasons.evictionWaits;
-  if (!isNews(context, key, `${reason} ${owner.uid} ${identity}`)) return;
+  if (!isNewEvent(context, key, `${reason} ${owner.uid} ${identity}`)) return;
   const about = { resource: "statefulsets" as const, ...owner };
-  void tryToAnnounce(context, by, key, { about, type: "Normal", reason, message: `${guard}: ${sentence}`, identity });
+  void tryCreateEvent(context, by, key, { about, type: "Normal", reason, message: `${guard}: ${sentence}`, identity });
 }
 
 function minuteOf(atMs: number): string {

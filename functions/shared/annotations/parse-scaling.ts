@@ -76,7 +76,7 @@ export function isMalformed({ malformed }: Scaling, { key }: Annotation<unknown>
 }
 
 /** Its size is somebody else's to say: it follows a leader, or mirrors an object. */
-export function isLed({ leader, mirrored }: Scaling): boolean {
+export function hasLeader({ leader, mirrored }: Scaling): boolean {
   return leader !== undefined || mirrored !== undefined;
 }
 

@@ -255,7 +255,7 @@ export const ledgerEntries = [
   refusals,
 ] as const;
 
-export const vocabulary = [
+export const annotationTable = [
   rolloutGroup,
   rolloutMaxUnavailable,
   rolloutPaused,
@@ -277,4 +277,4 @@ export const vocabulary = [
   ...foundationEntries,
 ] as const;
 
-export type AnyEntry = (typeof vocabulary)[number];
+export type AnyEntry = (typeof annotationTable)[number];

@@ -59,7 +59,7 @@ export interface GroupView extends Surroundings {
   readonly consistentAt: { readonly pods: number; readonly statefulSets: number } | undefined;
 }
 
-export interface Views {
+export interface GroupCache {
   /** True where they are kept by a process that lives on: what it has known for minutes needs no other clock than its own. */
   readonly isLasting: boolean;
   /** A view of one group. Throws ClusterError; code 504 means that the API server has not got that far: try again. */

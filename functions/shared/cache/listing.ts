@@ -13,6 +13,7 @@ import { budgetOfGroup, isOwnerGroup, readGroup } from "../workloads/group-key.t
 import { isStanding, type Pod, parsePod, statefulSetNameOf } from "../workloads/pods.ts";
 import { type GroupKey, groupPathOf, parseStatefulSet, type StatefulSet } from "../workloads/statefulsets.ts";
 import {
+  type GroupCache,
   type GroupView,
   getPod,
   indexPods,
@@ -21,14 +22,13 @@ import {
   listPods,
   selectorOf,
   type ViewNeed,
-  type Views,
   viewOfIndex,
 } from "./cache.ts";
 import type { LookUps } from "./look-ups.ts";
 import type { ListedStatefulSets } from "./statefulset-store.ts";
 
 /** Views over the namespaces given, or over all when they are undefined. */
-export function createListingViews(cluster: Cluster, namespaces: readonly string[] | undefined): Views {
+export function createListReader(cluster: Cluster, namespaces: readonly string[] | undefined): GroupCache {
   return {
     isLasting: false,
     async read(key, need) {

@@ -3,7 +3,7 @@
 import { BoundedMap } from "../base/bounded-map.ts";
 import { hasCode, type ObjectKey, type Resource, tooManyToKeep } from "../kubernetes/cluster.ts";
 import { type GroupKey, groupPathOf } from "../workloads/statefulsets.ts";
-import { createWatchingViews, type WatchingOptions, type WatchingViews } from "./watching.ts";
+import { createWatchCache, type WatchingOptions, type WatchingViews } from "./watching.ts";
 
 /** Why watches were let go: nobody asked, nobody asked for far longer (the process stood still), or they were of no use. */
 export type WatchEnd = "idle" | "overslept" | "broken" | "stopped";
@@ -58,7 +58,7 @@ export class NamespaceWatch {
     const { promise, resolve } = Promise.withResolvers<boolean>();
     this.opened = promise;
     this.#open = resolve;
-    this.views = createWatchingViews({
+    this.views = createWatchCache({
       ...options,
       namespaces: [namespace],
       // What the first lists tell is in the view that they are made for; all other groups of the namespace have not changed.

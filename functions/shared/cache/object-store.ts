@@ -28,7 +28,7 @@ export interface ShelfOptions<T, O> {
   seen(value: T, how: StoreEvent): void;
 }
 
-export class Shelf<T, O extends { readonly metadata: Metadata }> {
+export class ObjectStore<T, O extends { readonly metadata: Metadata }> {
   readonly store: Store<{ readonly metadata: Metadata }> = {
     replace: (objects, resourceVersion) => {
       this.#replace(objects as readonly O[]);

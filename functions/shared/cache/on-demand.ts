@@ -7,8 +7,8 @@ import { BoundedMap } from "../base/bounded-map.ts";
 import { hasCode, type ObjectKey, type Resource } from "../kubernetes/cluster.ts";
 import { isOwnerGroup } from "../workloads/group-key.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
-import type { ViewNeed, Views } from "./cache.ts";
-import { createListingViews } from "./listing.ts";
+import type { GroupCache, ViewNeed } from "./cache.ts";
+import { createListReader } from "./listing.ts";
 import { NamespaceWatch, type NamespaceWatchOptions, type WatchEnd } from "./namespace-watch.ts";
 import { type FollowOptions, Pauses } from "./reflector.ts";
 
@@ -19,7 +19,7 @@ export interface AwakeOptions
   readonly namespaces: readonly string[] | undefined;
 }
 
-export interface AwakeViews extends Views {
+export interface OnDemandCache extends GroupCache {
   /** True while decisions about groups of the namespace are made from memory. */
   isAwake(namespace: string): boolean;
   /** An event says that an object has changed: a watch that does not tell of it in a second is let go. */
@@ -49,11 +49,11 @@ interface WatchPause {
 }
 
 /** Views that list, and watch a namespace from the first decision in it on until nobody has asked for `idleMs`. */
-export function createAwakeViews(options: AwakeOptions): AwakeViews {
+export function createOnDemandCache(options: AwakeOptions): OnDemandCache {
   const { cluster, namespaces } = options;
-  const listing = createListingViews(cluster, namespaces);
+  const listing = createListReader(cluster, namespaces);
   const watches = new Watches(options);
-  const of = (namespace: string): Views => watches.ready(namespace)?.views ?? listing;
+  const of = (namespace: string): GroupCache => watches.ready(namespace)?.views ?? listing;
   return {
     // It ends soon: what it has known it has not known for long.
     isLasting: false,

@@ -8,12 +8,12 @@ import type { GroupView, PodIndex } from "./cache.ts";
 import { emptyMembership, type Membership, membersThrough } from "./statefulset-store.ts";
 import {
   awaitProgress,
-  beginAgain,
-  hear,
   newProgress,
-  type Progress,
+  noteRelist,
+  noteRevision,
   type Store,
   sameButRevision,
+  type WatchProgress,
 } from "./watch-progress.ts";
 
 /** The pods of one owner at one moment. Views share it until one of these pods changes; a thousand pods are not copied twice. */
@@ -24,7 +24,7 @@ interface Moment {
 }
 
 /** The pods and StatefulSets of one namespace, or of all, as two watches tell. How far the one of pods has got it says itself. */
-export interface GroupWatchMemory extends Progress {
+export interface GroupWatchMemory extends WatchProgress {
   readonly clock: Pick<Cluster, "monotonicMs">;
   readonly pods: Map<string, Pod>;
   /** By {@link ownerOf}. */
@@ -278,15 +278,15 @@ export function podStore(memory: GroupWatchMemory, changed: (pod: Pod) => void):
         const owner = ownerOf(pod);
         if (owner !== undefined) putPod(memory, pod, owner);
       }
-      beginAgain(memory, Number(resourceVersion), clock.monotonicMs());
+      noteRelist(memory, Number(resourceVersion), clock.monotonicMs());
       for (const pod of [...before, ...memory.pods.values()]) changed(pod);
     },
     apply(event) {
-      if (event.type === "BOOKMARK") return hear(memory, Number(event.resourceVersion), clock.monotonicMs());
+      if (event.type === "BOOKMARK") return noteRevision(memory, Number(event.resourceVersion), clock.monotonicMs());
       const pod = parsePod(event.object);
       const owner = ownerOf(pod);
       const known = memory.pods.get(`${pod.namespace}/${pod.name}`);
-      hear(memory, pod.resourceVersion, clock.monotonicMs());
+      noteRevision(memory, pod.resourceVersion, clock.monotonicMs());
       // A list may have told more than the watch has got to.
       const confirmed = memory.confirmedByOwner.get(owner ?? "") ?? 0;
       if (pod.resourceVersion <= Math.max(known?.resourceVersion ?? 0, confirmed)) return;

@@ -1,15 +1,15 @@
 /** Watches that are kept up: they list, watch, and begin again, whatever breaks, until they are stopped. */
 import { type Cluster, hasCode, type ListQuery, type Metadata, type Resource } from "../kubernetes/cluster.ts";
-import type { Progress, Store } from "./watch-progress.ts";
+import type { Store, WatchProgress } from "./watch-progress.ts";
 
-export interface Following {
+export interface Reflection {
   readonly resource: Resource;
   readonly query: Pick<ListQuery, "namespace" | "labelSelector">;
   readonly store: Store<{ readonly metadata: Metadata }>;
   /** A type whose CRD may not be installed: then there are none of them, and that is no trouble. */
   readonly optional: boolean;
   /** How far it has got, where somebody may want it to begin again with a list. */
-  readonly progress?: Progress;
+  readonly progress?: WatchProgress;
   /** More objects than this are not listed: see {@link ListQuery.atMost}. */
   readonly atMost?: number;
 }
@@ -52,9 +52,9 @@ export class Pauses {
  * Lists and watches until stopped, whatever breaks; a revision that is too old begins again with a list. Once is no matter; what
  * comes back within a short time waits, up to 10 s: whole lists are the dearest thing that can be asked of an API server.
  */
-export async function follow(
+export async function reflect(
   { cluster, onTrouble, leastBackoffMs = () => 0 }: FollowOptions,
-  { resource, query, store, optional, progress, atMost }: Following,
+  { resource, query, store, optional, progress, atMost }: Reflection,
   stopped: AbortSignal,
   listed: () => void,
 ): Promise<void> {

@@ -1,10 +1,18 @@
 /** The StatefulSets that a watch has told of: which there are, and how that is proved (rule R5). */
 import type { Cluster, StatefulSetObject } from "../kubernetes/cluster.ts";
 import { parseStatefulSet, type StatefulSet } from "../workloads/statefulsets.ts";
-import { beginAgain, hear, isSame, newProgress, type Progress, type Store, sameButRevision } from "./watch-progress.ts";
+import {
+  isSame,
+  newProgress,
+  noteRelist,
+  noteRevision,
+  type Store,
+  sameButRevision,
+  type WatchProgress,
+} from "./watch-progress.ts";
 
 /** The StatefulSets of one namespace, or of all, as a watch tells. */
-export interface Membership extends Progress {
+export interface Membership extends WatchProgress {
   /** By `NAMESPACE/NAME`. */
   readonly byPath: Map<string, StatefulSet>;
   readonly byUid: Map<string, StatefulSet>;
@@ -137,11 +145,12 @@ export function statefulSetStore(
       for (const known of before) if (!uids.has(known.uid)) remove(membership, known);
       for (const statefulSet of listed) put(membership, statefulSet);
       membership.confirmed.clear();
-      beginAgain(membership, Number(resourceVersion), cluster.monotonicMs());
+      noteRelist(membership, Number(resourceVersion), cluster.monotonicMs());
       for (const statefulSet of [...before, ...listed]) changed(statefulSet);
     },
     apply(event) {
-      if (event.type === "BOOKMARK") return hear(membership, Number(event.resourceVersion), cluster.monotonicMs());
+      if (event.type === "BOOKMARK")
+        return noteRevision(membership, Number(event.resourceVersion), cluster.monotonicMs());
       const statefulSet = parseStatefulSet(event.object);
       const known = membership.byPath.get(pathOf(statefulSet));
       const confirmed = membership.confirmed.get(statefulSet.namespace)?.revision ?? 0;
@@ -151,7 +160,7 @@ export function statefulSetStore(
         else put(membership, statefulSet, true);
       }
       // Told after it is known: whoever waits for this revision looks at once.
-      hear(membership, revisionOf(statefulSet), cluster.monotonicMs());
+      noteRevision(membership, revisionOf(statefulSet), cluster.monotonicMs());
       if (!isNews) return;
       if (event.type !== "DELETED" && sameButRevision(known, statefulSet)) return;
       changed(statefulSet);

@@ -5,7 +5,7 @@ import type { Cluster, WatchEvent } from "../kubernetes/cluster.ts";
 /** How long a decision waits for a watch to tell what the ledger has accounted for, before it asks the API server for a LIST. */
 const catchUpMs = 250;
 
-export interface Progress {
+export interface WatchProgress {
   /** Up to which revision of its resource type all is known that the watch tells. */
   reached: number;
   /** When it last told anything that is not older than what is known: a list, an event, a bookmark. */
@@ -15,7 +15,7 @@ export interface Progress {
   relist: AbortController;
 }
 
-export function newProgress(nowMs: number): Progress {
+export function newProgress(nowMs: number): WatchProgress {
   return { reached: 0, heardMs: nowMs, waiting: new Set(), relist: new AbortController() };
 }
 
@@ -23,7 +23,7 @@ export function newProgress(nowMs: number): Progress {
  * Notes that a watch has told of a revision. One that is older than what is known proves nothing: the API server that
  * answers now is behind, or was taken back to an earlier state.
  */
-export function hear(progress: Progress, revision: number, nowMs: number): void {
+export function noteRevision(progress: WatchProgress, revision: number, nowMs: number): void {
   if (revision < progress.reached) return;
   progress.heardMs = nowMs;
   progress.reached = revision;
@@ -31,7 +31,7 @@ export function hear(progress: Progress, revision: number, nowMs: number): void 
 }
 
 /** Notes a list that took the place of all that was known: what is known is as new as the list, and no newer. */
-export function beginAgain(progress: Progress, revision: number, nowMs: number): void {
+export function noteRelist(progress: WatchProgress, revision: number, nowMs: number): void {
   progress.reached = revision;
   progress.heardMs = nowMs;
   for (const waiting of progress.waiting) waiting();
@@ -40,7 +40,7 @@ export function beginAgain(progress: Progress, revision: number, nowMs: number):
 /** Waits a moment for a watch to tell what is missing. Resolves to whether it is there. */
 export async function awaitProgress(
   cluster: Pick<Cluster, "sleep">,
-  progress: Progress,
+  progress: WatchProgress,
   isThere: () => boolean,
 ): Promise<boolean> {
   if (isThere()) return true;

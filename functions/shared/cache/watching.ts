@@ -15,26 +15,26 @@ import { isOwnerGroup } from "../workloads/group-key.ts";
 import type { Pod } from "../workloads/pods.ts";
 import { type GroupKey, parseStatefulSet, type StatefulSet } from "../workloads/statefulsets.ts";
 import {
+  type GroupCache,
   type GroupView,
   getPod,
   listBudgets,
   listDisruptionBudgets,
   silentAfterMs,
   type ViewNeed,
-  type Views,
 } from "./cache.ts";
 import { getGroupOf, getOwnerOf, listGroups, listPodsMadeFor, readOwnedView } from "./listing.ts";
-import { Shelf, type StoreEvent } from "./object-store.ts";
+import { ObjectStore, type StoreEvent } from "./object-store.ts";
 import { emptyMemory, type GroupWatchMemory, orphansIn, podHeardOfMs, podStore, podsMadeFor } from "./pod-store.ts";
 import { readAsListed, readView, type StatefulSetRead } from "./read-view.ts";
-import { type Following, follow } from "./reflector.ts";
+import { type Reflection, reflect } from "./reflector.ts";
 import { SharedReads } from "./shared-reads.ts";
 import { heardOfMs, learnStatefulSet, statefulSetStore } from "./statefulset-store.ts";
 
 /** StatefulSets that were read one by one, vanished ones too. One that is forgotten is read again. */
 const rememberedReads = 100_000;
 
-export interface WatchingViews extends Views {
+export interface WatchingViews extends GroupCache {
   /** Resolves when the first lists are in memory. */
   readonly ready: Promise<void>;
   /** How many watches there are. */
@@ -55,7 +55,7 @@ export interface WatchingOptions {
   readonly cluster: Cluster;
   /** The namespaces to watch; all of them when undefined. */
   readonly namespaces: readonly string[] | undefined;
-  /** Watch PodDisruptionBudgets too, which evictions alone are judged by; without, {@link Views.disruptionBudgets} lists. */
+  /** Watch PodDisruptionBudgets too, which evictions alone are judged by; without, {@link GroupCache.disruptionBudgets} lists. */
   readonly disruptionBudgets?: boolean;
   /** Pods of one list that are kept, at most: where there are more, the list fails with code 413. Absent: any number. */
   readonly mostPods?: number;
@@ -73,15 +73,15 @@ type Listener = (namespace: string, group: string | undefined) => void;
 /** What is watched of one namespace, or of all. */
 interface Watched {
   readonly memory: GroupWatchMemory;
-  readonly budgets: Shelf<StoredBudget, ZoneBudgetObject>;
-  readonly disruptionBudgets: Shelf<PodDisruptionBudget, PodDisruptionBudgetObject>;
+  readonly budgets: ObjectStore<StoredBudget, ZoneBudgetObject>;
+  readonly disruptionBudgets: ObjectStore<PodDisruptionBudget, PodDisruptionBudgetObject>;
 }
 
 /**
  * Starts the watches and keeps them until {@link WatchingViews.stop}: three, or four with `disruptionBudgets`, for each
  * namespace, or as many for all.
  */
-export function createWatchingViews(options: WatchingOptions): WatchingViews {
+export function createWatchCache(options: WatchingOptions): WatchingViews {
   const { cluster, namespaces, onTrouble } = options;
   const listeners: Listener[] = [];
   const tell: Listener = (namespace, group) => {
@@ -98,7 +98,7 @@ export function createWatchingViews(options: WatchingOptions): WatchingViews {
     for (const following of followingsOf(watched, namespace, options, tell)) {
       const listed = Promise.withResolvers<void>();
       listings.push(listed.promise);
-      loops.push(follow({ cluster, onTrouble }, following, stopping.signal, listed.resolve));
+      loops.push(reflect({ cluster, onTrouble }, following, stopping.signal, listed.resolve));
     }
   }
   const scopeOf = (namespace: string): Watched => {
@@ -172,7 +172,7 @@ function knowledgeOf(
 function readsOfOne(
   cluster: Cluster,
   memoryOf: (namespace: string) => GroupWatchMemory,
-): Pick<Views, "pod" | "ownerOf" | "podsMadeFor" | "orphans"> {
+): Pick<GroupCache, "pod" | "ownerOf" | "podsMadeFor" | "orphans"> {
   const podReads = new SharedReads<Pod | undefined>(cluster);
   const ownerReads = new SharedReads<StatefulSet | undefined>(cluster);
   const isRecent = (heardMs: number) => cluster.monotonicMs() - heardMs <= silentAfterMs;
@@ -216,8 +216,8 @@ function createWatched({ cluster, onChange, onBudget }: WatchingOptions, tell: L
   };
   return {
     memory,
-    budgets: new Shelf<StoredBudget, ZoneBudgetObject>({ clock: cluster, parse: parseStoredBudget, seen }),
-    disruptionBudgets: new Shelf<PodDisruptionBudget, PodDisruptionBudgetObject>({
+    budgets: new ObjectStore<StoredBudget, ZoneBudgetObject>({ clock: cluster, parse: parseStoredBudget, seen }),
+    disruptionBudgets: new ObjectStore<PodDisruptionBudget, PodDisruptionBudgetObject>({
       clock: cluster,
       parse: parseDisruptionBudget,
       seen: ({ namespace }) => tell(namespace, undefined),
@@ -225,7 +225,7 @@ function createWatched({ cluster, onChange, onBudget }: WatchingOptions, tell: L
   };
 }
 
-function followingsOf(watched: Watched, namespace: string, options: WatchingOptions, tell: Listener): Following[] {
+function followingsOf(watched: Watched, namespace: string, options: WatchingOptions, tell: Listener): Reflection[] {
   const { memory, budgets, disruptionBudgets } = watched;
   const { cluster, onChange } = options;
   const query = namespace === "" ? {} : { namespace };

@@ -1,4 +1,4 @@
-import type { Views } from "../cache/cache.ts";
+import type { GroupCache } from "../cache/cache.ts";
 import type { LookUps } from "../cache/look-ups.ts";
 import type { PodHttp } from "../http/pod-http.ts";
 import type { Cluster } from "../kubernetes/cluster.ts";
@@ -10,7 +10,7 @@ import type { Reporter } from "./reporter.ts";
 /** What a process gives its functions: the cluster, views of it, HTTP to pods, settings, and a memory. */
 export interface Context {
   readonly cluster: Cluster;
-  readonly views: Views;
+  readonly views: GroupCache;
   readonly protocol: Protocol;
   readonly reporter: Reporter;
   /** `shadow` decides and reports, and writes nothing, not even to the ledger (rule R16). */

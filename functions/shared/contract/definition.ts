@@ -6,7 +6,7 @@ import type { CertificateSettings } from "../certificates/settings.ts";
 import type { KnownResource, Subresource } from "../kubernetes/cluster.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
 import type { Context } from "./context.ts";
-import type { Key, Waking, WokenBy } from "./keys.ts";
+import type { Key, Waking, WatchSource } from "./keys.ts";
 
 /** A right that a function needs: rendered into its Role. */
 export interface Need {
@@ -76,7 +76,7 @@ export interface FunctionDefinition<K extends Key = Key> extends Definition {
   /** What its keys are: groups, or objects of one type. */
   readonly keyedBy: "groups" | KnownResource;
   /** The types of objects whose changes wake it, one line for each type. */
-  readonly wokenBy: readonly WokenBy<K>[];
+  readonly wokenBy: readonly WatchSource<K>[];
   /**
    * Every key of a namespace, or of all that are served: how a sweep finds its work. Functions that have the same `listKeys`
    * share the lists of a sweep. For keys that are of no namespace it is called once. Throws ClusterError.

@@ -4,7 +4,7 @@
  */
 
 import type { AnyEntry } from "../annotations/table.ts";
-import type { Views } from "../cache/cache.ts";
+import type { GroupCache } from "../cache/cache.ts";
 import type { Cluster, KnownResource, ObjectKey, Resource } from "../kubernetes/cluster.ts";
 import { statefulSetOfPod } from "../workloads/pods.ts";
 import { type GroupKey, groupPathOf } from "../workloads/statefulsets.ts";
@@ -41,7 +41,7 @@ export interface KeyLookUp<K extends Key = Key> {
 
 export interface KeySources {
   readonly cluster: Pick<Cluster, "get" | "list">;
-  readonly views: Views;
+  readonly views: GroupCache;
   /** Where the keys of an object may be that is of no namespace: in those that are served, or in all of them when undefined. */
   readonly namespaces: readonly string[] | undefined;
 }
@@ -54,7 +54,7 @@ export interface Waking {
 }
 
 /** What wakes a function for its keys: changes of the objects of one type. */
-export interface WokenBy<K extends Key = Key> extends Waking {
+export interface WatchSource<K extends Key = Key> extends Waking {
   /**
    * The keys that a change of this object concerns, or the look-up that finds them. Whoever names the object may be anybody,
    * and there may be no such object. Empty for one that concerns no key.

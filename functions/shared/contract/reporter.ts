@@ -4,7 +4,7 @@ import type { GroupKey } from "../workloads/statefulsets.ts";
 import type { Key } from "./keys.ts";
 
 /** How one pass over a key ended, for counting and logging. */
-export interface PassReport {
+export interface ReconcileReport {
   readonly key: Key;
   readonly function: string;
   readonly guard: string;
@@ -50,7 +50,7 @@ export interface HeldReport {
 }
 
 export interface Reporter {
-  pass(report: PassReport): void;
+  pass(report: ReconcileReport): void;
   act(report: ActReport): void;
   conflict(key: Key, by: string): void;
   /** Something went wrong that no verdict says: the sentence names the object and what is done about it. */

@@ -3,7 +3,7 @@ import { hash } from "node:crypto";
 import { escapeControls } from "../base/escape-control.ts";
 import { apiVersionOf, type Cluster, hasCode, isKnown, type Resource, resources } from "../kubernetes/cluster.ts";
 
-export interface Announcement {
+export interface NewEvent {
   readonly about: {
     readonly resource: Resource;
     /** Of a type that is not in the table, which has the others. */
@@ -23,13 +23,13 @@ export interface Announcement {
 }
 
 /** How the Event is called that says this of an object. */
-export function eventName({ name, uid }: Announcement["about"], reason: string, identity: string): string {
+export function eventName({ name, uid }: NewEvent["about"], reason: string, identity: string): string {
   const digest = hash("sha256", `${uid}\n${reason}\n${identity}`).slice(0, 16);
   return `${name.slice(0, 230)}.${digest}`;
 }
 
 /** Sends an Event. One that was sent already is no error. Throws ClusterError. */
-export async function announce(cluster: Cluster, by: string, announcement: Announcement): Promise<void> {
+export async function createEvent(cluster: Cluster, by: string, announcement: NewEvent): Promise<void> {
   const { about, type, reason, identity } = announcement;
   const message = escapeControls(announcement.message);
   const at = new Date(cluster.serverTimeMs()).toISOString().replace(/\.\d+Z$/, "Z");

@@ -1,12 +1,12 @@
 /** Whether a claim may be made: rules R17 and R25, over zones as one look has them. */
 import type { Claim, ClaimContent } from "../ledger/claim.ts";
-import { type HeldBack, heldBy, kinds } from "../ledger/claim-kinds.ts";
+import { type Blocked, blockedBy, kinds } from "../ledger/claim-kinds.ts";
 import type { Reservation } from "../ledger/reservation.ts";
 import { type Pod, podNameOf } from "../workloads/pods.ts";
 import { neverWithin } from "./never-possible.ts";
 import { countDown, describeDown, isUnsettled, missingOrdinals, type Zone } from "./zones.ts";
 
-export type { HeldBack } from "../ledger/claim-kinds.ts";
+export type { Blocked } from "../ledger/claim-kinds.ts";
 
 /**
  * A pod that is down in a StatefulSet that is none of the group's any more: deleted, or with another label. An open reservation
@@ -31,7 +31,7 @@ export interface LedgerSurroundings {
  * What is announced nobody can choose: it may always be made. What is asked waits for every other zone to be whole, and for its
  * members to be nobody else's. What the limit can never allow is `never-possible`: whoever wants it asks for less, or says so.
  */
-export function refuseClaim(around: LedgerSurroundings, content: ClaimContent, limit: number): HeldBack | undefined {
+export function refuseClaim(around: LedgerSurroundings, content: ClaimContent, limit: number): Blocked | undefined {
   if (content.terms === "announced") return undefined;
   const own = around.zones.find(({ statefulSet }) => statefulSet.name === content.zone);
   // Before whatever passes: nobody waits for what can never be.
@@ -41,7 +41,7 @@ export function refuseClaim(around: LedgerSurroundings, content: ClaimContent, l
   if (departed !== undefined) return { guard: "zone-departed", sentence: describeDeparted(departed) };
   if (own === undefined) return { guard: "zone-departed", sentence: `${content.zone} has left the group or is gone` };
   const [stray] = around.strayClaims;
-  if (stray !== undefined) return heldBy(stray);
+  if (stray !== undefined) return blockedBy(stray);
   return refuseByOthers(around, own) ?? refuseMembers(own, content) ?? refuseByLimit(own, content, limit);
 }
 
@@ -54,15 +54,15 @@ export function describeDeparted(departed: Departed): string {
   return `${pod} is reserved, but its StatefulSet has left the group or is gone; no other zone is touched until that pod is gone or back, and no pod without a StatefulSet is left`;
 }
 
-function refuseByOthers({ zones }: LedgerSurroundings, own: Zone): HeldBack | undefined {
+function refuseByOthers({ zones }: LedgerSurroundings, own: Zone): Blocked | undefined {
   const other = zones.find((zone) => zone !== own && isUnsettled(zone));
   if (other === undefined) return undefined;
   const [claim] = other.claims;
-  return claim === undefined ? { guard: "zones-down", sentence: describeDown(other) } : heldBy(claim);
+  return claim === undefined ? { guard: "zones-down", sentence: describeDown(other) } : blockedBy(claim);
 }
 
 /** One pod is not two functions': neither is what another has reserved claimed, nor what another has claimed. */
-function refuseMembers(own: Zone, { members }: ClaimContent): HeldBack | undefined {
+function refuseMembers(own: Zone, { members }: ClaimContent): Blocked | undefined {
   const isMember = (ordinal: number) => members.some(({ first, last }) => ordinal >= first && ordinal <= last);
   const foreign = own.claims.find(
     (claim) =>
@@ -71,14 +71,14 @@ function refuseMembers(own: Zone, { members }: ClaimContent): HeldBack | undefin
         return members.some((range) => range.first <= last && range.last >= first);
       }),
   );
-  if (foreign !== undefined) return heldBy(foreign);
+  if (foreign !== undefined) return blockedBy(foreign);
   const reserved = [...own.reserved.keys()].find(isMember);
   if (reserved === undefined) return undefined;
   const pod = podNameOf({ statefulSet: own.statefulSet.name, ordinal: reserved });
   return { guard: "budget", sentence: `${pod} is reserved` };
 }
 
-function refuseByLimit(own: Zone, { members, kind }: ClaimContent, limit: number): HeldBack | undefined {
+function refuseByLimit(own: Zone, { members, kind }: ClaimContent, limit: number): Blocked | undefined {
   const isNew = (ordinal: number) =>
     !own.down.has(ordinal) && members.some(({ first, last }) => ordinal >= first && ordinal <= last);
   const added =
@@ -94,7 +94,7 @@ function refuseByLimit(own: Zone, { members, kind }: ClaimContent, limit: number
  * Why the pods of a zone may not leave for good by a claim; undefined where they may. How many leave, the limit does not say:
  * `max-unavailable` is for pods that come back. Whoever asks pods about their health does so besides (`heldLeaving`).
  */
-export function refuseScaleDown(around: LedgerSurroundings, content: ClaimContent): HeldBack | undefined {
+export function refuseScaleDown(around: LedgerSurroundings, content: ClaimContent): Blocked | undefined {
   const held = refuseClaim(around, content, Number.POSITIVE_INFINITY);
   const own = around.zones.find(({ statefulSet }) => statefulSet.name === content.zone);
   return held ?? (own && refuseLeaving(own, content));
@@ -104,7 +104,7 @@ export function refuseScaleDown(around: LedgerSurroundings, content: ClaimConten
 export function refuseOwnZone(
   { zones }: Pick<LedgerSurroundings, "zones">,
   content: ClaimContent,
-): HeldBack | undefined {
+): Blocked | undefined {
   const own = zones.find(({ statefulSet }) => statefulSet.name === content.zone);
   return own === undefined || own.claims.length > 0 ? undefined : refuseLeaving(own, content);
 }
@@ -117,7 +117,7 @@ export function leaversOf({ pods }: Pick<Zone, "pods">, { members, uids = {} }: 
 }
 
 /** Invariant Z2: what is down among the pods that stay; while all of these are well, any number goes. */
-function refuseLeaving(own: Zone, content: Leaving): HeldBack | undefined {
+function refuseLeaving(own: Zone, content: Leaving): Blocked | undefined {
   const { name: statefulSet, maxUnavailable, isOrdered } = own.statefulSet;
   const leavers = leaversOf(own, content);
   const staying = stayingDown(own, content, leavers);

@@ -5,7 +5,7 @@
  */
 
 import type { Zone } from "../groups/zones.ts";
-import type { HeldBack } from "../ledger/claim-kinds.ts";
+import type { Blocked } from "../ledger/claim-kinds.ts";
 import { besideReserved, type HealthAnswer } from "../ledger/health-rule.ts";
 import { type Pod, podNameOf } from "../workloads/pods.ts";
 import type { StatefulSet } from "../workloads/statefulsets.ts";
@@ -18,7 +18,7 @@ export interface Questions {
    * Rule R22, over the ledger that is decided on: why nothing is permitted by the answer, or by any answer where there is none.
    * The pod's own reservation is nothing beside it.
    */
-  readonly refuse: (pod: Pod, answered: HealthAnswer | undefined) => HeldBack | undefined;
+  readonly refuse: (pod: Pod, answered: HealthAnswer | undefined) => Blocked | undefined;
   /** Nobody is asked any more: who was not asked stays. */
   readonly isOver: boolean;
 }
@@ -41,7 +41,7 @@ export function heldByQuestion(
   zones: readonly AskedZone[],
   own: AskedZone,
   pod: Pod,
-): HeldBack | undefined {
+): Blocked | undefined {
   const { question, name } = own.statefulSet;
   if (question === undefined || !isPodAsked(own.statefulSet, pod)) return undefined;
   if (question.ask === undefined) {
@@ -70,7 +70,7 @@ export function heldLeaving(
   zones: readonly AskedZone[],
   own: AskedZone,
   leavers: readonly Pod[],
-): HeldBack | undefined {
+): Blocked | undefined {
   const [first, second] = leavers.filter((pod) => isPodAsked(own.statefulSet, pod));
   if (first === undefined) return undefined;
   return second === undefined ? heldByQuestion(questions, zones, own, first) : besideReserved(first.name);

@@ -33,7 +33,7 @@ export interface Notification {
 }
 
 /** Tells them in their order, at most 8 at once: they are of one group. Never throws for what a pod, or the way to it, does. */
-export async function tellPods(telling: Notification): Promise<readonly PodAnswered[]> {
+export async function notifyPods(telling: Notification): Promise<readonly PodAnswered[]> {
   const { addresses, clock, deadlineMs } = telling;
   const over = new AbortController();
   const timer = new AbortController();

@@ -16,7 +16,7 @@ import { dropAfterMs } from "./reservation.ts";
 export const undoAfterMs = 60_000 + clockSkewMs;
 
 /** Rule R21: what is known of a claim's objects, each by a GET that was made after the ledger was read, and no view. */
-export interface ClaimWhereabouts {
+export interface ClaimedObjects {
   /** The StatefulSet of its zone; undefined where it is gone. */
   readonly statefulSet: StatefulSet | undefined;
   /** The pods that stand at its ordinals, by ordinal. */
@@ -37,18 +37,18 @@ export interface KindRow {
   /** How it ends by itself, for an operator. */
   readonly ends: string;
   /** True when what was claimed has happened and is over: its function takes it out of the ledger. */
-  isSettled(claim: KnownClaim, where: ClaimWhereabouts, nowMs: number): boolean;
+  isSettled(claim: KnownClaim, where: ClaimedObjects, nowMs: number): boolean;
   /** True when nobody carries it out any more: its function undoes what has to be undone, and then takes it out. */
-  isAbandoned(claim: KnownClaim, where: ClaimWhereabouts, nowMs: number): boolean;
+  isAbandoned(claim: KnownClaim, where: ClaimedObjects, nowMs: number): boolean;
   /** The members whose pods must be told that they stay, before the claim goes; none where nothing is to be undone. */
-  undoes(claim: KnownClaim, where: ClaimWhereabouts): readonly OrdinalRange[];
+  undoes(claim: KnownClaim, where: ClaimedObjects): readonly OrdinalRange[];
 }
 
 /**
  * Rule R10a: an anchored claim is dropped only when a GET shows its anchor gone or naming another claim. Its age alone never
  * drops it; and before its age would do, whoever wrote it may still be acting.
  */
-function isUnanchored({ stampMs }: KnownClaim, { isAnchored }: ClaimWhereabouts, nowMs: number): boolean {
+function isUnanchored({ stampMs }: KnownClaim, { isAnchored }: ClaimedObjects, nowMs: number): boolean {
   return !isAnchored && nowMs - stampMs >= dropAfterMs;
 }
 
@@ -114,7 +114,7 @@ export const foreignGuard = { guard: "zone-claim-unknown" } as const;
  */
 function membersAreBack(
   { zone, members, uids = {} }: KnownClaim,
-  { statefulSet, pods }: ClaimWhereabouts,
+  { statefulSet, pods }: ClaimedObjects,
   nowMs: number,
   isNew: (pod: Pod, uid: string | undefined) => boolean,
 ): boolean {
@@ -158,13 +158,13 @@ export function guardOfClaim(claim: Claim): string {
 }
 
 /** Why something waits. */
-export interface HeldBack {
+export interface Blocked {
   readonly guard: string;
   readonly sentence: string;
 }
 
 /** Whoever meets a claim waits for it. */
-export function heldBy(claim: Claim): HeldBack {
+export function blockedBy(claim: Claim): Blocked {
   return { guard: guardOfClaim(claim), sentence: describeClaim(claim) };
 }
 

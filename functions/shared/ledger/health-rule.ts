@@ -1,7 +1,7 @@
 /** Rule R22: what an answer about health permits, beside what a ledger holds. */
 import { podNameOf } from "../workloads/pods.ts";
 import type { Claim } from "./claim.ts";
-import { type HeldBack, heldBy } from "./claim-kinds.ts";
+import { type Blocked, blockedBy } from "./claim-kinds.ts";
 import type { Reservation } from "./reservation.ts";
 
 /** An answer, and when it was asked for, by the monotonic clock in milliseconds. */
@@ -28,9 +28,9 @@ export function refuseByHealth(
   ledger: OpenLedger,
   { health, askedMs }: HealthAnswer,
   own?: string,
-): HeldBack | undefined {
+): Blocked | undefined {
   const claim = ledger.claims.find(({ id }) => id !== own);
-  if (claim !== undefined) return heldBy(claim);
+  if (claim !== undefined) return blockedBy(claim);
   const [reservation] = ledger.reservations;
   if (reservation !== undefined) return besideReserved(podNameOf(reservation));
   if (askedMs < ledger.readMs) {
@@ -44,7 +44,7 @@ export function refuseByHealth(
 }
 
 /** The same of a pod that is taken by the very decision that this one is part of. */
-export function besideReserved(pod: string): HeldBack {
+export function besideReserved(pod: string): Blocked {
   const sentence = `${pod} is reserved, and an answer about health permits nothing beside it`;
   return { guard: "health-beside-others", sentence };
 }

@@ -5,7 +5,7 @@ import { isWanted, type StatefulSet } from "../workloads/statefulsets.ts";
 import { dropAfterMs, knownForMs, type Reservation } from "./reservation.ts";
 
 /** What is known of a reserved pod and of its StatefulSet. */
-export interface Whereabouts {
+export interface ReservedPodState {
   /** The pod of that name: as the view has it, or by a GET where the view has none. */
   readonly pod: Pod | undefined;
   /** The StatefulSet of that name: of the view, or by a GET where it is none of the group's. */
@@ -21,7 +21,7 @@ export interface Whereabouts {
  * While a StatefulSet is gone and pods that it left behind stand, it will be made again, as `kubectl delete --cascade=orphan` is
  * for: what was reserved is still down until then. What has moved to another group is counted there as soon as the pod is gone.
  */
-export function isSettled(reservation: Reservation, where: Whereabouts, nowMs: number): boolean {
+export function isSettled(reservation: Reservation, where: ReservedPodState, nowMs: number): boolean {
   const { pod, statefulSet, isMember, orphans } = where;
   if (pod?.uid === reservation.uid) return false;
   if (pod !== undefined && isAvailable(pod, statefulSet?.minReadySeconds ?? 0, nowMs)) return true;

@@ -4,9 +4,9 @@ import { cut } from "../base/truncate.ts";
 import type { Context } from "../contract/context.ts";
 import type { ActReport } from "../contract/reporter.ts";
 import type { Take, Verdict, Wait } from "../contract/verdict.ts";
-import type { Announcement } from "../events/event.ts";
+import type { NewEvent } from "../events/event.ts";
 import { eventReasons } from "../events/reasons.ts";
-import { tryToAnnounce } from "../events/recorder.ts";
+import { tryCreateEvent } from "../events/recorder.ts";
 import { ClusterError, hasCode, isRightMissing, isTransient, lackOf, wordsOf } from "../kubernetes/cluster.ts";
 import type { ClaimContent } from "../ledger/claim.ts";
 import { finishAfterMs, type Reservation } from "../ledger/reservation.ts";
@@ -54,7 +54,7 @@ export interface Act {
   /** How soon to look again once it is done, in milliseconds; absent: an event tells what comes of it. */
   readonly requeueAfterDoneMs?: number;
   /** The Event that says that it is done; absent: the verdict's own is enough. */
-  readonly announcement?: Omit<Announcement, "about">;
+  readonly announcement?: Omit<NewEvent, "about">;
 }
 
 /** Rule R4: what is left of a verdict where the ledger permits nothing yet. */
@@ -171,9 +171,9 @@ async function say(
   by: string,
   key: GroupKey,
   statefulSet: StatefulSet,
-  announcement: Omit<Announcement, "about">,
+  announcement: Omit<NewEvent, "about">,
 ): Promise<void> {
-  await tryToAnnounce(context, by, key, { about: { resource: "statefulsets", ...statefulSet }, ...announcement });
+  await tryCreateEvent(context, by, key, { about: { resource: "statefulsets", ...statefulSet }, ...announcement });
 }
 
 /**

@@ -23,7 +23,7 @@ const idleSinceMs = new WeakMap<GroupMemory, number>();
  * Undefined for a group that is of concern; otherwise what a pass over it comes to. It costs nothing where a process remembers
  * the group, and a read of the ledger in a sweep. Throws ClusterError.
  */
-export async function passUnconcerned(
+export async function skipUnconcerned(
   context: Context,
   key: GroupKey,
   { sweep }: { readonly sweep: boolean },

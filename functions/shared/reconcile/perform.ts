@@ -10,7 +10,7 @@ import type { ReconcileResult } from "../contract/definition.ts";
 import type { GroupMemory } from "../contract/memory.ts";
 import { failingGuards, guardOf, type Verdict, type Wait, wait } from "../contract/verdict.ts";
 import { eventReasons } from "../events/reasons.ts";
-import { announceNews, isNews } from "../events/recorder.ts";
+import { isNewEvent, recordEvent } from "../events/recorder.ts";
 import { type ClaimContent, changeClaim, countRanges, type KnownClaim, makeClaim } from "../ledger/claim.ts";
 import {
   actWithinMs,
@@ -36,10 +36,10 @@ import { type GroupObservation, type Notes, observeGroup } from "../transaction/
 import { podNameOf } from "../workloads/pods.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
 import { type Act, carryOutAll, fittingInto, isOfPod, isOther, whileYoung } from "./act.ts";
-import { announceChange, type EventSource, recordOf, writeAloneInMs } from "./record.ts";
+import { type EventSource, recordOf, recordVerdictEvent, writeAloneInMs } from "./record.ts";
 
 /** A function's own part of a pass: what it makes of an observation, what it decides, and what is done about that. */
-export interface Gate<Snapshot, Target> extends EventSource {
+export interface GroupReconciler<Snapshot, Target> extends EventSource {
   /** May read more than what was observed. Throws ClusterError. */
   observe(observed: GroupObservation, context: Context): Snapshot | Promise<Snapshot>;
   decide(snapshot: Snapshot): Verdict<Target>;
@@ -58,9 +58,9 @@ const contendedRequeueMs = 1_000;
  * One pass of a function over a group. Throws ClusterError where the API server is at fault: nothing is lost, the same
  * pass can be run again.
  */
-export async function perform<Snapshot, Target>(
+export async function reconcileGroup<Snapshot, Target>(
   context: Context,
-  gate: Gate<Snapshot, Target>,
+  gate: GroupReconciler<Snapshot, Target>,
   key: GroupKey,
   wake: { readonly sweep: boolean },
 ): Promise<ReconcileResult> {
@@ -104,7 +104,7 @@ function withoutRefused({ refusedOnce }: GroupMemory, ledger: Ledger): Ledger {
 
 async function attempt<Snapshot, Target>(
   context: Context,
-  gate: Gate<Snapshot, Target>,
+  gate: GroupReconciler<Snapshot, Target>,
   ledger: Ledger,
   sweep: boolean,
 ): Promise<ReconcileResult> {
@@ -166,7 +166,7 @@ function roomIn({ open, ledger }: GroupObservation): number {
 }
 
 /** The verdict of a gate, whose targets are the acts that are done to them. */
-function verdictBy<Snapshot, Target>(gate: Gate<Snapshot, Target>, snapshot: Snapshot): Verdict<Act> {
+function verdictBy<Snapshot, Target>(gate: GroupReconciler<Snapshot, Target>, snapshot: Snapshot): Verdict<Act> {
   const verdict = gate.decide(snapshot);
   return verdict.kind === "wait" ? verdict : { ...verdict, targets: verdict.targets.map((one) => gate.actOn(one)) };
 }
@@ -230,7 +230,7 @@ async function takeTargets(
   // Rule R9, and invariant Z3: no later than 5 s after the write, nor after the reads that it rests on.
   const deadlineMs = Math.min(sentMs, observed.view.statefulSetsReadMs ?? sentMs) + actWithinMs;
   const acts = carryOutAll({ context, by, key: observed.key, deadlineMs, sole, isOfLedger }, [...others, ...reserved]);
-  const said = reserved.length > 0 ? announceChange(context, teller, observed, record) : Promise.resolve();
+  const said = reserved.length > 0 ? recordVerdictEvent(context, teller, observed, record) : Promise.resolve();
   const acting = Promise.all([acts, said]).then(([requeueAfterMs]) => requeueAfterMs);
   return { requeueAfterMs: verdict.requeueAfterMs ?? finishAfterMs, acting };
 }
@@ -267,7 +267,8 @@ async function recordAlone(
   const inMs = writeAloneInMs(context, memory, teller.name, observed, record);
   let said: Promise<undefined> | undefined;
   if (inMs === 0) await writeChange(context, observed, changeOf(observed, teller.name, record));
-  if (inMs === 0 || inMs === undefined) said = announceChange(context, teller, observed, record).then(() => undefined);
+  if (inMs === 0 || inMs === undefined)
+    said = recordVerdictEvent(context, teller, observed, record).then(() => undefined);
   const requeues = [verdict.requeueAfterMs, inMs].filter((ms) => ms !== undefined && ms > 0) as number[];
   return { requeueAfterMs: requeues.length > 0 ? Math.min(...requeues) : undefined, acting: said };
 }
@@ -291,11 +292,11 @@ function sayMalformed(context: Context, by: string, observed: GroupObservation):
   for (const { statefulSet } of observed.zones) {
     for (const { key: annotation, sentence } of statefulSet.malformed) {
       const identity = `${statefulSet.uid} ${annotation} ${sentence}`;
-      if (!isNews(context, observed.key, identity)) continue;
+      if (!isNewEvent(context, observed.key, identity)) continue;
       context.reporter.malformed(observed.key, statefulSet.name, annotation, sentence);
       if (context.mode === "shadow") continue;
       const about = { resource: "statefulsets" as const, ...statefulSet };
-      void announceNews(context, by, observed.key, {
+      void recordEvent(context, by, observed.key, {
         about,
         type: "Warning",
         reason: eventReasons.malformed,

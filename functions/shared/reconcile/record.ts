@@ -4,7 +4,7 @@ import { cut } from "../base/truncate.ts";
 import type { Context } from "../contract/context.ts";
 import type { GroupMemory } from "../contract/memory.ts";
 import { guardOf, type Verdict } from "../contract/verdict.ts";
-import { announceNews, isNews } from "../events/recorder.ts";
+import { isNewEvent, recordEvent } from "../events/recorder.ts";
 import { fitting } from "../ledger/lease.ts";
 import type { RecordedVerdict } from "../ledger/reservation.ts";
 import { isFarBelowBound } from "../ledger/size.ts";
@@ -109,7 +109,7 @@ export function writeAloneInMs(
  * The Kubernetes Event that a recorded verdict deserves, if any: a zone that starts, a group that is done, a guard that is
  * no part of a healthy rollout, or one that is but has held for a minute. Resolves, never rejects.
  */
-export async function announceChange(
+export async function recordVerdictEvent(
   context: Context,
   { name: by, telling }: EventSource,
   observed: GroupObservation,
@@ -123,8 +123,8 @@ export async function announceChange(
   const identity = `${record.guard} ${record.zone} ${record.since}`;
   const message = kind.reason === telling.reasons.waits ? `${record.guard}: ${record.sentence}` : record.sentence;
   const about = { resource: "statefulsets" as const, ...zone.statefulSet };
-  if (isNews(context, observed.key, identity))
-    await announceNews(context, by, observed.key, { about, ...kind, message, identity });
+  if (isNewEvent(context, observed.key, identity))
+    await recordEvent(context, by, observed.key, { about, ...kind, message, identity });
 }
 
 function announcementOf(

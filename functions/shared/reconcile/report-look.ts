@@ -9,7 +9,12 @@ interface LookVerdict {
   readonly step: { readonly kind: string } | undefined;
 }
 
-export function reportLook(context: Context, by: string, key: ObjectRef, { guard, sentence, step }: LookVerdict): void {
+export function reportReconcile(
+  context: Context,
+  by: string,
+  key: ObjectRef,
+  { guard, sentence, step }: LookVerdict,
+): void {
   const memory = context.memoryOf(key);
   const sinceMs = memory.holding?.guard === guard ? memory.holding.sinceMs : context.cluster.serverTimeMs();
   memory.holding = { guard, zone: "", sinceMs };

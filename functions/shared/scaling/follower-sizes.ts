@@ -1,23 +1,23 @@
 /** What is wanted of the StatefulSets of a group that follow or mirror, with what the mirrored objects say. */
 
-import { isLed } from "../annotations/parse-scaling.ts";
+import { hasLeader } from "../annotations/parse-scaling.ts";
 import type { Cluster } from "../kubernetes/cluster.ts";
 import type { StatefulSet } from "../workloads/statefulsets.ts";
 import { type MirroredScale, readMirroredScale } from "./mirrored-scale.ts";
-import { type SizeHeld, wantedReplicas } from "./wanted-replicas.ts";
+import { type SizeBlocked, wantedReplicas } from "./wanted-replicas.ts";
 
 /** A StatefulSet that follows or mirrors, and how many replicas it is to have, or why it keeps those that it has. */
-export interface Led {
+export interface FollowerSize {
   readonly statefulSet: StatefulSet;
-  readonly wanted: number | SizeHeld;
+  readonly wanted: number | SizeBlocked;
 }
 
 /** The scales that the StatefulSets of a group mirror, by StatefulSet uid. */
-export type Scales = ReadonlyMap<string, MirroredScale | SizeHeld>;
+export type Scales = ReadonlyMap<string, MirroredScale | SizeBlocked>;
 
 /** Whether somebody else than its users says its size. */
 export function isFollowing({ scaling, deleting }: StatefulSet): boolean {
-  return scaling !== undefined && !deleting && isLed(scaling);
+  return scaling !== undefined && !deleting && hasLeader(scaling);
 }
 
 /** Throws ClusterError where asking again can help. */
@@ -37,14 +37,14 @@ export async function readScales(
 }
 
 /** The wanted size of each that follows or mirrors, by name. */
-export function findLed(members: readonly StatefulSet[], scales: Scales, nowMs: number): Led[] {
-  const led = members.flatMap((statefulSet): Led[] => {
+export function followerSizes(members: readonly StatefulSet[], scales: Scales, nowMs: number): FollowerSize[] {
+  const led = members.flatMap((statefulSet): FollowerSize[] => {
     const wanted = wantedReplicas({ statefulSet, members, mirrored: saidBy(scales.get(statefulSet.uid)), nowMs });
     return wanted === undefined ? [] : [{ statefulSet, wanted }];
   });
   return led.sort((one, other) => (one.statefulSet.name < other.statefulSet.name ? -1 : 1));
 }
 
-function saidBy(scale: MirroredScale | SizeHeld | undefined): number | SizeHeld | undefined {
+function saidBy(scale: MirroredScale | SizeBlocked | undefined): number | SizeBlocked | undefined {
   return scale !== undefined && "replicas" in scale ? scale.replicas : scale;
 }

@@ -2,7 +2,7 @@
 
 import type { Mirrored } from "../annotations/parse-scaling.ts";
 import { type Cluster, hasCode, isRightMissing, lackOf, type Resource } from "../kubernetes/cluster.ts";
-import type { SizeHeld } from "./wanted-replicas.ts";
+import type { SizeBlocked } from "./wanted-replicas.ts";
 
 export interface MirroredScale {
   readonly resource: Resource;
@@ -17,7 +17,7 @@ export async function readMirroredScale(
   cluster: Pick<Cluster, "get" | "resourceOf">,
   namespace: string,
   { group, kind, name }: Mirrored,
-): Promise<MirroredScale | SizeHeld> {
+): Promise<MirroredScale | SizeBlocked> {
   const words = (why: string) => `it is to have the size of ${kind} ${name}: ${why}`;
   if (group === undefined)
     return { guard: "mirror-malformed", sentence: words("its API version has more than one slash") };

@@ -6,7 +6,7 @@
 
 import { badRequest } from "../admission/answers.ts";
 import type { AdmissionRequest, Denied } from "../admission/definition.ts";
-import { isLed, parseScaling, type Scaling } from "../annotations/parse-scaling.ts";
+import { hasLeader, parseScaling, type Scaling } from "../annotations/parse-scaling.ts";
 import { noDownscale } from "../annotations/scaling.ts";
 import { lastApplied, read } from "../annotations/table.ts";
 import { type Fields, fieldsOf } from "../base/fields.ts";
@@ -87,7 +87,7 @@ export function originOf({ old, object }: Downscale, request: AdmissionRequest):
   return {
     // Who takes its size in hand and leaves the number out does both with one manifest.
     care: careOf(after) || careOf(before),
-    isLed: after !== undefined && isLed(after),
+    isLed: after !== undefined && hasLeader(after),
     old: writtenOf(old, request.oldObject),
     now: writtenOf(object, request.object),
   };

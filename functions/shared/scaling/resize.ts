@@ -6,7 +6,7 @@ import type { Need } from "../contract/definition.ts";
 import type { GroupMemory } from "../contract/memory.ts";
 import { ClusterError, isRefused, wordsOf } from "../kubernetes/cluster.ts";
 import type { KnownClaim } from "../ledger/claim.ts";
-import type { ClaimWhereabouts } from "../ledger/claim-kinds.ts";
+import type { ClaimedObjects } from "../ledger/claim-kinds.ts";
 import { type ClaimEnd, findEnd } from "../transaction/claims.ts";
 import { ledgerNeeds } from "../transaction/ledger-copy.ts";
 import { type GroupKey, isWanted, type StatefulSet } from "../workloads/statefulsets.ts";
@@ -101,7 +101,7 @@ export async function endOfScaleDown(context: Context, key: GroupKey, claim: Kno
   return isOurs && areWanted(end.where) ? { kind: "withdrawn" } : end;
 }
 
-function areWanted({ statefulSet, pods }: ClaimWhereabouts): boolean {
+function areWanted({ statefulSet, pods }: ClaimedObjects): boolean {
   return [...pods.keys()].every((ordinal) => statefulSet !== undefined && isWanted(statefulSet, ordinal));
 }
 

@@ -1,6 +1,6 @@
 /** Rule R19: our own webhook is asked about our own change of a size, and about everybody else's. */
 
-import type { HeldBack } from "../groups/refuse-claim.ts";
+import type { Blocked } from "../groups/refuse-claim.ts";
 import { type Claim, formatMembers, type KnownClaim, type OrdinalRange } from "../ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../ledger/claim-kinds.ts";
 import { largestOrdinal } from "../workloads/pods.ts";
@@ -76,7 +76,7 @@ export type ScaleDownMatch =
   | { readonly kind: "joins"; readonly claim: KnownClaim }
   /** No scale-down is claimed there: it is judged as one that nobody has asked for yet. */
   | { readonly kind: "unclaimed" }
-  | ({ readonly kind: "held" } & HeldBack);
+  | ({ readonly kind: "held" } & Blocked);
 
 /**
  * Rule R19: a change of the same StatefulSet uid to the same target joins the open claim, whoever sent it and under whatever

@@ -1,13 +1,13 @@
 /** How many replicas a StatefulSet is to have that follows another one, or mirrors an object (spec 3.1, 3.2). Pure. */
 
-import { isLed, isMalformed } from "../annotations/parse-scaling.ts";
+import { hasLeader, isMalformed } from "../annotations/parse-scaling.ts";
 import { lastDownscale, minTimeBetweenZonesDownscale } from "../annotations/scaling.ts";
 import { lastDownscales } from "../annotations/table.ts";
 import { formatTime } from "../clock/durations.ts";
 import type { StatefulSet } from "../workloads/statefulsets.ts";
 
 /** Why a size stays as it is. */
-export interface SizeHeld {
+export interface SizeBlocked {
   readonly guard: string;
   readonly sentence: string;
   /** When time alone may end it, in milliseconds; absent: it does not. */
@@ -21,7 +21,7 @@ export interface Wish {
   /** All StatefulSets of its group. */
   readonly members: readonly StatefulSet[];
   /** What the object that it mirrors says, in replicas, or why nobody knows; undefined where it mirrors none. */
-  readonly mirrored: number | SizeHeld | undefined;
+  readonly mirrored: number | SizeBlocked | undefined;
   /** The API server's clock, in milliseconds since the epoch. */
   readonly nowMs: number;
 }
@@ -30,9 +30,9 @@ export interface Wish {
  * The number of replicas that is wanted, or why the size stays; undefined for a StatefulSet that nobody leads: its users say its
  * size. A leader comes before what it mirrors, and what is forced before both.
  */
-export function wantedReplicas({ statefulSet, members, mirrored, nowMs }: Wish): number | SizeHeld | undefined {
+export function wantedReplicas({ statefulSet, members, mirrored, nowMs }: Wish): number | SizeBlocked | undefined {
   const { scaling, deleting } = statefulSet;
-  if (scaling === undefined || deleting || !isLed(scaling)) return undefined;
+  if (scaling === undefined || deleting || !hasLeader(scaling)) return undefined;
   if (scaling.leader === undefined) return scaling.forced ?? mirrored;
   const leader = members.find(({ name }) => name === scaling.leader);
   if (leader === undefined) return noLeader(statefulSet, scaling.leader);
@@ -47,7 +47,7 @@ export function wantedReplicas({ statefulSet, members, mirrored, nowMs }: Wish):
   return leader.replicas;
 }
 
-function noLeader({ name, group = "" }: StatefulSet, leader: string): SizeHeld {
+function noLeader({ name, group = "" }: StatefulSet, leader: string): SizeBlocked {
   const sentence = `${name} keeps its size: it is to follow ${leader}, and the group ${group} has no StatefulSet of that name`;
   return { guard: "leader-missing", sentence };
 }
@@ -67,7 +67,7 @@ function circleFrom(from: StatefulSet, members: readonly StatefulSet[]): string[
   return names.slice(0, 5);
 }
 
-function raised({ name, scaling }: StatefulSet, leader: StatefulSet): number | SizeHeld {
+function raised({ name, scaling }: StatefulSet, leader: StatefulSet): number | SizeBlocked {
   const { replicas, readyReplicas } = leader;
   if (!scaling?.upscalesOnlyWhenLeaderReady || readyReplicas === replicas) return replicas;
   const sentence = `${name} is to have ${replicas} replicas once all pods of ${leader.name} are ready: ${readyReplicas} of ${replicas} are`;
@@ -80,7 +80,7 @@ function lowered(
   leader: StatefulSet,
   members: readonly StatefulSet[],
   nowMs: number,
-): number | SizeHeld {
+): number | SizeBlocked {
   const others = members.filter((one) => one.uid !== uid);
   const unreadable = others.find((one) => one.scaling !== undefined && isMalformed(one.scaling, lastDownscale));
   if (unreadable !== undefined) {
@@ -151,7 +151,7 @@ export function heldAfterOthers(
   members: readonly StatefulSet[],
   { ledger, isMalformed: isLedgerMalformed, ledgerSinceMs }: DownscaleTimes,
   nowMs: number,
-): SizeHeld | undefined {
+): SizeBlocked | undefined {
   for (const other of members) {
     if (other.name === name || other.scaling?.minTimeMs === undefined) continue;
     if (isLedgerMalformed) {

@@ -8,7 +8,7 @@ import { products } from "../health/products.ts";
 import type { PodAddress } from "../http/pod-http.ts";
 import { type DrainQuestion, drainPath } from "../volumes/drain-question.ts";
 import { type DrainAnswer, isRequested, type Member, type VolumeUser } from "../volumes/members.ts";
-import { meant } from "../volumes/pvc.ts";
+import { valueIn } from "../volumes/pvc.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
 
 /** So many members are asked about in one pass; the others have their turn in the next, some seconds later. */
@@ -29,13 +29,13 @@ export async function withDrainAnswers(
   isAsked: (member: Member) => boolean,
 ): Promise<readonly Member[]> {
   const asked = inTurn(
-    members.filter((one) => meant(one.set.policy.drain) !== undefined && isAsked(one)),
+    members.filter((one) => valueIn(one.set.policy.drain) !== undefined && isAsked(one)),
     context.cluster.serverTimeMs(),
   );
   const deadlineMs = context.cluster.monotonicMs() + askWithinMs;
   return Promise.all(
     members.map(async (member) => {
-      const question = meant(member.set.policy.drain);
+      const question = valueIn(member.set.policy.drain);
       if (question === undefined || !asked.includes(member)) return member;
       const drain = await ask({ context, key, deadlineMs }, member, question, others(member, members));
       context.reporter.health({ key, function: by, product: "http", state: drain.health.state });

@@ -6,7 +6,7 @@
 import { removalClaim, suspendState } from "../annotations/suspension.ts";
 import type { Claim } from "../ledger/claim.ts";
 import type { Member } from "../volumes/members.ts";
-import { meant, type Pvc } from "../volumes/pvc.ts";
+import { type Pvc, valueIn } from "../volumes/pvc.ts";
 
 /** True where a claim of the ledger has the id that the volume claim names, and names the uid of the volume claim. */
 export function isMarkHeld({ name, uid, removalClaim }: Pvc, claims: readonly Claim[]): boolean {
@@ -21,7 +21,7 @@ export function isMarkHeld({ name, uid, removalClaim }: Pvc, claims: readonly Cl
  */
 export function isMarkFalse(pvc: Pvc, claims: readonly Claim[]): boolean {
   const isLost = pvc.isTerminating && !pvc.isHeld;
-  return meant(pvc.state) === "Removing" && !isLost && !isMarkHeld(pvc, claims);
+  return valueIn(pvc.state) === "Removing" && !isLost && !isMarkHeld(pvc, claims);
 }
 
 /** The same volume claim, with its mark as words that say nothing; any other is as it was. */

@@ -1,7 +1,7 @@
 /** What is read of a group whose volumes are suspended: by LISTs that are made after its ledger was read (rule R21). */
 
 import { claims, ledgerGroup, managedBy, read } from "../annotations/table.ts";
-import { membersNeed, type Views } from "../cache/cache.ts";
+import { type GroupCache, membersNeed } from "../cache/cache.ts";
 import type { Context } from "../contract/context.ts";
 import type { KeyLookUp, KnownKeys } from "../contract/keys.ts";
 import { type Cluster, hasCode, type ObjectKey, type PvcObject } from "../kubernetes/cluster.ts";
@@ -55,7 +55,7 @@ export function keysOfPvc({ namespace, name }: ObjectKey, known: KnownKeys): rea
 
 async function groupsOf(
   cluster: Lists,
-  views: Views,
+  views: GroupCache,
   namespace: string,
   names: readonly string[],
 ): Promise<readonly GroupKey[]> {

@@ -4,7 +4,7 @@
  */
 
 import { isUsed, isWantedMember, type Member } from "../volumes/members.ts";
-import { meant, type Pvc } from "../volumes/pvc.ts";
+import { type Pvc, valueIn } from "../volumes/pvc.ts";
 
 /** What begins anew, and why. */
 export interface Anew {
@@ -21,9 +21,9 @@ export interface Anew {
  * taken back of it.
  */
 export function hasTime({ state, suspendedMs, isTerminating }: Pvc): boolean {
-  const isRemoving = meant(state) === "Removing";
+  const isRemoving = valueIn(state) === "Removing";
   if (isRemoving && isTerminating) return false;
-  return isRemoving || suspendedMs !== undefined || meant(state) === "Suspended";
+  return isRemoving || suspendedMs !== undefined || valueIn(state) === "Suspended";
 }
 
 /** Our finalizer holds it, or a time runs on it that can still be taken away: both go before an uninstall. */

@@ -5,7 +5,7 @@
 
 import { isRecovering, isRequested, type Member } from "../volumes/members.ts";
 import { hasNewPartners } from "../volumes/owners.ts";
-import { meant } from "../volumes/pvc.ts";
+import { valueIn } from "../volumes/pvc.ts";
 import { isPodNews } from "./drain-proof.ts";
 
 /** Who writes `sluice.dev/suspend-message`: the function that takes pods, or the one that removes their volumes. */
@@ -32,7 +32,7 @@ export function keepsWord(member: Member, saidLately: ReadonlySet<string>): bool
 
 /** True where each of its volume claims has a time that runs, or is past the point of no return. */
 export function isSuspended({ pvcs }: Member): boolean {
-  return pvcs.every(({ state }) => ["Suspended", "Removing"].includes(meant(state) ?? ""));
+  return pvcs.every(({ state }) => ["Suspended", "Removing"].includes(valueIn(state) ?? ""));
 }
 
 /** A member is suspended, asked for and not wanted back: then only its removal is left to wait for. Otherwise its pod is. */

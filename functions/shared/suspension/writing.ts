@@ -6,7 +6,7 @@ import { cut } from "../base/truncate.ts";
 import type { Context } from "../contract/context.ts";
 import type { Need } from "../contract/definition.ts";
 import { eventReasons } from "../events/reasons.ts";
-import { announceNews, isNews } from "../events/recorder.ts";
+import { isNewEvent, recordEvent } from "../events/recorder.ts";
 import { ClusterError, type Metadata } from "../kubernetes/cluster.ts";
 import { type Pvc, parsePvc } from "../volumes/pvc.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
@@ -126,9 +126,9 @@ export async function recordPvcEvent(
   { namespace, name, uid }: Pick<Pvc, "namespace" | "name" | "uid">,
   news: PvcNews,
 ): Promise<void> {
-  if (context.mode === "shadow" || !isNews(context, key, `${uid} ${news.identity}`)) return;
+  if (context.mode === "shadow" || !isNewEvent(context, key, `${uid} ${news.identity}`)) return;
   const about = { resource: "persistentvolumeclaims", namespace, name, uid } as const;
-  await announceNews(context, by, key, { about, ...news, identity: `${uid} ${news.identity}` });
+  await recordEvent(context, by, key, { about, ...news, identity: `${uid} ${news.identity}` });
 }
 
 /** What is thrown instead of a write that is not wanted any more. */

@@ -11,9 +11,9 @@ import { isMember, selects } from "../groups/governing.ts";
 import type { Departed } from "../groups/refuse-claim.ts";
 import { type Cluster, hasCode, isKnown } from "../kubernetes/cluster.ts";
 import { type KnownClaim, namesOrdinal } from "../ledger/claim.ts";
-import type { ClaimWhereabouts } from "../ledger/claim-kinds.ts";
+import type { ClaimedObjects } from "../ledger/claim-kinds.ts";
 import type { Ledger, Reservation } from "../ledger/reservation.ts";
-import type { Whereabouts } from "../ledger/settling.ts";
+import type { ReservedPodState } from "../ledger/settling.ts";
 import { isOwnerGroup, readGroup } from "../workloads/group-key.ts";
 import { isAvailable, isStanding, type Pod, parsePod, podNameOf, statefulSetNameOf } from "../workloads/pods.ts";
 import { type GroupKey, isWanted, type StatefulSet } from "../workloads/statefulsets.ts";
@@ -22,11 +22,11 @@ import { type GroupKey, isWanted, type StatefulSet } from "../workloads/stateful
  * StatefulSets that the view does not have, as a GET found them; undefined for one that is gone. Reservations name them, the last
  * decision counted them, or they have released pods of the group.
  */
-export type Strangers = ReadonlyMap<string, StatefulSet | undefined>;
+export type UnknownStatefulSets = ReadonlyMap<string, StatefulSet | undefined>;
 
-const noStrangers: Strangers = new Map();
+const noStrangers: UnknownStatefulSets = new Map();
 
-export async function readStrangers(context: Context, ledger: Ledger, view: GroupView): Promise<Strangers> {
+export async function readStrangers(context: Context, ledger: Ledger, view: GroupView): Promise<UnknownStatefulSets> {
   const seen = new Set(view.statefulSets.map(({ name }) => name));
   const { members, key } = ledger;
   const { namespace } = key;
@@ -54,7 +54,7 @@ async function namesByLabels({ views }: Context, { namespace, group }: GroupKey,
 }
 
 /** True when one of them belongs to the group. Then the view is from before it joined, and does not know it. */
-export function isMissingMember({ key }: Ledger, view: GroupView, strangers: Strangers): boolean {
+export function isMissingMember({ key }: Ledger, view: GroupView, strangers: UnknownStatefulSets): boolean {
   return [...strangers.values()].some((one) => one !== undefined && isMember(one, key, view.budgets, view.hasPods));
 }
 
@@ -66,12 +66,12 @@ export async function findReserved(
   context: Context,
   ledger: Ledger,
   view: GroupView,
-  strangers: Strangers,
-): Promise<ReadonlyMap<Reservation, Whereabouts>> {
+  strangers: UnknownStatefulSets,
+): Promise<ReadonlyMap<Reservation, ReservedPodState>> {
   if (ledger.reservations.length === 0) return new Map();
   const members = new Map(view.statefulSets.map((statefulSet) => [statefulSet.name, statefulSet]));
   const places = await Promise.all(
-    ledger.reservations.map(async (reservation): Promise<[Reservation, Whereabouts]> => {
+    ledger.reservations.map(async (reservation): Promise<[Reservation, ReservedPodState]> => {
       const member = members.get(reservation.statefulSet);
       const seen = view.pod(podNameOf(reservation));
       // A LIST shows pods, too, that a StatefulSet has let go of: what else is left of it has to be asked for.
@@ -95,7 +95,7 @@ async function findByName(
   reservation: Reservation,
   statefulSet: StatefulSet | undefined,
   isOne: boolean,
-): Promise<Whereabouts> {
+): Promise<ReservedPodState> {
   const pod = await getPod(context.cluster, { namespace, name: podNameOf(reservation) });
   const isLeft = pod?.uid !== reservation.uid && (statefulSet === undefined || statefulSet.deleting);
   // Pods that it has not released yet count as well: it releases them one by one, and a watch tells of that later.
@@ -123,7 +123,7 @@ export async function findLeft(
   { views }: Context,
   { key: { namespace, group }, members = [] }: Ledger,
   view: GroupView,
-  { strangers, open, nowMs }: { strangers: Strangers; open: readonly Reservation[]; nowMs: number },
+  { strangers, open, nowMs }: { strangers: UnknownStatefulSets; open: readonly Reservation[]; nowMs: number },
 ): Promise<Left> {
   // The pods of an owner are found by its volume claims, and never by their names.
   if (isOwnerGroup(group)) return { standing: [], down: [], isOver: false };
@@ -183,12 +183,12 @@ export async function readAsNew(
  * Where everything is that a claim names. `volumes` are read by whoever removes some, by name and uid. What is decided on it is
  * done within 5 s, by uid and resourceVersion. Throws ClusterError.
  */
-export async function findClaimed(
+export async function readClaimedObjects(
   cluster: Cluster,
   namespace: string,
   claim: KnownClaim,
   volumes: ReadonlyMap<string, string> = new Map(),
-): Promise<ClaimWhereabouts> {
+): Promise<ClaimedObjects> {
   const [statefulSet, { items }, isAnchored] = await Promise.all([
     getStatefulSet(cluster, { namespace, name: claim.zone }),
     // Without a revision that will do, a LIST is consistent.

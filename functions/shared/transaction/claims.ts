@@ -3,16 +3,16 @@
 import type { Context } from "../contract/context.ts";
 import type { Wait } from "../contract/verdict.ts";
 import { changeClaim, type KindName, type KnownClaim, type OrdinalRange } from "../ledger/claim.ts";
-import { type ClaimWhereabouts, kinds } from "../ledger/claim-kinds.ts";
+import { type ClaimedObjects, kinds } from "../ledger/claim-kinds.ts";
 import { actWithinMs, type LedgerChange, type LedgerTimes, type RecordedVerdict } from "../ledger/reservation.ts";
 import { readGroup } from "../workloads/group-key.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
-import { findClaimed } from "./claimed-objects.ts";
+import { readClaimedObjects } from "./claimed-objects.ts";
 import { isLongKnown, knownLedger, loadLedger, refuseNewLedger, writeChange } from "./ledger-copy.ts";
 import { type GroupObservation, keptRefusals, observeGroup } from "./observe-group.ts";
 
 /** What one look at a group and its ledger says, and what keeps the ledger from permitting anything yet (rule R4). */
-export interface LedgerLook {
+export interface Transaction {
   readonly observed: GroupObservation;
   readonly young: Wait | undefined;
 }
@@ -21,7 +21,7 @@ export interface LedgerLook {
  * A group by its ledger, as new as may permit something (rule R5). Undefined where no StatefulSet of it is left. Throws
  * ClusterError, Conflict, and what `waitForLedger` explains.
  */
-export async function lookAtLedger(context: Context, key: GroupKey): Promise<LedgerLook | undefined> {
+export async function openTransaction(context: Context, key: GroupKey): Promise<Transaction | undefined> {
   const memory = context.memoryOf(key);
   const ledger = knownLedger(context, memory) ?? (await loadLedger(context, key, memory));
   if (ledger === undefined) return undefined;
@@ -101,15 +101,15 @@ export function renewClaim(claim: KnownClaim, stampMs: number, phase = claim.pha
 
 /** What becomes of a claim: it stands, it is over, or nobody carries it out and these members are to be told that they stay. */
 export type ClaimEnd =
-  | { readonly kind: "stands"; readonly where: ClaimWhereabouts }
+  | { readonly kind: "stands"; readonly where: ClaimedObjects }
   | { readonly kind: "settled" }
-  | { readonly kind: "abandoned"; readonly where: ClaimWhereabouts; readonly undoes: readonly OrdinalRange[] };
+  | { readonly kind: "abandoned"; readonly where: ClaimedObjects; readonly undoes: readonly OrdinalRange[] };
 
 /** By the row of its kind, over what GETs show now: the ledger must have been read before (rule R21). Throws ClusterError. */
 export async function findEnd(context: Context, key: GroupKey, claim: KnownClaim): Promise<ClaimEnd> {
   const { cluster } = context;
   const isKnown = isLongKnown(context, key, claim);
-  const where = await findClaimed(cluster, key.namespace, claim);
+  const where = await readClaimedObjects(cluster, key.namespace, claim);
   const row = kinds[claim.kind];
   const nowMs = cluster.serverTimeMs();
   if (row.isSettled(claim, where, nowMs)) return { kind: "settled" };

@@ -7,7 +7,7 @@ import { surveyZone, type Zone } from "../groups/zones.ts";
 import type { Claim } from "../ledger/claim.ts";
 import { isGivenUp, refusalOfRenewals } from "../ledger/renewals.ts";
 import { dropAfterMs, type Ledger, type LedgerTimes, type Refusal, type Reservation } from "../ledger/reservation.ts";
-import { noteKnown, type Whereabouts } from "../ledger/settling.ts";
+import { noteKnown, type ReservedPodState } from "../ledger/settling.ts";
 import { isSightedLongAgo, mendStamp, mendStamps, sight } from "../ledger/stamps.ts";
 import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
 import { findLeft, findReserved, isMissingMember, readAsNew, readStrangers } from "./claimed-objects.ts";
@@ -22,7 +22,7 @@ export interface GroupObservation {
   /** The zones of the group by name, byte-wise ascending. */
   readonly zones: readonly Zone[];
   /** Where the pod of each of the ledger's reservations is. */
-  readonly reserved: ReadonlyMap<Reservation, Whereabouts>;
+  readonly reserved: ReadonlyMap<Reservation, ReservedPodState>;
   /** The reservations that are neither settled (rule R6) nor abandoned (rule R10). */
   readonly open: readonly Reservation[];
   /** Those of them whose StatefulSet has left the group; and what is down of pods whose StatefulSet is gone. */
@@ -119,7 +119,7 @@ function byName(one: { statefulSet: StatefulSet }, other: { statefulSet: Statefu
 async function leaveAbandoned(
   context: Context,
   ledger: Ledger,
-  reserved: Map<Reservation, Whereabouts>,
+  reserved: Map<Reservation, ReservedPodState>,
   { unsettled, nowMs }: { readonly unsettled: readonly Reservation[]; readonly nowMs: number },
 ): Promise<{ readonly open: Reservation[]; readonly abandoned: ReadonlySet<Reservation>; readonly unsighted: number }> {
   const { cluster, protocol, views } = context;
@@ -139,7 +139,7 @@ async function leaveAbandoned(
   for (const one of unsettled) {
     if (abandoned.has(one)) continue;
     const kept = unsighted.has(one) ? sight(one, nowMs) : one;
-    reserved.set(kept, reserved.get(one) as Whereabouts);
+    reserved.set(kept, reserved.get(one) as ReservedPodState);
     open.push(kept);
   }
   return { open, abandoned, unsighted: unsighted.size };

@@ -4,7 +4,7 @@ import type { Malformed } from "../annotations/entry.ts";
 import type { AuthorityRef, ExpectedField, QuestionUrl } from "../annotations/health.ts";
 import * as keys from "../annotations/suspension.ts";
 import type { Metadata } from "../kubernetes/cluster.ts";
-import { type AnnotationValue, meant, said } from "./pvc.ts";
+import { type AnnotationValue, readValue, valueIn } from "./pvc.ts";
 
 export interface DrainQuestion {
   /** Its path has the place of the pod's name. */
@@ -20,15 +20,15 @@ export interface DrainQuestion {
 
 /** Absent for a StatefulSet about which nobody asks. What cannot be read is also added to `malformed`. */
 export function parseDrainQuestion(metadata: Metadata, malformed: Malformed[]): AnnotationValue<DrainQuestion> {
-  const url = said(keys.drainUrl, metadata, malformed);
-  const field = said(keys.drainField, metadata, malformed);
-  const secret = said(keys.drainSecret, metadata, malformed);
-  const authority = said(keys.drainAuthority, metadata, malformed);
-  const witnesses = said(keys.drainWitnesses, metadata, malformed);
+  const url = readValue(keys.drainUrl, metadata, malformed);
+  const field = readValue(keys.drainField, metadata, malformed);
+  const secret = readValue(keys.drainSecret, metadata, malformed);
+  const authority = readValue(keys.drainAuthority, metadata, malformed);
+  const witnesses = readValue(keys.drainWitnesses, metadata, malformed);
   const wrong = [url, field, secret, authority, witnesses].find(({ kind }) => kind === "malformed");
   if (wrong?.kind === "malformed") return wrong;
   if (url.kind === "value") {
-    const how = { field: meant(field), secret: meant(secret), authority: meant(authority) };
+    const how = { field: valueIn(field), secret: valueIn(secret), authority: valueIn(authority) };
     return { kind: "value", value: { url: url.value, ...how, isOneEnough: witnesses.kind === "value" } };
   }
   if ([field, secret, authority, witnesses].every(({ kind }) => kind === "absent")) return { kind: "absent" };

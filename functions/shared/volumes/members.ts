@@ -4,7 +4,7 @@ import { drainWitnesses, type VolumeOwner } from "../annotations/suspension.ts";
 import type { Metadata, PodObject } from "../kubernetes/cluster.ts";
 import type { Health } from "../ledger/health-rule.ts";
 import { podNameOf } from "../workloads/pods.ts";
-import { type AnnotationValue, meant, type Pvc } from "./pvc.ts";
+import { type AnnotationValue, type Pvc, valueIn } from "./pvc.ts";
 import { ordinalOfPvc, type SuspendableSet } from "./suspendable-set.ts";
 
 /** A pod as far as it holds a volume. */
@@ -123,7 +123,7 @@ export function isWantedMember({ set, ordinal, pod }: Member): boolean {
 
 /** Past the point of no return: all of its volume claims that are left are being removed. */
 export function isRemoving({ pvcs }: Member): boolean {
-  return pvcs.every(({ state }) => meant(state) === "Removing");
+  return pvcs.every(({ state }) => valueIn(state) === "Removing");
 }
 
 /** A pod has one of its volumes, or the API server has seen one that does. */
@@ -137,7 +137,7 @@ export function isUsed({ pod, others, pvcs }: Member): boolean {
 
 /** Its pod was seen to be gone, by the state of one of its volume claims. */
 export function isSuspendedInPart({ pvcs }: Member): boolean {
-  return pvcs.some(({ state }) => meant(state) === "Suspended");
+  return pvcs.some(({ state }) => valueIn(state) === "Suspended");
 }
 
 /** Something of ours stands on one of its volume claims. */
@@ -152,7 +152,7 @@ export function isRecovering({ pvcs }: Member): boolean {
 
 /** Somebody asks that it goes, by a word on each of its volume claims. */
 export function isRequested({ pvcs }: Member): boolean {
-  return pvcs.every(({ request }) => meant(request) === true);
+  return pvcs.every(({ request }) => valueIn(request) === true);
 }
 
 /** Why a member's data may be needed, as far as its StatefulSet has others asked; undefined where it has not, or they say no. */
@@ -194,7 +194,7 @@ export function durationOf({ set, pvcs }: Member): AnnotationValue<number> {
   const least = set.policy.duration;
   // Another owner may say nothing: then each of its volume claims says it.
   if (least.kind === "malformed" || (least.kind === "absent" && set.owner === undefined)) return least;
-  let longestMs = meant(least) ?? 0;
+  let longestMs = valueIn(least) ?? 0;
   for (const { duration } of pvcs) {
     const said = duration.kind === "absent" ? least : duration;
     if (said.kind !== "value") return said;

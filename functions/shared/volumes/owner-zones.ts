@@ -6,7 +6,7 @@ import { type Pod, parsePod } from "../workloads/pods.ts";
 import type { StatefulSet } from "../workloads/statefulsets.ts";
 import { isBegun, isRecovering, isRequested, type Member, parseVolumeUser, type VolumeUser } from "./members.ts";
 import { findOwned, groupOfPvc, unknownZone, zoneAsSet } from "./owners.ts";
-import { labelled, meant, type Pvc } from "./pvc.ts";
+import { labelled, type Pvc, valueIn } from "./pvc.ts";
 import type { SuspendableSet } from "./suspendable-set.ts";
 
 /** The zones of an owner's group, as those of StatefulSets are surveyed, and the pods of each by its uid. */
@@ -70,7 +70,9 @@ function isExpected(member: Member): boolean {
 /** What the owner controls, and what the volume claims select. */
 function belongsTo(group: string, pvcs: readonly Pvc[]): (user: VolumeUser) => boolean {
   const own = pvcs.filter((pvc) => groupOfPvc(pvc) === group);
-  const isSelected = selecting(own.flatMap(({ owned }) => (owned === undefined ? [] : (meant(owned.selector) ?? []))));
+  const isSelected = selecting(
+    own.flatMap(({ owned }) => (owned === undefined ? [] : (valueIn(owned.selector) ?? []))),
+  );
   const isControlled = ({ controller }: VolumeUser) => controller !== undefined && groupOfOwner(controller) === group;
   return (user) => isControlled(user) || isSelected(user.labels);
 }

@@ -8,7 +8,7 @@ import { leastNumber } from "../ledger/claim.ts";
 import { groupOfOwner } from "../workloads/group-key.ts";
 import { largestOrdinal } from "../workloads/pods.ts";
 import { findMembers, type Member, type VolumeUser } from "./members.ts";
-import { labelled, meant, type Pvc } from "./pvc.ts";
+import { labelled, type Pvc, valueIn } from "./pvc.ts";
 import { type OwnerPace, strictestMode } from "./removal-policy.ts";
 import { ordinalOfPvc, type SuspendableSet, type SuspensionPolicy } from "./suspendable-set.ts";
 
@@ -17,7 +17,7 @@ export const unknownZone = "unknown";
 
 /** The group whose ledger a volume claim is of, by the owner that it names; undefined where it names none that can be read. */
 export function groupOfPvc({ owned }: Pvc): string | undefined {
-  const owner = owned && meant(owned.owner);
+  const owner = owned && valueIn(owned.owner);
   return owner === undefined ? undefined : groupOfOwner(owner);
 }
 
@@ -154,8 +154,8 @@ export function zoneAsSet(
  */
 function strictest(pvcs: readonly Pvc[], pace?: OwnerPace): SuspensionPolicy {
   const words = pvcs.flatMap(({ owned }) => owned ?? []);
-  const modes = words.flatMap(({ mode }) => (mode.kind === "absent" ? [] : [meant(mode) ?? "None"]));
-  const waits = words.flatMap(({ wait }) => (wait.kind === "absent" ? [] : [meant(wait)]));
+  const modes = words.flatMap(({ mode }) => (mode.kind === "absent" ? [] : [valueIn(mode) ?? "None"]));
+  const waits = words.flatMap(({ wait }) => (wait.kind === "absent" ? [] : [valueIn(wait)]));
   const own = pace === undefined ? [] : [pace];
   const allModes = [...modes, ...own.map(({ mode }) => mode)];
   const allWaits = [...waits, ...own.map(({ waitMs }) => waitMs)];

@@ -14,7 +14,7 @@ export type AnnotationValue<T> =
   | { readonly kind: "value"; readonly value: T };
 
 /** What a volume claim says of an owner that is no StatefulSet, and of how its volumes go. */
-export interface OwnerWords {
+export interface PvcOwnerFields {
   readonly owner: AnnotationValue<keys.VolumeOwner>;
   /** Undefined where neither an annotation nor a label of the volume claim says it. */
   readonly zone: string | undefined;
@@ -82,15 +82,15 @@ export interface Pvc {
    */
   readonly unused: { readonly sinceMs: number | undefined } | undefined;
   /** Undefined where it says nothing of an owner: a StatefulSet made it. */
-  readonly owned: OwnerWords | undefined;
+  readonly owned: PvcOwnerFields | undefined;
   readonly malformed: readonly Malformed[];
 }
 
 export function parsePvc(object: PvcObject): Pvc {
   const { metadata, spec, status } = object;
   const malformed: Malformed[] = [];
-  const say = <T>(entry: Annotation<T>): AnnotationValue<T> => said(entry, metadata, malformed);
-  const value = <T>(entry: Annotation<T>): T | undefined => meant(say(entry));
+  const say = <T>(entry: Annotation<T>): AnnotationValue<T> => readValue(entry, metadata, malformed);
+  const value = <T>(entry: Annotation<T>): T | undefined => valueIn(say(entry));
   const deletedMs = Date.parse(metadata.deletionTimestamp ?? "");
   const hold = say(keys.hold);
   const retained = say(keys.retainVolume);
@@ -113,8 +113,8 @@ export function parsePvc(object: PvcObject): Pvc {
     recover: say(keys.recover),
     isRemovalHeld: value(keys.removalHeld) === true,
     // What cannot be read holds.
-    isOnHold: hold.kind === "malformed" || meant(hold) === true,
-    isRetained: retained.kind === "malformed" ? true : meant(retained),
+    isOnHold: hold.kind === "malformed" || valueIn(hold) === true,
+    isRetained: retained.kind === "malformed" ? true : valueIn(retained),
     state: say(keys.suspendState),
     ownerUid: value(keys.suspendOwnerUid),
     podUid: value(keys.suspendPodUid),
@@ -132,22 +132,22 @@ export function parsePvc(object: PvcObject): Pvc {
   };
 }
 
-function ownerWordsOf(metadata: Metadata, malformed: Malformed[]): OwnerWords | undefined {
-  const owner = said(keys.volumeOwner, metadata, malformed);
+function ownerWordsOf(metadata: Metadata, malformed: Malformed[]): PvcOwnerFields | undefined {
+  const owner = readValue(keys.volumeOwner, metadata, malformed);
   if (owner.kind === "absent") return undefined;
-  const written = said(keys.volumeZone, metadata, malformed);
-  const label = said(keys.zoneLabel, metadata, malformed);
-  const zoneLabel = meant(label);
+  const written = readValue(keys.volumeZone, metadata, malformed);
+  const label = readValue(keys.zoneLabel, metadata, malformed);
+  const zoneLabel = valueIn(label);
   const unreadable = [written, label].find(({ kind }) => kind === "malformed");
   return {
     owner,
-    zone: meant(written) ?? labelled(metadata.labels, zoneLabel),
+    zone: valueIn(written) ?? labelled(metadata.labels, zoneLabel),
     unreadableZone: unreadable?.kind === "malformed" ? unreadable.sentence : undefined,
     isZoneWritten: written.kind === "value",
     zoneLabel,
-    selector: said(keys.podSelector, metadata, malformed),
-    mode: said(keys.removalMode, metadata, malformed),
-    wait: said(keys.waitBetweenRemovals, metadata, malformed),
+    selector: readValue(keys.podSelector, metadata, malformed),
+    mode: readValue(keys.removalMode, metadata, malformed),
+    wait: readValue(keys.waitBetweenRemovals, metadata, malformed),
   };
 }
 
@@ -157,7 +157,7 @@ export function labelled(labels: Metadata["labels"], key: string | undefined): s
 }
 
 /** What an entry says on an object; one that does not parse is added to `malformed`. */
-export function said<T>(entry: Annotation<T>, metadata: Metadata, malformed: Malformed[]): AnnotationValue<T> {
+export function readValue<T>(entry: Annotation<T>, metadata: Metadata, malformed: Malformed[]): AnnotationValue<T> {
   const wrong: Malformed[] = [];
   const value = read(entry, metadata, wrong);
   if (value !== undefined) return { kind: "value", value };
@@ -168,7 +168,7 @@ export function said<T>(entry: Annotation<T>, metadata: Metadata, malformed: Mal
 }
 
 /** The value that an annotation gives; undefined where it gives none. */
-export function meant<T>(one: AnnotationValue<T>): T | undefined {
+export function valueIn<T>(one: AnnotationValue<T>): T | undefined {
   return one.kind === "value" ? one.value : undefined;
 }
 

@@ -9,7 +9,7 @@ import {
 } from "../annotations/suspension.ts";
 import { fieldsOf } from "../base/fields.ts";
 import type { OtherObject } from "../kubernetes/cluster.ts";
-import { type AnnotationValue, meant, said } from "./pvc.ts";
+import { type AnnotationValue, readValue, valueIn } from "./pvc.ts";
 
 /** How an owner lets its members go. What is said elsewhere can make it stricter, and never looser. */
 export interface OwnerPace {
@@ -51,12 +51,12 @@ const show = (value: unknown): string => JSON.stringify(value)?.slice(0, longest
 export function parseOwnerPace(object: Pick<OtherObject, "metadata" | "spec">): OwnerPace {
   const { metadata } = object;
   const own = parseOptions(object);
-  const mode = said(removalMode, metadata, []);
-  const wait = said(waitBetweenRemovals, metadata, []);
-  const modes = mode.kind === "absent" ? [own.mode] : [own.mode, meant(mode) ?? "None"];
-  const waitMs = wait.kind === "absent" ? 0 : meant(wait);
+  const mode = readValue(removalMode, metadata, []);
+  const wait = readValue(waitBetweenRemovals, metadata, []);
+  const modes = mode.kind === "absent" ? [own.mode] : [own.mode, valueIn(mode) ?? "None"];
+  const waitMs = wait.kind === "absent" ? 0 : valueIn(wait);
   return {
-    duration: said(suspendDuration, metadata, []),
+    duration: readValue(suspendDuration, metadata, []),
     mode: strictestMode(modes) ?? "None",
     waitMs: waitMs === undefined ? undefined : Math.max(own.waitMs, waitMs),
     frozenBecause:

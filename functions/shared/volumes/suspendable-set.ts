@@ -1,14 +1,14 @@
 /** What decisions read of a StatefulSet whose volumes may be suspended, and which volume claims are its own. */
 
 import type { Malformed } from "../annotations/entry.ts";
-import { isLed, parseScaling } from "../annotations/parse-scaling.ts";
+import { hasLeader, parseScaling } from "../annotations/parse-scaling.ts";
 import * as keys from "../annotations/suspension.ts";
 import { type Fields, fieldsOf } from "../base/fields.ts";
 import type { StatefulSetObject } from "../kubernetes/cluster.ts";
 import { writtenByOthers } from "../workloads/managed-fields.ts";
 import { parseOrdinal, podNameOf, statefulSetOfPod } from "../workloads/pods.ts";
 import { type DrainQuestion, parseDrainQuestion } from "./drain-question.ts";
-import { type AnnotationValue, meant, said } from "./pvc.ts";
+import { type AnnotationValue, readValue, valueIn } from "./pvc.ts";
 
 /** What its annotations say of how volumes go. */
 export interface SuspensionPolicy {
@@ -68,7 +68,7 @@ export function parseSuspendableSet({ metadata, spec }: StatefulSetObject): Susp
     replicas: isDeleting ? 0 : (spec?.replicas ?? 1),
     resizedMs: writtenByOthers(metadata, isSize),
     isDeleting,
-    isLed: scaling !== undefined && isLed(scaling),
+    isLed: scaling !== undefined && hasLeader(scaling),
     preparesDownscale: scaling?.preparesDownscale === true,
     templates: (spec?.volumeClaimTemplates ?? []).flatMap((template) => template.metadata?.name ?? []),
     deletesWhenScaled: spec?.persistentVolumeClaimRetentionPolicy?.whenScaled === "Delete",
@@ -84,16 +84,16 @@ function isSize(fields: Fields): boolean {
 
 function parsePolicy(metadata: StatefulSetObject["metadata"]): SuspensionPolicy {
   const malformed: Malformed[] = [];
-  const mode = said(keys.removalMode, metadata, malformed);
-  const wait = said(keys.waitBetweenRemovals, metadata, malformed);
-  const hold = said(keys.hold, metadata, malformed);
-  const retained = said(keys.retainVolume, metadata, malformed);
+  const mode = readValue(keys.removalMode, metadata, malformed);
+  const wait = readValue(keys.waitBetweenRemovals, metadata, malformed);
+  const hold = readValue(keys.hold, metadata, malformed);
+  const retained = readValue(keys.retainVolume, metadata, malformed);
   return {
-    duration: said(keys.suspendDuration, metadata, malformed),
-    mode: mode.kind === "malformed" ? "None" : (meant(mode) ?? "Zone"),
-    waitMs: wait.kind === "absent" ? keys.usualWaitMs : meant(wait),
-    isOnHold: hold.kind === "malformed" || meant(hold) === true,
-    isRetained: retained.kind === "malformed" || meant(retained) === true,
+    duration: readValue(keys.suspendDuration, metadata, malformed),
+    mode: mode.kind === "malformed" ? "None" : (valueIn(mode) ?? "Zone"),
+    waitMs: wait.kind === "absent" ? keys.usualWaitMs : valueIn(wait),
+    isOnHold: hold.kind === "malformed" || valueIn(hold) === true,
+    isRetained: retained.kind === "malformed" || valueIn(retained) === true,
     drain: parseDrainQuestion(metadata, malformed),
     malformed,
   };

@@ -13,7 +13,12 @@ import {
   volumeHold,
   volumeProtection,
 } from "../../../functions/shared/annotations/suspension.ts";
-import { ledgerGroup, managedBy, vocabulary, webhookNamespace } from "../../../functions/shared/annotations/table.ts";
+import {
+  annotationTable,
+  ledgerGroup,
+  managedBy,
+  webhookNamespace,
+} from "../../../functions/shared/annotations/table.ts";
 import type { Need } from "../../../functions/shared/contract/definition.ts";
 import { resources } from "../../../functions/shared/kubernetes/cluster.ts";
 import { ledgerPrefix } from "../../../functions/shared/ledger/lease-name.ts";
@@ -37,7 +42,7 @@ const savingWords: readonly Annotation<unknown>[] = [hold, recover, retainVolume
 const labellingWords: readonly Annotation<unknown>[] = [skipLabel, stopAll, skipDeadline];
 const finalizers = [volumeHold, volumeProtection];
 
-const entries: readonly Annotation<unknown>[] = vocabulary;
+const entries: readonly Annotation<unknown>[] = annotationTable;
 /** The keys of what Sluice alone writes on such objects. */
 function writtenByUs(on: Annotation<unknown>["on"], kind: Annotation<unknown>["kind"]): readonly string[] {
   return entries.filter((one) => one.isWrittenByUs && one.on === on && one.kind === kind).map(({ key }) => key);

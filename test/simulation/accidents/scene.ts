@@ -5,7 +5,11 @@
 import { advanceZoneRollout } from "../../../functions/advance-zone-rollout/function.ts";
 import { evaluateEviction } from "../../../functions/evaluate-eviction/function.ts";
 import { pinningPath, plainPaths } from "../../../functions/evaluate-eviction/observe.ts";
-import type { AdmissionAnswer, AdmissionRequest, Judge } from "../../../functions/shared/admission/definition.ts";
+import type {
+  AdmissionAnswer,
+  AdmissionHandler,
+  AdmissionRequest,
+} from "../../../functions/shared/admission/definition.ts";
 import type { Context } from "../../../functions/shared/contract/context.ts";
 import type { FunctionDefinition } from "../../../functions/shared/contract/definition.ts";
 import { createMemory } from "../../../functions/shared/contract/memory.ts";
@@ -82,7 +86,7 @@ export class Scene {
   readonly #timeline = new VirtualTimeline();
   readonly #wrappers: Wrappers;
   readonly #revisions = new RevisionClock();
-  readonly #webhooks: { readonly judge: Judge; readonly monotonicMs: () => number }[] = [];
+  readonly #webhooks: { readonly judge: AdmissionHandler; readonly monotonicMs: () => number }[] = [];
   #reviews = 0;
 
   /** A group that has stood for a while: every ledger is old enough to permit something. */
@@ -187,7 +191,7 @@ export class Scene {
   }
 
   /** What a webhook answers, in the time of the world. */
-  review(judge: Judge, request: AdmissionRequest): Promise<AdmissionAnswer> {
+  review(judge: AdmissionHandler, request: AdmissionRequest): Promise<AdmissionAnswer> {
     return this.#played(judge.review(this.#wrappers.request?.(request) ?? request));
   }
 

@@ -3,7 +3,7 @@ import { guardDownscale } from "../../../functions/guard-downscale/function.ts";
 import { keepLedgers } from "../../../functions/keep-ledgers/function.ts";
 import { prepareDelayedDownscale } from "../../../functions/prepare-delayed-downscale/function.ts";
 import { prepareDownscale } from "../../../functions/prepare-downscale/function.ts";
-import type { AdmissionAnswer, Judge } from "../../../functions/shared/admission/definition.ts";
+import type { AdmissionAnswer, AdmissionHandler } from "../../../functions/shared/admission/definition.ts";
 import type { StoredPod } from "../../fake-cluster/objects.ts";
 import { delayPath, leavePath } from "../scaling/ingesters.ts";
 import type { Accident } from "./accident.ts";
@@ -38,7 +38,7 @@ const managed = (fields: readonly string[]) => [
 ];
 
 /** Both webhooks of sizes. The API server asks those first that may change an object: the pods are told by one of them. */
-function openWebhooks(scene: Scene): readonly { readonly judge: Judge; readonly path: string }[] {
+function openWebhooks(scene: Scene): readonly { readonly judge: AdmissionHandler; readonly path: string }[] {
   return [prepareDownscale, guardDownscale].map(({ open, paths: [path = ""] }) => ({
     judge: open(scene.contextOf()),
     path,

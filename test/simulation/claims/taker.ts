@@ -14,11 +14,11 @@ import {
   makeClaim,
   namesOrdinal,
 } from "../../../functions/shared/ledger/claim.ts";
-import { type ClaimWhereabouts, type KindRow, kinds } from "../../../functions/shared/ledger/claim-kinds.ts";
+import { type ClaimedObjects, type KindRow, kinds } from "../../../functions/shared/ledger/claim-kinds.ts";
 import { refuseByHealth } from "../../../functions/shared/ledger/health-rule.ts";
 import { finishAfterMs } from "../../../functions/shared/ledger/reservation.ts";
 import { joinScaleDown, type SizeChange, scaleDownPhases } from "../../../functions/shared/scaling/size-changes.ts";
-import { findClaimed } from "../../../functions/shared/transaction/claimed-objects.ts";
+import { readClaimedObjects } from "../../../functions/shared/transaction/claimed-objects.ts";
 import { Conflict, forgetLedger, waitForLedger } from "../../../functions/shared/transaction/ledger-copy.ts";
 import type { GroupObservation } from "../../../functions/shared/transaction/observe-group.ts";
 import { nextToAnnounce } from "../../../functions/shared/workloads/group-key.ts";
@@ -42,7 +42,7 @@ export interface ClaimRules {
   readonly refuseByHealth: typeof refuseByHealth;
   /** Rule R23. */
   readonly nextToAnnounce: typeof nextToAnnounce;
-  readonly find: typeof findClaimed;
+  readonly find: typeof readClaimedObjects;
   /** True where what a view tells is read once more, and changed only as it was read (rule R21). */
   readonly isConditional: boolean;
 }
@@ -53,7 +53,7 @@ export const shippedRules: ClaimRules = {
   join: joinScaleDown,
   refuseByHealth,
   nextToAnnounce,
-  find: findClaimed,
+  find: readClaimedObjects,
   isConditional: true,
 };
 
@@ -240,7 +240,7 @@ export class Taker {
     return !isLost;
   }
 
-  #standing({ zone, uids: _, ...claim }: KnownClaim, { pods }: ClaimWhereabouts) {
+  #standing({ zone, uids: _, ...claim }: KnownClaim, { pods }: ClaimedObjects) {
     return [...pods.values()].filter(({ ordinal }) => namesOrdinal({ zone, ...claim }, ordinal));
   }
 
@@ -268,7 +268,7 @@ export class Taker {
     await this.#changeSize(confirmed, where, patchMs, context.cluster);
   }
 
-  async #changeSize(claim: KnownClaim, before: ClaimWhereabouts, deadlineMs: number, cluster: Cluster): Promise<void> {
+  async #changeSize(claim: KnownClaim, before: ClaimedObjects, deadlineMs: number, cluster: Cluster): Promise<void> {
     const { rules, key, draw, reviews } = this.#options;
     const at = rules.isConditional ? await rules.find(cluster, key.namespace, claim) : before;
     const { statefulSet } = at;
@@ -328,7 +328,7 @@ export class Taker {
   }
 
   /** Rule R20: the claim goes after those who stay were told so, and shrinks to those who leave. */
-  async #undo(observed: GroupObservation, own: KnownClaim, where: ClaimWhereabouts): Promise<void> {
+  async #undo(observed: GroupObservation, own: KnownClaim, where: ClaimedObjects): Promise<void> {
     const { rules, kind, apps, context, log, key } = this.#options;
     const undone = rules.kinds[kind].undoes(own, where);
     const isUndone = (ordinal: number) => undone.some(({ first, last }) => ordinal >= first && ordinal <= last);
@@ -357,7 +357,7 @@ export class Taker {
   }
 
   /** Rule R10: what another process began is gone on with, once that one must have given up. */
-  async #finish(observed: GroupObservation, own: KnownClaim, where: ClaimWhereabouts): Promise<void> {
+  async #finish(observed: GroupObservation, own: KnownClaim, where: ClaimedObjects): Promise<void> {
     const { kind, context, key, draw } = this.#options;
     const stampMs = context.cluster.serverTimeMs();
     const renewed = changeClaim(own, { stampMs, sinceMs: own.sinceMs ?? own.stampMs });

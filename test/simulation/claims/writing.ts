@@ -1,7 +1,7 @@
 /** How whoever makes claims looks at a ledger, and writes it: as a function does. */
 
 import type { Context } from "../../../functions/shared/contract/context.ts";
-import { lookAtLedger } from "../../../functions/shared/transaction/claims.ts";
+import { openTransaction } from "../../../functions/shared/transaction/claims.ts";
 import type { GroupObservation } from "../../../functions/shared/transaction/observe-group.ts";
 import type { GroupKey } from "../../../functions/shared/workloads/statefulsets.ts";
 
@@ -9,6 +9,6 @@ export { writeClaim } from "../../../functions/shared/transaction/claims.ts";
 
 /** A group by its ledger; undefined while nothing may be permitted by it. Throws ClusterError. */
 export async function observeLedger(context: Context, key: GroupKey): Promise<GroupObservation | undefined> {
-  const look = await lookAtLedger(context, key);
+  const look = await openTransaction(context, key);
   return look?.young === undefined ? look?.observed : undefined;
 }

@@ -3,7 +3,11 @@
  * waits ten seconds for it at most, and asks again when its storage has moved on meanwhile (rule R19).
  */
 import { prepareDownscale } from "../../../functions/prepare-downscale/function.ts";
-import type { AdmissionAnswer, AdmissionRequest, Judge } from "../../../functions/shared/admission/definition.ts";
+import type {
+  AdmissionAnswer,
+  AdmissionHandler,
+  AdmissionRequest,
+} from "../../../functions/shared/admission/definition.ts";
 import { fieldsOf } from "../../../functions/shared/base/fields.ts";
 import type { GroupView } from "../../../functions/shared/cache/cache.ts";
 import type { Context } from "../../../functions/shared/contract/context.ts";
@@ -167,7 +171,7 @@ export class SizeWebhooks {
 }
 
 /** A process answers several reviews beside each other: what each writes is judged by the view that it has read itself. */
-function openAlone({ cluster, views, ...context }: Context): Judge {
+function openAlone({ cluster, views, ...context }: Context): AdmissionHandler {
   let seen: GroupView | undefined;
   return prepareDownscale.open({
     ...context,

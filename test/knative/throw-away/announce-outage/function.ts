@@ -3,7 +3,7 @@ import type { Context } from "../../../../functions/shared/contract/context.ts";
 import type { FunctionDefinition, ReconcileResult } from "../../../../functions/shared/contract/definition.ts";
 import type { KeyLookUp, ObjectRef } from "../../../../functions/shared/contract/keys.ts";
 import { hasCode } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { type Gate, perform } from "../../../../functions/shared/reconcile/perform.ts";
+import { type GroupReconciler, reconcileGroup } from "../../../../functions/shared/reconcile/perform.ts";
 import { ledgerNeeds } from "../../../../functions/shared/transaction/ledger-copy.ts";
 import { groupKeyOf } from "../../../../functions/shared/workloads/group-key.ts";
 import { parseStatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
@@ -59,9 +59,9 @@ function ownersOfNamed(namespace: string, configMap: string): KeyLookUp<ObjectRe
 async function run(context: Context, key: ObjectRef, wake: { readonly sweep: boolean }): Promise<ReconcileResult> {
   try {
     const group = groupKeyOf(parseStatefulSet(await context.cluster.get("statefulsets", key)));
-    const observing: Gate<OutageSnapshot, Target>["observe"] = (observed, { cluster }) =>
+    const observing: GroupReconciler<OutageSnapshot, Target>["observe"] = (observed, { cluster }) =>
       observe(key, observed, { cluster });
-    return await perform(context, { name, telling, observe: observing, decide, actOn }, group, wake);
+    return await reconcileGroup(context, { name, telling, observe: observing, decide, actOn }, group, wake);
   } catch (error) {
     if (hasCode(error, 404)) return { requeueAfterMs: undefined, acting: undefined };
     throw error;

@@ -4,7 +4,7 @@ import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import { evaluateEviction } from "../../../../functions/evaluate-eviction/function.ts";
 import { pinningPath, plainPaths } from "../../../../functions/evaluate-eviction/observe.ts";
-import type { Judge } from "../../../../functions/shared/admission/definition.ts";
+import type { AdmissionHandler } from "../../../../functions/shared/admission/definition.ts";
 import type { Context } from "../../../../functions/shared/contract/context.ts";
 import { createTestApp } from "../../../support/app.ts";
 import { namespace, type Passes } from "../../shared/reconcile/passes.ts";
@@ -38,7 +38,7 @@ class Door {
   readonly app: ReturnType<typeof createTestApp>["app"];
   readonly lines: ReturnType<typeof createTestApp>["lines"];
 
-  constructor(passes: Passes, changes: Partial<Context> = {}, judge?: Judge) {
+  constructor(passes: Passes, changes: Partial<Context> = {}, judge?: AdmissionHandler) {
     this.passes = passes;
     this.replica = new Replica(passes, () => changes);
     const admissions = [{ definition: evaluateEviction, judge: judge ?? this.replica.judge }];
@@ -326,7 +326,7 @@ test("a hostile expression takes time in proportion to the name", { timeout: 60_
 });
 
 test("both doors are closed when the function breaks, and the table says so", async () => {
-  const broken: Judge = { review: () => Promise.reject(new Error("the sky fell")) };
+  const broken: AdmissionHandler = { review: () => Promise.reject(new Error("the sky fell")) };
   const door = new Door(await governedGroup(), {}, broken);
   for (const path of evaluateEviction.paths) {
     const { response } = await door.answer(review(), path);

@@ -1,7 +1,7 @@
 /** Evictions of pods that have no place in a zone: each is told why, and the ledger stays readable whatever they are called. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { createListingViews } from "../../../../functions/shared/cache/listing.ts";
+import { createListReader } from "../../../../functions/shared/cache/listing.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { namespace, type Passes } from "../../shared/reconcile/passes.ts";
 import { podObject } from "../advance-zone-rollout/given.ts";
@@ -21,7 +21,7 @@ function besidePod(passes: Passes, name: string): Replica {
     const get = async (...given: Parameters<Cluster["get"]>) =>
       given[0] === "pods" && given[1].name === name ? odd : inner.get(...given);
     const cluster = { ...inner, get: get as Cluster["get"] };
-    return { cluster, views: createListingViews(cluster, undefined) };
+    return { cluster, views: createListReader(cluster, undefined) };
   });
 }
 

@@ -3,11 +3,11 @@ import { prepareDownscale } from "../../../../functions/prepare-downscale/functi
 import { releasePrepared } from "../../../../functions/release-prepared/function.ts";
 import type {
   AdmissionAnswer,
+  AdmissionHandler,
   AdmissionRequest,
   Denied,
-  Judge,
 } from "../../../../functions/shared/admission/definition.ts";
-import { createListingViews } from "../../../../functions/shared/cache/listing.ts";
+import { createListReader } from "../../../../functions/shared/cache/listing.ts";
 import type { Context } from "../../../../functions/shared/contract/context.ts";
 import { createMemory } from "../../../../functions/shared/contract/memory.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
@@ -124,7 +124,7 @@ export class Process {
   interfere: Interference = () => {};
   readonly cluster: Cluster;
   readonly context: Context;
-  readonly judge: Judge;
+  readonly judge: AdmissionHandler;
   readonly #world: Downscales;
 
   constructor(world: Downscales, changes: (cluster: Cluster) => Partial<Context>) {
@@ -134,7 +134,7 @@ export class Process {
     this.context = {
       ...passes.context,
       cluster: this.cluster,
-      views: createListingViews(this.cluster, undefined),
+      views: createListReader(this.cluster, undefined),
       memoryOf: createMemory(),
       pods: world.podHttp(this.cluster),
       ...changes(this.cluster),

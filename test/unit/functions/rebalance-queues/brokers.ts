@@ -2,7 +2,7 @@
 import { rebalanceQueues } from "../../../../functions/rebalance-queues/function.ts";
 import { type RebalanceState, rebalanceState } from "../../../../functions/shared/annotations/rebalancing.ts";
 import { read } from "../../../../functions/shared/annotations/table.ts";
-import { createListingViews } from "../../../../functions/shared/cache/listing.ts";
+import { createListReader } from "../../../../functions/shared/cache/listing.ts";
 import type { Context } from "../../../../functions/shared/contract/context.ts";
 import type { ReconcileResult } from "../../../../functions/shared/contract/definition.ts";
 import type { ObjectRef } from "../../../../functions/shared/contract/keys.ts";
@@ -124,7 +124,7 @@ export class Process {
     this.context = {
       ...passes.context,
       cluster,
-      views: createListingViews(cluster, undefined),
+      views: createListReader(cluster, undefined),
       pods: brokers.podHttp(cluster),
       memoryOf: createMemory(),
       ...changes,

@@ -1,18 +1,18 @@
 /** What nobody asks again after (400, 403, 404, 409) ends a drain: it rests on what the API server says now, and on no memory. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { GroupView, Views } from "../../../../functions/shared/cache/cache.ts";
-import { createListingViews } from "../../../../functions/shared/cache/listing.ts";
+import type { GroupCache, GroupView } from "../../../../functions/shared/cache/cache.ts";
+import { createListReader } from "../../../../functions/shared/cache/listing.ts";
 import { governedGroup, Replica } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { key, namespace, type Passes, played } from "../reconcile/passes.ts";
 
 /** A process whose memory stands still: what it read once it goes on to show, until it is asked to look at everything anew. */
 async function forgetful(passes: Passes): Promise<Replica> {
-  const listing = createListingViews(passes.cluster, undefined);
+  const listing = createListReader(passes.cluster, undefined);
   const need = { settledThrough: 1, permitSinceMs: undefined, consistent: false };
   const old: GroupView = await played(passes.timeline, listing.read(key, need));
   const budgets = await played(passes.timeline, listing.budgets(namespace));
-  const views: Views = {
+  const views: GroupCache = {
     ...listing,
     read: async (wanted, needed) => (needed.consistent ? listing.read(wanted, needed) : old),
     budgets: async () => budgets,

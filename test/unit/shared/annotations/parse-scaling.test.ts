@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseEndpoint } from "../../../../functions/shared/annotations/endpoint.ts";
 import {
-  isLed,
+  hasLeader,
   isMalformed,
   parseScaling,
   type Scaling,
@@ -69,7 +69,7 @@ test("what it mirrors needs a name and a kind; of the version only the group cou
   ] as const) {
     const scaling = given({ [name]: "a", [kind]: "K", [version]: text });
     assert.deepEqual(scaling.mirrored, { name: "a", kind: "K", group, isWrittenBack: true }, text);
-    assert.equal(isLed(scaling), true);
+    assert.equal(hasLeader(scaling), true);
   }
 });
 

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { parseScaling } from "../../../../functions/shared/annotations/parse-scaling.ts";
 import { prepareDownscalePath } from "../../../../functions/shared/annotations/scaling.ts";
-import { type Malformed, read, vocabulary } from "../../../../functions/shared/annotations/table.ts";
+import { annotationTable, type Malformed, read } from "../../../../functions/shared/annotations/table.ts";
 import { showValue, unshown } from "../../../../functions/shared/base/escape-control.ts";
 import { placeOf, refusal } from "../../../../functions/shared/http/pod-http.ts";
 import { prepareEndpointOf } from "../../../../functions/shared/scaling/prepared.ts";
@@ -38,7 +38,7 @@ function metadataWith(texts: Readonly<Record<string, string>>) {
 
 /** What is said of a StatefulSet with this text, whatever reads it. */
 function sentencesOf(entryKey: string, text: string): string[] {
-  const entry = vocabulary.find((one) => one.key === entryKey);
+  const entry = annotationTable.find((one) => one.key === entryKey);
   assert.ok(entry !== undefined, entryKey);
   const malformed: Malformed[] = [];
   read(entry as Parameters<typeof read>[0], metadataWith({ [entryKey]: text }), malformed);
@@ -67,7 +67,7 @@ test("a URL that cannot be read is named by its annotation, and no part of it is
 });
 
 test("a URL that was written where something else belongs is not shown either, whatever the label or annotation", () => {
-  for (const { key: name, on } of vocabulary) {
+  for (const { key: name, on } of annotationTable) {
     if (on === "Lease") continue;
     for (const text of urls) {
       for (const sentence of sentencesOf(name, text)) assert.ok(!sentence.includes(password), `${name}: ${sentence}`);

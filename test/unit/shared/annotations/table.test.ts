@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
   type Annotation,
+  annotationTable,
   type Malformed,
   read,
   rolloutGroup,
   rolloutMaxUnavailable,
   rolloutPaused,
   settledThrough,
-  vocabulary,
 } from "../../../../functions/shared/annotations/table.ts";
 import { eventReasons } from "../../../../functions/shared/events/reasons.ts";
 import { podObject } from "../../functions/advance-zone-rollout/given.ts";
@@ -143,9 +143,9 @@ test("the keys of rollout-operator are honoured as its users write them", () => 
 });
 
 test("every key is a valid qualified name, unique, and says what it means", () => {
-  const keys = vocabulary.map(({ key }) => key);
+  const keys = annotationTable.map(({ key }) => key);
   assert.equal(new Set(keys).size, keys.length);
-  for (const { key, says, grammar, fallback } of vocabulary) {
+  for (const { key, says, grammar, fallback } of annotationTable) {
     const [, prefix = "", name = ""] = /^(?:([a-z0-9.-]+)\/)?([a-z0-9][-A-Za-z0-9]*[a-z0-9])$/.exec(key) ?? [];
     assert.ok(name.length > 0 && name.length <= 63, key);
     assert.ok(prefix.length <= 253, key);

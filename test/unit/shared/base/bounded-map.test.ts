@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { BoundedMap, BoundedSet } from "../../../../functions/shared/base/bounded-map.ts";
 import { createLedgerCopies, createMemory } from "../../../../functions/shared/contract/memory.ts";
-import { Pacer } from "../../../../triggers/workqueue/rate-limiter.ts";
+import { RateLimiter } from "../../../../triggers/workqueue/rate-limiter.ts";
 
 test("it never holds more than it was made for, whatever is put into it", () => {
   const map = new BoundedMap<number, number>(100);
@@ -55,7 +55,7 @@ test("10,000 groups are remembered, and 10,000 ledgers: whoever was least recent
 });
 
 test("keys that are paced all at once are no more than a million", () => {
-  const pacer = new Pacer({ burst: 1, everyMs: 60_000 });
+  const pacer = new RateLimiter({ burst: 1, everyMs: 60_000 });
   for (let key = 0; key < 1_000_100; key++) pacer.take(String(key), 0);
   assert.equal(pacer.size, 1_000_000);
 });

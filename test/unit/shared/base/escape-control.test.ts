@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { escapeControls, escapeLines, escapeTexts } from "../../../../functions/shared/base/escape-control.ts";
-import { announce } from "../../../../functions/shared/events/event.ts";
+import { createEvent } from "../../../../functions/shared/events/event.ts";
 import { createReporting } from "../../../../triggers/telemetry/logs-and-metrics.ts";
 import { sluice } from "../../triggers/plugin/terminal.ts";
 import { namespace, Passes } from "../reconcile/passes.ts";
@@ -70,7 +70,7 @@ test("a log line holds no control and no direction character, and a program read
 test("an Event says it with escapes", async () => {
   const passes = await new Passes().prepare();
   const about = { resource: "statefulsets", namespace, name: "group-a", uid: "u" } as const;
-  const told = announce(passes.cluster, "test", {
+  const told = createEvent(passes.cluster, "test", {
     about,
     type: "Warning",
     reason: "R",

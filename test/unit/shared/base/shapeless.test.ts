@@ -6,7 +6,7 @@ import { allow, badRequest } from "../../../../functions/shared/admission/answer
 import { formatRebalanceState } from "../../../../functions/shared/annotations/rebalancing.ts";
 import { formatStatus, skipStatus } from "../../../../functions/shared/annotations/skip-labels.ts";
 import { escapeControls, escapeLines, escapeTexts } from "../../../../functions/shared/base/escape-control.ts";
-import { announce } from "../../../../functions/shared/events/event.ts";
+import { createEvent } from "../../../../functions/shared/events/event.ts";
 import { formatRefusals } from "../../../../functions/shared/ledger/contents.ts";
 import { writeLedger } from "../../../../functions/shared/ledger/lease.ts";
 import { messageFor } from "../../../../functions/shared/suspension/writing.ts";
@@ -88,7 +88,7 @@ test("whatever is said, the message of an Event and a line of the log have none 
   await fc.assert(
     fc.asyncProperty(text, async (message) => {
       const told = { about, type: "Warning", reason: "R", message, identity: message } as const;
-      await played(passes.timeline, announce(passes.cluster, "test", told));
+      await played(passes.timeline, createEvent(passes.cluster, "test", told));
       reporting.log("info", message, { [message]: message, nested: [{ message }], err: new Error(message) });
     }),
     { numRuns: 200 },

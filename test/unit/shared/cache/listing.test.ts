@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { indexPods, viewOfIndex } from "../../../../functions/shared/cache/cache.ts";
 import {
-  createListingViews,
+  createListReader,
   getGroupOf,
   getOwnerOf,
   listGroups,
@@ -112,7 +112,7 @@ test("every group is named once: of the namespaces that are served, of one of th
   assert.deepEqual(await listGroups(cluster, ["web", namespace]), [there, ...here]);
   assert.deepEqual(await listGroups(cluster, []), []);
   asked.length = 0;
-  const views = createListingViews(cluster, [namespace, "web"]);
+  const views = createListReader(cluster, [namespace, "web"]);
   assert.deepEqual(await views.groups("web"), [there]);
   assert.deepEqual(await views.groups(undefined), [...here, there]);
   assert.deepEqual(
@@ -151,7 +151,7 @@ async function readsAgain(...pods: readonly { readonly madeMs: number; readonly 
     monotonicMs: () => 1_000_000 + passedMs,
     serverTimeMs: () => nowMs + passedMs,
   } as unknown as Cluster;
-  await createListingViews(slow, undefined).read(key, fresh);
+  await createListReader(slow, undefined).read(key, fresh);
   return asked.includes("get statefulsets a");
 }
 
@@ -206,7 +206,7 @@ test("the group of a budget is made of those that have pods which it selects: it
       monotonicMs: () => 0,
       serverTimeMs: () => nowMs,
     } as unknown as Cluster;
-    const view = await createListingViews(listing, undefined).read({ namespace, group: "budget:one" }, fresh);
+    const view = await createListReader(listing, undefined).read({ namespace, group: "budget:one" }, fresh);
     const has = view.budgets.map((one) =>
       view.neighbours.concat(view.statefulSets).map((set) => view.hasPods?.(set, one)),
     );

@@ -1,7 +1,7 @@
 /** Budgets kept by a watch: when they are served from memory, when they are listed, and which of two tellings is newer. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Shelf } from "../../../../functions/shared/cache/object-store.ts";
+import { ObjectStore } from "../../../../functions/shared/cache/object-store.ts";
 import type { Metadata } from "../../../../functions/shared/kubernetes/cluster.ts";
 
 interface Thing {
@@ -18,7 +18,7 @@ const thing = (name: string, resourceVersion: number, changes: Partial<Metadata>
 /** A shelf with a clock that stands still until it is set, and a server whose lists are what `served` is. */
 function createTestShelf() {
   const state = { nowMs: 0, lists: 0, served: [] as readonly Thing[], seen: [] as string[] };
-  const shelf = new Shelf<string, Thing>({
+  const shelf = new ObjectStore<string, Thing>({
     clock: { monotonicMs: () => state.nowMs },
     parse: ({ text }) => text,
     seen: (text, how) => void state.seen.push(`${how} ${text}`),

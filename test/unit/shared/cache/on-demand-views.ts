@@ -1,7 +1,7 @@
 /** Views of a function that is awake, over a small world in virtual time, and what is asked of the API server. */
 
 import type { GroupView, ViewNeed } from "../../../../functions/shared/cache/cache.ts";
-import { type AwakeOptions, createAwakeViews } from "../../../../functions/shared/cache/on-demand.ts";
+import { type AwakeOptions, createOnDemandCache } from "../../../../functions/shared/cache/on-demand.ts";
 import { type Cluster, ClusterError, type Resource } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { leastBackoffMs } from "../../../../triggers/workqueue/worker.ts";
 import { key, namespace, Passes, played } from "../reconcile/passes.ts";
@@ -19,7 +19,7 @@ export async function awake(options: Partial<AwakeOptions> = {}, given?: Passes)
   await passes.goOn(60_000);
   const woken: string[] = [];
   const troubles: string[] = [];
-  const views = createAwakeViews({
+  const views = createOnDemandCache({
     cluster: passes.cluster,
     namespaces: undefined,
     idleMs,

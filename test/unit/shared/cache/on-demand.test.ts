@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type GroupView, membersNeed } from "../../../../functions/shared/cache/cache.ts";
-import { createListingViews } from "../../../../functions/shared/cache/listing.ts";
+import { createListReader } from "../../../../functions/shared/cache/listing.ts";
 import { groupOfLoneStatefulSet, groupOfOwner } from "../../../../functions/shared/workloads/group-key.ts";
 import { key, namespace, Passes, played } from "../reconcile/passes.ts";
 import { at, awake, idleMs, listing, lists, opening, refusal } from "./on-demand-views.ts";
@@ -42,7 +42,7 @@ test("a first decision waits for no longer than it takes to list: one round trip
   const openedMs = await tookMs(() => read());
   await passes.goOn(idleMs + 100);
   await stop();
-  passes.use(createListingViews(passes.cluster, undefined));
+  passes.use(createListReader(passes.cluster, undefined));
   const need = { settledThrough: 1, permitSinceMs: undefined, consistent: false };
   const listedMs = await tookMs(() => played(passes.timeline, passes.context.views.read(key, need)));
   assert.ok(openedMs < listedMs, `${openedMs} ms, and ${listedMs} ms by lists`);

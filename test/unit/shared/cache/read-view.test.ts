@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ViewNeed } from "../../../../functions/shared/cache/cache.ts";
-import { createWatchingViews, type WatchingViews } from "../../../../functions/shared/cache/watching.ts";
+import { createWatchCache, type WatchingViews } from "../../../../functions/shared/cache/watching.ts";
 import type { Cluster, ListQuery } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { type Call, key, namespace, Passes, played } from "../reconcile/passes.ts";
 
@@ -24,7 +24,7 @@ async function listening() {
       };
     },
   };
-  const views = createWatchingViews({ cluster, namespaces: undefined, onChange() {}, onTrouble() {} });
+  const views = createWatchCache({ cluster, namespaces: undefined, onChange() {}, onTrouble() {} });
   await played(passes.timeline, views.ready);
   passes.forget();
   const read = (need: Partial<ViewNeed> = {}) =>

@@ -1,7 +1,7 @@
 /** The loop of one watch: what it does when the watch ends, breaks, is too old, or has nothing to watch. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { follow } from "../../../../functions/shared/cache/reflector.ts";
+import { reflect } from "../../../../functions/shared/cache/reflector.ts";
 import { newProgress } from "../../../../functions/shared/cache/watch-progress.ts";
 import {
   type Cluster,
@@ -93,7 +93,7 @@ async function run(
     void calls.push(`trouble ${of} ${(error as ClusterError).code ?? (error as Error).message}`);
   const listed = () => void calls.push("listed");
   const following = { resource, query: {}, store, optional, progress };
-  await follow({ cluster, onTrouble }, following, stopping.signal, listed);
+  await reflect({ cluster, onTrouble }, following, stopping.signal, listed);
   return calls;
 }
 

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { advanceZoneRollout } from "../../../../functions/advance-zone-rollout/function.ts";
-import { createWatchingViews, type WatchingViews } from "../../../../functions/shared/cache/watching.ts";
+import { createWatchCache, type WatchingViews } from "../../../../functions/shared/cache/watching.ts";
 import type { Context } from "../../../../functions/shared/contract/context.ts";
 import { createMemory } from "../../../../functions/shared/contract/memory.ts";
 import type { Cluster, Resource } from "../../../../functions/shared/kubernetes/cluster.ts";
@@ -43,7 +43,7 @@ class LateProcess {
   }
 
   async start(): Promise<this> {
-    const views = createWatchingViews({
+    const views = createWatchCache({
       cluster: this.cluster,
       namespaces: undefined,
       onChange: () => {},
@@ -236,7 +236,7 @@ test("a LIST of StatefulSets that is answered late takes nothing away that came 
       return answer;
     },
   };
-  const views = createWatchingViews({ cluster, namespaces: undefined, onChange: () => {}, onTrouble: () => {} });
+  const views = createWatchCache({ cluster, namespaces: undefined, onChange: () => {}, onTrouble: () => {} });
   await played(passes.timeline, views.ready);
   const read = (consistent: boolean) => {
     const permitSinceMs = consistent ? undefined : passes.cluster.monotonicMs();

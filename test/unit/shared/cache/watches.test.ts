@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { GroupView, ViewNeed } from "../../../../functions/shared/cache/cache.ts";
-import { createWatchingViews, type WatchingOptions } from "../../../../functions/shared/cache/watching.ts";
+import { createWatchCache, type WatchingOptions } from "../../../../functions/shared/cache/watching.ts";
 import { type Cluster, ClusterError, type Resource } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { addBudget } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { key, namespace, Passes, played } from "../reconcile/passes.ts";
@@ -10,7 +10,7 @@ import { key, namespace, Passes, played } from "../reconcile/passes.ts";
 async function watching(options: Partial<WatchingOptions> = {}, passes = new Passes({ replicas: 1 })) {
   const woken = new Set<string>();
   const troubles = new Set<Resource>();
-  const views = createWatchingViews({
+  const views = createWatchCache({
     cluster: passes.cluster,
     namespaces: undefined,
     onChange: (changed) => void woken.add(`${changed.namespace}/${changed.group}`),

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { GroupView, ViewNeed } from "../../../../functions/shared/cache/cache.ts";
-import { createWatchingViews } from "../../../../functions/shared/cache/watching.ts";
+import { createWatchCache } from "../../../../functions/shared/cache/watching.ts";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { key, namespace, Passes, played } from "../reconcile/passes.ts";
 
@@ -166,7 +166,7 @@ test("a watch that died without a word is found out after 30 s and begun again w
       };
     }) as typeof watch,
   };
-  const views = createWatchingViews({ cluster, namespaces: undefined, onChange() {}, onTrouble() {} });
+  const views = createWatchCache({ cluster, namespaces: undefined, onChange() {}, onTrouble() {} });
   await played(passes.timeline, views.ready);
   const read = (permitSinceMs: number | undefined): Promise<GroupView> =>
     played(passes.timeline, views.read(key, { settledThrough: 1, permitSinceMs, consistent: false }));
@@ -194,7 +194,7 @@ test("a watch that breaks is told of and taken up again where it was, later each
     }) as typeof watch,
   };
   const onTrouble = () => void troubles.push(passes.cluster.monotonicMs());
-  const views = createWatchingViews({ cluster, namespaces: undefined, onChange() {}, onTrouble });
+  const views = createWatchCache({ cluster, namespaces: undefined, onChange() {}, onTrouble });
   await played(passes.timeline, views.ready);
   await passes.goOn(60_000);
   const gaps = troubles.slice(1).map((atMs, index) => atMs - (troubles[index] ?? 0));
@@ -220,7 +220,7 @@ test("a revision that is too old begins again with a list, at once and without a
   };
   const onTrouble = (_resource: string, error: unknown) => void troubles.push(error);
   const woken: string[] = [];
-  const views = createWatchingViews({
+  const views = createWatchCache({
     cluster,
     namespaces: undefined,
     onChange: ({ group }) => void woken.push(group),
@@ -248,7 +248,7 @@ test("stopped views watch no more", async () => {
 test("a namespace that is not watched is an error, not an empty view", async () => {
   const passes = await new Passes().prepare();
   const options = { cluster: passes.cluster, onChange() {}, onTrouble() {} };
-  const views = createWatchingViews({ ...options, namespaces: ["elsewhere"] });
+  const views = createWatchCache({ ...options, namespaces: ["elsewhere"] });
   await played(passes.timeline, views.ready);
   const need = { settledThrough: 1, permitSinceMs: undefined, consistent: false };
   await assert.rejects(views.read(key, need), /namespace db is not among the watched ones/);

@@ -8,7 +8,7 @@ import {
   missingOrdinals,
   surveyZone,
 } from "../../../../functions/shared/groups/zones.ts";
-import { isSettled, type Whereabouts } from "../../../../functions/shared/ledger/settling.ts";
+import { isSettled, type ReservedPodState } from "../../../../functions/shared/ledger/settling.ts";
 import {
   claimOf,
   downOf,
@@ -148,9 +148,9 @@ test("outdated are the wanted pods of another revision, or of none, that are not
 });
 
 const settled = (
-  seen: Whereabouts["pod"],
-  set: Whereabouts["statefulSet"] = statefulSet("a"),
-  more: Partial<Whereabouts> = {},
+  seen: ReservedPodState["pod"],
+  set: ReservedPodState["statefulSet"] = statefulSet("a"),
+  more: Partial<ReservedPodState> = {},
 ) => isSettled(reservation("a-1"), { pod: seen, statefulSet: set, isMember: true, orphans: 0, ...more }, nowMs);
 const departed = { isMember: false };
 const gone = { statefulSet: undefined, isMember: false };

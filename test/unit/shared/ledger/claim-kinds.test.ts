@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { type ClaimContent, claimKinds, type KindName, makeClaim } from "../../../../functions/shared/ledger/claim.ts";
 import {
-  type ClaimWhereabouts,
+  type ClaimedObjects,
   describeClaim,
   guardOfClaim,
   kinds,
@@ -36,8 +36,8 @@ function claim(kind: KindName, changes: Partial<ClaimContent> = {}) {
 function where(
   replicas: number,
   pods: Readonly<Record<number, Parameters<typeof pod>[1]>>,
-  changes: Partial<ClaimWhereabouts> = {},
-): ClaimWhereabouts {
+  changes: Partial<ClaimedObjects> = {},
+): ClaimedObjects {
   const standing = Object.entries(pods).map(([ordinal, look]) => [Number(ordinal), pod(`a-${ordinal}`, look)] as const);
   return {
     statefulSet: statefulSet("a", { replicas }),
@@ -48,9 +48,9 @@ function where(
   };
 }
 
-const isSettled = (kind: KindName, at: ClaimWhereabouts) => kinds[kind].isSettled(claim(kind), at, nowMs);
+const isSettled = (kind: KindName, at: ClaimedObjects) => kinds[kind].isSettled(claim(kind), at, nowMs);
 
-function isAbandoned(kind: KindName, ageMs: number, at: ClaimWhereabouts) {
+function isAbandoned(kind: KindName, ageMs: number, at: ClaimedObjects) {
   return kinds[kind].isAbandoned(claim(kind, { stampMs: nowMs - ageMs }), at, nowMs);
 }
 
@@ -149,7 +149,7 @@ for (const kind of ["process", "node"] as const) {
 
   test(`a ${kind} is not settled before its members have been ready for minReadySeconds; one without a StatefulSet has none`, () => {
     const slow = { statefulSet: statefulSet("a", { replicas: 5, minReadySeconds: 10 }) };
-    const since = (ms: number, at: Partial<ClaimWhereabouts>) =>
+    const since = (ms: number, at: Partial<ClaimedObjects>) =>
       isSettled(kind, where(5, { 3: backSince(nowMs - ms), 4: backSince(nowMs - 60_000) }, at));
     assert.ok(!since(9_999, slow));
     assert.ok(since(10_000, slow));

@@ -5,7 +5,7 @@ import type { Context } from "../../../../functions/shared/contract/context.ts";
 import { take, type Verdict, wait } from "../../../../functions/shared/contract/verdict.ts";
 import { LedgerUnreadable } from "../../../../functions/shared/ledger/errors.ts";
 import { type Act, deletionOf } from "../../../../functions/shared/reconcile/act.ts";
-import { type Gate, perform } from "../../../../functions/shared/reconcile/perform.ts";
+import { type GroupReconciler, reconcileGroup } from "../../../../functions/shared/reconcile/perform.ts";
 import type { EventPolicy } from "../../../../functions/shared/reconcile/record.ts";
 import { Conflict } from "../../../../functions/shared/transaction/ledger-copy.ts";
 import type { GroupObservation } from "../../../../functions/shared/transaction/observe-group.ts";
@@ -30,7 +30,7 @@ interface Zone {
 function gateOf(
   decide: (observed: GroupObservation) => Verdict<Zone>,
   actOn: (zone: Zone) => Act,
-): Gate<GroupObservation, Zone> {
+): GroupReconciler<GroupObservation, Zone> {
   return { name, telling, observe: (observed) => observed, decide, actOn };
 }
 
@@ -54,8 +54,8 @@ function labelling(carried: string[], carryOut: Act["carryOut"] = async () => un
   });
 }
 
-async function pass<Target>(passes: Passes, gate: Gate<GroupObservation, Target>) {
-  const outcome = await played(passes.timeline, perform(passes.context, gate, key, { sweep: false }));
+async function pass<Target>(passes: Passes, gate: GroupReconciler<GroupObservation, Target>) {
+  const outcome = await played(passes.timeline, reconcileGroup(passes.context, gate, key, { sweep: false }));
   if (outcome.acting !== undefined) await played(passes.timeline, outcome.acting);
   return outcome;
 }
@@ -157,7 +157,7 @@ test("a guard that a function meets when all is well is no Event before it has h
 test("what a function observes may take a read of its own", async () => {
   const passes = await new Passes().prepare();
   const read: string[] = [];
-  const gate: Gate<{ readonly phase: string; readonly observed: GroupObservation }, Zone> = {
+  const gate: GroupReconciler<{ readonly phase: string; readonly observed: GroupObservation }, Zone> = {
     name,
     telling,
     async observe(observed, { cluster }: Context) {
@@ -170,7 +170,7 @@ test("what a function observes may take a read of its own", async () => {
     },
     actOn: ({ statefulSet, pods: [pod] }) => deletionOf(statefulSet, pod ?? assert.fail("no pod")),
   };
-  const outcome = await played(passes.timeline, perform(passes.context, gate, key, { sweep: false }));
+  const outcome = await played(passes.timeline, reconcileGroup(passes.context, gate, key, { sweep: false }));
   await played(passes.timeline, outcome.acting ?? assert.fail("nothing was done"));
   assert.ok(read.length > 0 && read.every((phase) => phase === "Running"));
   assert.equal(passes.count("delete pods"), 1);

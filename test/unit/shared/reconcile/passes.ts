@@ -1,13 +1,13 @@
 /** One process of `advance-zone-rollout` over a small world in virtual time: passes are run by hand and requests counted. */
 import assert from "node:assert/strict";
 import { advanceZoneRollout } from "../../../../functions/advance-zone-rollout/function.ts";
-import type { Views } from "../../../../functions/shared/cache/cache.ts";
-import { createListingViews } from "../../../../functions/shared/cache/listing.ts";
-import { createWatchingViews, type WatchingViews } from "../../../../functions/shared/cache/watching.ts";
+import type { GroupCache } from "../../../../functions/shared/cache/cache.ts";
+import { createListReader } from "../../../../functions/shared/cache/listing.ts";
+import { createWatchCache, type WatchingViews } from "../../../../functions/shared/cache/watching.ts";
 import type { Context } from "../../../../functions/shared/contract/context.ts";
 import type { ReconcileResult } from "../../../../functions/shared/contract/definition.ts";
 import { createMemory } from "../../../../functions/shared/contract/memory.ts";
-import type { ActReport, HeldReport, PassReport } from "../../../../functions/shared/contract/reporter.ts";
+import type { ActReport, HeldReport, ReconcileReport } from "../../../../functions/shared/contract/reporter.ts";
 import { type Cluster, ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { type ClusterCall, wrapCalls, wrapCluster } from "../../../../functions/shared/kubernetes/wrap-cluster.ts";
 import { parseLedger } from "../../../../functions/shared/ledger/contents.ts";
@@ -64,7 +64,7 @@ export class Passes {
   readonly world: World;
   readonly cluster: Cluster;
   readonly calls: Call[] = [];
-  readonly verdicts: PassReport[] = [];
+  readonly verdicts: ReconcileReport[] = [];
   readonly acts: ActReport[] = [];
   readonly malformed: string[] = [];
   readonly problems: string[] = [];
@@ -81,7 +81,7 @@ export class Passes {
     this.cluster = counting(createWorldCluster(this.world), this.calls, () => this.interfere);
     this.#context = {
       cluster: this.cluster,
-      views: createListingViews(this.cluster, undefined),
+      views: createListReader(this.cluster, undefined),
       protocol: protocolOf(protocol),
       reporter: {
         pass: (report) => void this.verdicts.push(report),
@@ -110,7 +110,7 @@ export class Passes {
 
   /** Views fed by watches in place of lists. */
   async watch(): Promise<WatchingViews> {
-    const views = createWatchingViews({
+    const views = createWatchCache({
       cluster: this.cluster,
       namespaces: undefined,
       onChange: () => {},
@@ -121,7 +121,7 @@ export class Passes {
     return views;
   }
 
-  use(views: Views): void {
+  use(views: GroupCache): void {
     this.#context = { ...this.#context, views };
   }
 

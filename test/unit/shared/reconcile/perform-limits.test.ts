@@ -5,7 +5,7 @@ import { actOn, telling } from "../../../../functions/advance-zone-rollout/act.t
 import type { RolloutTarget } from "../../../../functions/advance-zone-rollout/decide-pods.ts";
 import type { GroupView } from "../../../../functions/shared/cache/cache.ts";
 import { take, wait } from "../../../../functions/shared/contract/verdict.ts";
-import { type Gate, perform } from "../../../../functions/shared/reconcile/perform.ts";
+import { type GroupReconciler, reconcileGroup } from "../../../../functions/shared/reconcile/perform.ts";
 import type { GroupObservation } from "../../../../functions/shared/transaction/observe-group.ts";
 import { reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { key, namespace, Passes, played, refused } from "./passes.ts";
@@ -207,7 +207,7 @@ test("the next look comes when the verdict says, as soon as the verdict is writt
 test("a pass that takes pods looks again when its verdict says, or in time to finish what it reserved", async () => {
   for (const requeueAfterMs of [1_500, undefined]) {
     const passes = await new Passes().prepare();
-    const gate: Gate<GroupObservation, RolloutTarget> = {
+    const gate: GroupReconciler<GroupObservation, RolloutTarget> = {
       name: by,
       telling,
       actOn,
@@ -218,7 +218,7 @@ test("a pass that takes pods looks again when its verdict says, or in time to fi
         return take([{ action: "delete", statefulSet: zone.statefulSet, pod }], "it goes", { requeueAfterMs });
       },
     };
-    const outcome = await played(passes.timeline, perform(passes.context, gate, key, { sweep: false }));
+    const outcome = await played(passes.timeline, reconcileGroup(passes.context, gate, key, { sweep: false }));
     assert.equal(outcome.requeueAfterMs, requeueAfterMs ?? 7_000);
     await passes.goOn(1_000);
   }
@@ -227,7 +227,7 @@ test("a pass that takes pods looks again when its verdict says, or in time to fi
 test("a wait that ends within a millisecond is looked at again after it: no event may tell of it", async () => {
   const passes = await new Passes().prepare();
   const decide = () => wait("held", "for a moment", { requeueAfterMs: 1 });
-  const gate: Gate<GroupObservation, RolloutTarget> = {
+  const gate: GroupReconciler<GroupObservation, RolloutTarget> = {
     name: by,
     telling,
     actOn,
@@ -235,7 +235,7 @@ test("a wait that ends within a millisecond is looked at again after it: no even
     decide,
   };
   for (const written of [1, 1]) {
-    const outcome = await played(passes.timeline, perform(passes.context, gate, key, { sweep: false }));
+    const outcome = await played(passes.timeline, reconcileGroup(passes.context, gate, key, { sweep: false }));
     assert.deepEqual([outcome.requeueAfterMs, passes.count("patch leases")], [1, written]);
   }
 });

@@ -6,7 +6,7 @@ import { announceRefusal } from "../../../../functions/shared/admission/refusal-
 import { wait } from "../../../../functions/shared/contract/verdict.ts";
 import { eventReasons } from "../../../../functions/shared/events/reasons.ts";
 import type { Ledger, RecordedVerdict, Refusal } from "../../../../functions/shared/ledger/reservation.ts";
-import { announceChange, recordOf, writeAloneInMs } from "../../../../functions/shared/reconcile/record.ts";
+import { recordOf, recordVerdictEvent, writeAloneInMs } from "../../../../functions/shared/reconcile/record.ts";
 import { type GroupObservation, keptRefusals } from "../../../../functions/shared/transaction/observe-group.ts";
 import { nowMs, refusal, reservation, statefulSet, zone } from "../../functions/advance-zone-rollout/given.ts";
 import { key, Passes, played, refused } from "./passes.ts";
@@ -202,7 +202,10 @@ describe("which Events", () => {
     passes = new Passes(),
     changes = {},
   ) {
-    await played(passes.timeline, announceChange(passes.context, { name: by, telling }, look(before, changes), record));
+    await played(
+      passes.timeline,
+      recordVerdictEvent(passes.context, { name: by, telling }, look(before, changes), record),
+    );
     return passes.events;
   }
   const rolling: RecordedVerdict = { ...paused, guard: "rolling", sentence: "2 of 3 pods are outdated" };

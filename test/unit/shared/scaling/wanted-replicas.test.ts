@@ -1,7 +1,7 @@
 /** Spec rollout-operator 3.1 and 3.2, rule by rule. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type SizeHeld, wantedReplicas } from "../../../../functions/shared/scaling/wanted-replicas.ts";
+import { type SizeBlocked, wantedReplicas } from "../../../../functions/shared/scaling/wanted-replicas.ts";
 import { parseStatefulSet, type StatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 
 const nowMs = Date.parse("2026-01-31T12:00:00Z");
@@ -41,7 +41,7 @@ const mirrors = {
   "rollout-mirror-replicas-from-resource-kind": "ReplicaTemplate",
 };
 
-function wanted(statefulSet: StatefulSet, others: readonly StatefulSet[] = [], mirrored?: number | SizeHeld) {
+function wanted(statefulSet: StatefulSet, others: readonly StatefulSet[] = [], mirrored?: number | SizeBlocked) {
   const found = wantedReplicas({ statefulSet, members: [statefulSet, ...others], mirrored, nowMs });
   return typeof found === "object" ? found.guard : found;
 }

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { GroupView, ViewNeed } from "../../../../functions/shared/cache/cache.ts";
-import { createWatchingViews } from "../../../../functions/shared/cache/watching.ts";
+import { createWatchCache } from "../../../../functions/shared/cache/watching.ts";
 import type { Context } from "../../../../functions/shared/contract/context.ts";
 import {
   type Cluster,
@@ -43,7 +43,7 @@ test("what is reserved of a StatefulSet stays so while its pods stand without it
       }
     })();
   const cluster = { ...passes.cluster, watch: watch as Cluster["watch"] };
-  const views = createWatchingViews({ cluster, namespaces: undefined, onChange() {}, onTrouble() {} });
+  const views = createWatchCache({ cluster, namespaces: undefined, onChange() {}, onTrouble() {} });
   await played(passes.timeline, views.ready);
   passes.restart({ cluster, views });
   await passes.run();

@@ -1,12 +1,12 @@
 /** Where everything is that a claim names (rules R10a and R21). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { findClaimed } from "../../../../functions/shared/transaction/claimed-objects.ts";
+import { readClaimedObjects } from "../../../../functions/shared/transaction/claimed-objects.ts";
 import { claimOf } from "../../functions/advance-zone-rollout/given.ts";
 import { namespace, Passes, played, refused } from "../reconcile/passes.ts";
 
-async function found(passes: Passes, claim: Parameters<typeof findClaimed>[2]) {
-  return played(passes.timeline, findClaimed(passes.cluster, namespace, claim));
+async function found(passes: Passes, claim: Parameters<typeof readClaimedObjects>[2]) {
+  return played(passes.timeline, readClaimedObjects(passes.cluster, namespace, claim));
 }
 
 test("the StatefulSet and the pods of a claim are read of the API server, and no other zone's", async () => {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { test } from "node:test";
-import type { Judge } from "../../../../functions/shared/admission/definition.ts";
+import type { AdmissionHandler } from "../../../../functions/shared/admission/definition.ts";
 import type { WebhookConfigurationObject } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { ReviewKeyDoor } from "../../../../triggers/server/review-keys.ts";
 import { createAdmissionApp } from "../../../../triggers/server/server.ts";
@@ -145,7 +145,7 @@ function createDoor() {
   goOn(10_000);
   const { reporting, lines } = createTestApp();
   const judged: string[] = [];
-  const judge: Judge = {
+  const judge: AdmissionHandler = {
     ...validation.judge,
     review(asked) {
       judged.push(asked.name);

@@ -1,7 +1,7 @@
 /** What rollout-operator's users alert on: groups that are not OnDelete, and groups that are no more. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { createListingViews } from "../../../../functions/shared/cache/listing.ts";
+import { createListReader } from "../../../../functions/shared/cache/listing.ts";
 import { createGroupLook } from "../../../../triggers/telemetry/ledger-metrics-groups.ts";
 import { createTestWorld } from "../server/world.ts";
 
@@ -76,7 +76,7 @@ test("where no process makes passes, the ledger of such a group tells of no succ
   const key = { namespace: "app", group: "ingester" };
   const look = createGroupLook({
     cluster,
-    views: createListingViews(cluster, undefined),
+    views: createListReader(cluster, undefined),
     namespaces: undefined,
     seen: new Map([["app/ingester", key]]),
   });

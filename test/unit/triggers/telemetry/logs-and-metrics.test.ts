@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { PassReport } from "../../../../functions/shared/contract/reporter.ts";
+import type { ReconcileReport } from "../../../../functions/shared/contract/reporter.ts";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { sweep } from "../../../../triggers/workqueue/sweep.ts";
 import type { ServedFunction } from "../../../../triggers/workqueue/worker.ts";
@@ -8,7 +8,7 @@ import { createTestApp } from "../../../support/app.ts";
 import { withPods } from "../../../support/played-pods.ts";
 
 const key = { namespace: "app", group: "ingester" };
-const pass: PassReport = {
+const pass: ReconcileReport = {
   key,
   function: "advance-zone-rollout",
   guard: "budget",

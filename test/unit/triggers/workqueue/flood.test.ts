@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { advanceZoneRollout } from "../../../../functions/advance-zone-rollout/function.ts";
 import { keepLedgers } from "../../../../functions/keep-ledgers/function.ts";
-import type { ViewNeed, Views } from "../../../../functions/shared/cache/cache.ts";
+import type { GroupCache, ViewNeed } from "../../../../functions/shared/cache/cache.ts";
 import type { FunctionDefinition } from "../../../../functions/shared/contract/definition.ts";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { GroupKey } from "../../../../functions/shared/workloads/statefulsets.ts";
@@ -159,7 +159,7 @@ test("of StatefulSets that were read so many are remembered, and one that has le
   const named = (name: string, group: string | undefined) => ({ namespace: "app", name, group });
   let statefulSets = Array.from({ length: mostKnown + 1 }, (_, index) => named(`one-${index}`, "all"));
   const read = async () => ({ statefulSets, neighbours: [named("other", undefined)] });
-  const views = known.learningFrom({ read } as unknown as Views);
+  const views = known.learningFrom({ read } as unknown as GroupCache);
   const look = () => views.read({ namespace: "app", group: "all" }, {} as ViewNeed);
   await look();
   const groupsOf = (...names: string[]) => names.map((name) => known.groupOf("app", name)?.group);

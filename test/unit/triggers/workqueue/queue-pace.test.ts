@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { KeyedQueue, type QueueOptions } from "../../../../triggers/workqueue/queue.ts";
-import { Pacer, type RateLimit } from "../../../../triggers/workqueue/rate-limiter.ts";
+import { type RateLimit, RateLimiter } from "../../../../triggers/workqueue/rate-limiter.ts";
 import { createVirtualClock } from "../../shared/kubernetes/virtual-clock.ts";
 
 /** A queue of strings whose runs take no time; `runs` are `key@ms`. */
@@ -121,7 +121,7 @@ test("draining waits for no pace: what was taken runs at once", async () => {
 });
 
 test("of keys that have been quiet nothing is kept", () => {
-  const pacer = new Pacer(pace);
+  const pacer = new RateLimiter(pace);
   for (let key = 0; key < 10_000; key++) pacer.take(`key-${key}`, key);
   assert.equal(pacer.size, 1_000);
   pacer.take("last", 20_000);

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { EvictionSnapshot } from "../../../../../functions/evaluate-eviction/decide.ts";
 import type { Eviction } from "../../../../../functions/evaluate-eviction/decide-alone.ts";
-import type { ReviewGate, Ruling } from "../../../../../functions/evaluate-eviction/group-commit/commit.ts";
+import type { BatchDecider, Decision } from "../../../../../functions/evaluate-eviction/group-commit/commit.ts";
 import type { Cluster } from "../../../../../functions/shared/kubernetes/cluster.ts";
 import { type Call, Passes, refused } from "../../../shared/reconcile/passes.ts";
 import { addBudget, governedGroup, Replica, reservationOf, reserved } from "./reviews.ts";
@@ -23,8 +23,8 @@ async function askTooLate(replica: Replica, ...pods: readonly string[]): Promise
 }
 
 /** A process that allows whatever it is asked for, and reserves it. */
-function generous(passes: Passes, changes: Partial<ReviewGate<Eviction, EvictionSnapshot>> = {}): Replica {
-  const decide = ({ asked }: EvictionSnapshot): Ruling[] =>
+function generous(passes: Passes, changes: Partial<BatchDecider<Eviction, EvictionSnapshot>> = {}): Replica {
+  const decide = ({ asked }: EvictionSnapshot): Decision[] =>
     asked.map(({ eviction: { name, uid } }) => {
       const [statefulSet = "", ordinal = ""] = name.split(/-(?=\d+$)/);
       return { answer: allowed, reserve: { statefulSet, ordinal: Number(ordinal), uid } };
@@ -198,7 +198,7 @@ test("where one of several is refused for good, all are decided on again from a 
   const replica = generous(passes, {
     decide: ({ asked }) => {
       decisions++;
-      return asked.map(({ eviction }) => ({ answer: eviction.name === "group-a-1" ? final : allowed }) as Ruling);
+      return asked.map(({ eviction }) => ({ answer: eviction.name === "group-a-1" ? final : allowed }) as Decision);
     },
   });
   const first = replica.submit("group-a-0");
@@ -235,7 +235,7 @@ test("a new ledger is not written to set right the stamps of a clock that was ah
 });
 
 /** A process that counts how often it has waited for time to pass. */
-function sleepy(passes: Passes, gate: Partial<ReviewGate<Eviction, EvictionSnapshot>> = {}) {
+function sleepy(passes: Passes, gate: Partial<BatchDecider<Eviction, EvictionSnapshot>> = {}) {
   const slept = { times: 0 };
   const counted = (cluster: Cluster): Partial<Cluster> => ({
     sleep: (ms, signal) => {

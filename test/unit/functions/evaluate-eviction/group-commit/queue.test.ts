@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setImmediate as immediate } from "node:timers/promises";
-import { ReviewLines, type WaitingReview } from "../../../../../functions/evaluate-eviction/group-commit/queue.ts";
+import { ReviewQueues, type WaitingReview } from "../../../../../functions/evaluate-eviction/group-commit/queue.ts";
 import { notYet, tooLate } from "../../../../../functions/shared/admission/answers.ts";
 import { createVirtualClock } from "../../../shared/kubernetes/virtual-clock.ts";
 
@@ -15,7 +15,7 @@ function createLines() {
   const served: { readonly batch: readonly Review[]; readonly end: () => void }[] = [];
   const cluster = { monotonicMs: () => 0, sleep: () => new Promise<void>(() => {}) };
   const context = { cluster, views: {}, reporter: { held: () => {} } };
-  const lines = new ReviewLines<Review, never>(context, "judge", (_line, batch) => {
+  const lines = new ReviewQueues<Review, never>(context, "judge", (_line, batch) => {
     const { promise, resolve } = Promise.withResolvers<void>();
     served.push({ batch, end: resolve });
     return promise;
@@ -70,7 +70,7 @@ function createWaiting(tookMs: number, withdrawn: readonly string[] = []) {
   };
   const context = { cluster: counted, views, reporter: { held: () => {} } };
   const asked: WaitingReview<string>[] = [];
-  const lines = new ReviewLines<WaitingReview<string>, string>(context, "judge", async (line, batch) => {
+  const lines = new ReviewQueues<WaitingReview<string>, string>(context, "judge", async (line, batch) => {
     begun.push(clock.monotonicMs());
     line.withdrawn = withdrawn;
     await clock.sleep(tookMs);

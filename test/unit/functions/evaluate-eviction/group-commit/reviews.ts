@@ -4,13 +4,17 @@ import { decide, type EvictionSnapshot } from "../../../../../functions/evaluate
 import type { Eviction } from "../../../../../functions/evaluate-eviction/decide-alone.ts";
 import { evaluateEviction } from "../../../../../functions/evaluate-eviction/function.ts";
 import {
+  type BatchDecider,
+  type EvictionReview,
   GroupCommit,
-  type Petition,
-  type ReviewGate,
 } from "../../../../../functions/evaluate-eviction/group-commit/commit.ts";
 import { name, observe } from "../../../../../functions/evaluate-eviction/observe.ts";
-import type { AdmissionAnswer, AdmissionRequest, Judge } from "../../../../../functions/shared/admission/definition.ts";
-import { createListingViews } from "../../../../../functions/shared/cache/listing.ts";
+import type {
+  AdmissionAnswer,
+  AdmissionHandler,
+  AdmissionRequest,
+} from "../../../../../functions/shared/admission/definition.ts";
+import { createListReader } from "../../../../../functions/shared/cache/listing.ts";
 import type { Context } from "../../../../../functions/shared/contract/context.ts";
 import { createMemory } from "../../../../../functions/shared/contract/memory.ts";
 import type { Cluster } from "../../../../../functions/shared/kubernetes/cluster.ts";
@@ -43,19 +47,19 @@ export class Replica {
   readonly cluster: Cluster;
   readonly context: Context;
   readonly commit: GroupCommit<Eviction, EvictionSnapshot>;
-  readonly judge: Judge;
+  readonly judge: AdmissionHandler;
 
   constructor(
     passes: Passes,
     changes: (cluster: Cluster) => Partial<Context> = () => ({}),
-    gate: Partial<ReviewGate<Eviction, EvictionSnapshot>> = {},
+    gate: Partial<BatchDecider<Eviction, EvictionSnapshot>> = {},
   ) {
     this.passes = passes;
     this.cluster = counting(createWorldCluster(passes.world), this.calls, () => this.interfere);
     this.context = {
       ...passes.context,
       cluster: this.cluster,
-      views: createListingViews(this.cluster, undefined),
+      views: createListReader(this.cluster, undefined),
       memoryOf: createMemory(),
       settings: atOnce,
       ...changes(this.cluster),
@@ -65,7 +69,7 @@ export class Replica {
   }
 
   /** A petition for the pod of that name as it stands now. */
-  submit(pod: string, changes: Partial<Petition<Eviction>> & Partial<Eviction> = {}): Promise<AdmissionAnswer> {
+  submit(pod: string, changes: Partial<EvictionReview<Eviction>> & Partial<Eviction> = {}): Promise<AdmissionAnswer> {
     const { dryRun = false, deadlineMs = this.cluster.monotonicMs() + patienceMs, ...eviction } = changes;
     const subject = { name: pod, uid: this.uidOf(pod), isPinned: true, pin: [], ...eviction };
     return this.commit.submit(key, { subject, dryRun, deadlineMs });
