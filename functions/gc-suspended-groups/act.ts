@@ -4,7 +4,8 @@ import * as keys from "../shared/annotations/suspension.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { GroupMemory } from "../shared/contract/memory.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
-import { type Cluster, hasCode, isRefused, type Metadata, type PvcObject } from "../shared/kubernetes/cluster.ts";
+import { isRefused, type Metadata, type PvcObject } from "../shared/kubernetes/cluster.ts";
+import { deleteIfThere } from "../shared/kubernetes/find.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { kinds } from "../shared/ledger/claim-kinds.ts";
 import type { Act } from "../shared/reconcile/act.ts";
@@ -168,8 +169,8 @@ async function remove(context: Context, key: GroupKey, member: Member, id: strin
   for (const pvc of marked) if (isRetained(now, pvc)) await retain(context, name, key, pvc, notAfterMs);
   for (const pvc of marked) {
     if (pvc.isTerminating) continue;
-    const { namespace, name: object, uid, resourceVersion } = pvc;
-    await deletePvc(context.cluster, { namespace, name: object }, { uid, resourceVersion }, notAfterMs);
+    const { uid, resourceVersion } = pvc;
+    await deleteIfThere(context.cluster, "persistentvolumeclaims", pvc, { uid, resourceVersion }, { notAfterMs });
     const words = describeAgreeing(member);
     const message = `it is deleted: its time was over, and nothing uses it${words === undefined ? "" : `; ${words}`}`;
     await recordPvcEvent(context, name, key, pvc, {
@@ -178,19 +179,6 @@ async function remove(context: Context, key: GroupKey, member: Member, id: strin
       message,
       identity: "removed",
     });
-  }
-}
-
-async function deletePvc(
-  cluster: Cluster,
-  key: { namespace: string; name: string },
-  preconditions: { uid: string; resourceVersion: string },
-  notAfterMs: number,
-): Promise<void> {
-  try {
-    await cluster.delete("persistentvolumeclaims", key, preconditions, { notAfterMs });
-  } catch (error) {
-    if (!hasCode(error, 404)) throw error;
   }
 }
 

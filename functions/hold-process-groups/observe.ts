@@ -5,16 +5,16 @@ import { protectedVolume, suspendDuration } from "../shared/annotations/suspensi
 import { valuesOf } from "../shared/base/settings.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { type KeyLookUp, type ObjectRef, pathOf } from "../shared/contract/keys.ts";
-import {
-  type Cluster,
-  hasCode,
-  type Metadata,
-  type ObjectKey,
-  type ObjectList,
-  type OtherObject,
-  type PodObject,
-  type PvcObject,
+import type {
+  Cluster,
+  Metadata,
+  ObjectKey,
+  ObjectList,
+  OtherObject,
+  PodObject,
+  PvcObject,
 } from "../shared/kubernetes/cluster.ts";
+import { find, listIfServed } from "../shared/kubernetes/find.ts";
 import { isNamespaceEnding } from "../shared/suspension/reading.ts";
 import { volumeHoldSetting } from "../shared/suspension/settings.ts";
 import {
@@ -52,7 +52,7 @@ function isOfConcern({ metadata: { annotations = {} } }: OtherObject): boolean {
 export async function listKeys({ cluster }: Context, namespace: string | undefined): Promise<readonly ObjectRef[]> {
   const scope = namespace === undefined ? {} : { namespace };
   const [items, pvcs] = await Promise.all([
-    listOrNone(cluster, namespace),
+    listIfServed(cluster, resource, namespace),
     cluster.list("persistentvolumeclaims", { ...scope, labelSelector: protectedVolume.key }),
   ]);
   const asking = items.filter(isOfConcern).map(({ metadata }) => keyOf(metadata.namespace, metadata.name));
@@ -70,34 +70,20 @@ function keysOfPvc(metadata: Metadata): readonly ObjectRef[] {
 }
 
 /** The cluster that a volume claim is of, by its owner or its label, which one GET tells. */
-export function clusterOfPvc(claim: ObjectKey): KeyLookUp<ObjectRef> {
+export function clusterOfPvc(pvc: ObjectKey): KeyLookUp<ObjectRef> {
   return {
-    name: `volume claims ${claim.namespace}/${claim.name}`,
+    name: `volume claims ${pvc.namespace}/${pvc.name}`,
     async find({ cluster }) {
-      try {
-        return keysOfPvc((await cluster.get("persistentvolumeclaims", claim)).metadata);
-      } catch (error) {
-        if (hasCode(error, 404)) return [];
-        throw error;
-      }
+      const object = await find(cluster, "persistentvolumeclaims", pvc);
+      return object === undefined ? [] : keysOfPvc(object.metadata);
     },
   };
-}
-
-async function listOrNone(cluster: Pick<Cluster, "list">, namespace: string | undefined) {
-  try {
-    const { items } = await cluster.list(resource, namespace === undefined ? {} : { namespace });
-    return items;
-  } catch (error) {
-    if (hasCode(error, 404)) return [];
-    throw error;
-  }
 }
 
 /** All of it by reads of now, the cluster first: what is gone by the lists was gone after it was read. Throws ClusterError. */
 export async function observe(context: Context, key: ObjectKey): Promise<ClusterObservation> {
   const { cluster } = context;
-  const object = await getOrNone(cluster, key);
+  const object = await find(cluster, resource, key);
   const marks = object === undefined ? usualMarks(key.name) : parseMarks(object);
   const { pvcs, pods } = await listOwn(cluster, key.namespace, marks, object !== undefined && isOfConcern(object));
   const parsed = object && parseFoundationCluster(object);
@@ -145,13 +131,4 @@ async function listOwn(
   const ownPvcs = own(pvcs);
   const pods = known ?? (ownPvcs.length === 0 ? undefined : await listPods());
   return { pvcs: ownPvcs, pods: pods === undefined ? [] : own(pods) };
-}
-
-async function getOrNone(cluster: Pick<Cluster, "get">, key: ObjectKey): Promise<OtherObject | undefined> {
-  try {
-    return await cluster.get(resource, key);
-  } catch (error) {
-    if (hasCode(error, 404)) return undefined;
-    throw error;
-  }
 }

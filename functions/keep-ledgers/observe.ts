@@ -14,7 +14,8 @@ import {
 import { listBudgets, membersNeed } from "../shared/cache/cache.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { parseStoredBudget, selects } from "../shared/groups/governing.ts";
-import { hasCode, type LeaseObject } from "../shared/kubernetes/cluster.ts";
+import type { LeaseObject } from "../shared/kubernetes/cluster.ts";
+import { find } from "../shared/kubernetes/find.ts";
 import { parseLedger } from "../shared/ledger/contents.ts";
 import { ledgerName } from "../shared/ledger/lease-name.ts";
 import type { Ledger } from "../shared/ledger/reservation.ts";
@@ -96,13 +97,8 @@ export async function isLiving({ views }: Context, key: GroupKey): Promise<boole
 }
 
 /** The Lease of a group's ledger; undefined where there is none. */
-export async function readLease({ cluster }: Context, key: GroupKey): Promise<LeaseObject | undefined> {
-  try {
-    return await cluster.get("leases", { namespace: key.namespace, name: ledgerName(key.group) });
-  } catch (error) {
-    if (hasCode(error, 404)) return undefined;
-    throw error;
-  }
+export function readLease({ cluster }: Context, key: GroupKey): Promise<LeaseObject | undefined> {
+  return find(cluster, "leases", { namespace: key.namespace, name: ledgerName(key.group) });
 }
 
 /** What a ledger may say and be collected all the same; reservations and claims are looked at by themselves. */

@@ -3,7 +3,7 @@
 import { read, type SkipLabel, skipLabelledAt } from "../shared/annotations/skip-labels.ts";
 import { fieldsOf } from "../shared/base/fields.ts";
 import type { Cluster, Metadata, OtherObject, PodObject, Resource } from "../shared/kubernetes/cluster.ts";
-import { listOfType } from "../shared/kubernetes/owner-kinds.ts";
+import { listIfServed } from "../shared/kubernetes/find.ts";
 import type { ReleasedPod } from "./decide.ts";
 
 export interface MembersOf {
@@ -30,9 +30,9 @@ export async function findMembers(
   const { namespace } = of;
   const { items: pods } = await cluster.list("pods", { namespace });
   // After the pods, so that the controller of each that there was is in it, unless it is gone.
-  const lists = await Promise.all(of.resources.map((resource) => listOfType(cluster, resource, namespace)));
+  const lists = await Promise.all(of.resources.map((resource) => listIfServed(cluster, resource, namespace)));
   const above = new Map(
-    lists.flatMap(({ items }) => items.map((item) => [item.metadata.uid, item] satisfies [string, OtherObject])),
+    lists.flatMap((items) => items.map((item) => [item.metadata.uid, item] satisfies [string, OtherObject])),
   );
   /** The controllers of a pod, up to the owner; undefined where they do not lead there. */
   const chainTo = (uid: string | undefined, steps = 0): readonly OtherObject[] | undefined => {

@@ -6,15 +6,8 @@ import { valuesOf } from "../shared/base/settings.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import { isNewEvent } from "../shared/events/recorder.ts";
-import {
-  type Cluster,
-  hasCode,
-  isKnown,
-  type ObjectKey,
-  type OtherObject,
-  type Resource,
-  resources,
-} from "../shared/kubernetes/cluster.ts";
+import { type Cluster, isKnown, type OtherObject, type Resource, resources } from "../shared/kubernetes/cluster.ts";
+import { find } from "../shared/kubernetes/find.ts";
 import { ownerResources } from "../shared/kubernetes/owner-kinds.ts";
 import { isLetGo, needsMembers, type OwnerSnapshot, type ReleasedOwner } from "./decide.ts";
 import { seeMarkers } from "./markers.ts";
@@ -42,7 +35,7 @@ export async function listKeys(context: Context, namespace: string | undefined):
 
 /** True for a namespace that is being deleted. Throws ClusterError. */
 export async function isEnding(cluster: Pick<Cluster, "get">, namespace: string): Promise<boolean> {
-  const object = await getOrNone(cluster, "namespaces", { namespace: "", name: namespace });
+  const object = await find(cluster, "namespaces", { namespace: "", name: namespace });
   return object?.metadata.deletionTimestamp !== undefined;
 }
 
@@ -51,7 +44,7 @@ export async function observe(context: Context, key: ObjectRef): Promise<OwnerOb
   const { cluster } = context;
   const { skipLabelWaitMs, skipLabelFinalizer, skipLabelKeys } = valuesOf(settings, context.settings);
   const [object, isNamespaceEnding] = await Promise.all([
-    getOrNone(cluster, key.resource, key),
+    find(cluster, key.resource, key),
     isEnding(cluster, key.namespace),
   ]);
   const asked =
@@ -99,13 +92,4 @@ function typesOf(context: Context): Promise<readonly Resource[]> {
     const key = { namespace: "", group: "" };
     if (isNewEvent(context, key, message)) context.reporter.problem(key, name, `SKIP_LABEL_KINDS: ${message}`);
   });
-}
-
-async function getOrNone<R extends Resource>(cluster: Pick<Cluster, "get">, resource: R, key: ObjectKey) {
-  try {
-    return await cluster.get(resource, key);
-  } catch (error) {
-    if (hasCode(error, 404)) return undefined;
-    throw error;
-  }
 }

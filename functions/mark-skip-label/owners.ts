@@ -16,7 +16,8 @@ import { annotationTable, type Malformed, read } from "../shared/annotations/tab
 import { parseDuration, setting } from "../shared/base/settings.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import type { Cluster, OtherObject, Resource } from "../shared/kubernetes/cluster.ts";
-import { listOfType, skipLabelKindsSetting } from "../shared/kubernetes/owner-kinds.ts";
+import { listIfServed } from "../shared/kubernetes/find.ts";
+import { skipLabelKindsSetting } from "../shared/kubernetes/owner-kinds.ts";
 import type { ReleasedOwner } from "./decide.ts";
 
 export const settings = {
@@ -134,7 +135,7 @@ export async function listOwners(
   namespace: string | undefined,
 ): Promise<readonly ObjectRef[]> {
   const lists = resources.map(async (resource) => {
-    const { items } = await listOfType(cluster, resource, namespace);
+    const items = await listIfServed(cluster, resource, namespace);
     return items
       .filter((item) => isOfConcern(item))
       .map(({ metadata }): ObjectRef => ({ resource, namespace: metadata.namespace ?? "", name: metadata.name }));

@@ -1,4 +1,5 @@
 /** A StatefulSet that wants its queues rebalanced: itself, its pods, and the RabbitmqCluster that it belongs to. */
+
 import { hash } from "node:crypto";
 import { healthQuestion, healthSecret } from "../shared/annotations/health.ts";
 import {
@@ -14,12 +15,12 @@ import type { ObjectRef } from "../shared/contract/keys.ts";
 import { type Wait, wait } from "../shared/contract/verdict.ts";
 import {
   type Cluster,
-  hasCode,
   type Metadata,
   type PodObject,
   resources,
   type StatefulSetObject,
 } from "../shared/kubernetes/cluster.ts";
+import { find } from "../shared/kubernetes/find.ts";
 import { type Pod, parsePod } from "../shared/workloads/pods.ts";
 import { parseStatefulSet, type StatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { Nodes, RebalanceEndpoint, RebalanceSnapshot } from "./decide.ts";
@@ -56,7 +57,7 @@ export async function listKeys({ cluster }: Context, namespace: string | undefin
 
 /** False for one that is gone, too. Throws ClusterError. */
 export async function isLabelled(cluster: Pick<Cluster, "get">, key: ObjectRef): Promise<boolean> {
-  const object = await getIfThere(cluster, "statefulsets", key);
+  const object = await find(cluster, "statefulsets", key);
   return object?.metadata.labels?.[wantsRebalance.key] !== undefined;
 }
 
@@ -65,7 +66,7 @@ export async function observe(
   { cluster }: Pick<Context, "cluster">,
   key: ObjectRef,
 ): Promise<QueueObservation | undefined> {
-  const object = await getIfThere(cluster, "statefulsets", key);
+  const object = await find(cluster, "statefulsets", key);
   if (object?.metadata.labels?.[wantsRebalance.key] === undefined) return undefined;
   const { metadata } = object;
   const malformed: Malformed[] = [];
@@ -85,19 +86,6 @@ export async function observe(
   const { name: setName, uid, replicas } = statefulSet;
   const said = { state, wantedMs, operatorMs, nowMs: cluster.serverTimeMs() };
   return { statefulSet, object, malformed, snapshot: { name: setName, uid, replicas, endpoint, nodes, ...said } };
-}
-
-async function getIfThere<R extends "statefulsets" | "rabbitmqclusters">(
-  cluster: Pick<Cluster, "get">,
-  resource: R,
-  key: { readonly namespace: string; readonly name: string },
-) {
-  try {
-    return await cluster.get(resource, key);
-  } catch (error) {
-    if (hasCode(error, 404)) return undefined;
-    throw error;
-  }
 }
 
 function off(zone: string): Wait {
@@ -167,7 +155,7 @@ async function observeMark(cluster: Pick<Cluster, "get">, metadata: Metadata): P
   const { kind, group } = resources.rabbitmqclusters;
   const owner = metadata.ownerReferences?.find((one) => one.controller === true);
   if (owner?.kind !== kind || owner.apiVersion?.split("/")[0] !== group) return undefined;
-  const object = await getIfThere(cluster, "rabbitmqclusters", {
+  const object = await find(cluster, "rabbitmqclusters", {
     namespace: metadata.namespace ?? "",
     name: owner.name,
   });

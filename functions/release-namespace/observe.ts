@@ -7,15 +7,14 @@ import type { Context } from "../shared/contract/context.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import { isNewEvent } from "../shared/events/recorder.ts";
 import {
-  type Cluster,
-  hasCode,
   isKnown,
   type OtherObject,
   type PvcObject,
   type Resource,
   type StatefulSetObject,
 } from "../shared/kubernetes/cluster.ts";
-import { listOfType, ownerResources, skipLabelKindsSetting } from "../shared/kubernetes/owner-kinds.ts";
+import { find, listIfServed } from "../shared/kubernetes/find.ts";
+import { ownerResources, skipLabelKindsSetting } from "../shared/kubernetes/owner-kinds.ts";
 import { outlivesNamespace } from "../shared/suspension/outlives-namespace.ts";
 import { type Pvc, parsePvc } from "../shared/volumes/pvc.ts";
 import { parseSuspendableSet, type SuspendableSet } from "../shared/volumes/suspendable-set.ts";
@@ -40,7 +39,9 @@ export async function listKeys({ cluster, namespaces }: Context): Promise<readon
   const found =
     namespaces === undefined
       ? (await cluster.list("namespaces", {})).items
-      : (await Promise.all(namespaces.map((one) => getOrNone(cluster, one)))).filter((one) => one !== undefined);
+      : (await Promise.all(namespaces.map((one) => find(cluster, "namespaces", { namespace: "", name: one })))).filter(
+          (one) => one !== undefined,
+        );
   return found
     .filter(({ metadata }) => metadata.deletionTimestamp !== undefined)
     .map((one): ObjectRef => ({ resource: "namespaces", namespace: "", name: one.metadata.name }));
@@ -50,12 +51,12 @@ export async function listKeys({ cluster, namespaces }: Context): Promise<readon
 export async function observe(context: Context, key: ObjectRef): Promise<NamespaceSnapshot<HeldObject>> {
   const { cluster, namespaces } = context;
   const isServed = namespaces === undefined || namespaces.includes(key.name);
-  const object = isServed ? await getOrNone(cluster, key.name) : undefined;
+  const object = isServed ? await find(cluster, "namespaces", { namespace: "", name: key.name }) : undefined;
   const endingSinceMs = Date.parse(object?.metadata.deletionTimestamp ?? "");
   if (Number.isNaN(endingSinceMs)) return { nowMs: cluster.serverTimeMs(), endingSinceMs: undefined, held: [] };
   const types: readonly Resource[] = ["persistentvolumeclaims", ...(await typesOf(context))];
   const lists = await Promise.all(
-    types.map(async (resource) => ({ resource, items: (await listOfType(cluster, resource, key.name)).items })),
+    types.map(async (resource) => ({ resource, items: await listIfServed(cluster, resource, key.name) })),
   );
   const sets = lists
     .filter(({ resource }) => resource === "statefulsets")
@@ -88,13 +89,4 @@ function typesOf(context: Context): Promise<readonly Resource[]> {
     const key = { namespace: "", group: "" };
     if (isNewEvent(context, key, message)) context.reporter.problem(key, name, `SKIP_LABEL_KINDS: ${message}`);
   });
-}
-
-async function getOrNone(cluster: Pick<Cluster, "get">, namespace: string) {
-  try {
-    return await cluster.get("namespaces", { namespace: "", name: namespace });
-  } catch (error) {
-    if (hasCode(error, 404)) return undefined;
-    throw error;
-  }
 }

@@ -4,7 +4,7 @@ import { fieldsOf } from "../shared/base/fields.ts";
 import { parseBoolean, setting } from "../shared/base/settings.ts";
 import { parseTime } from "../shared/clock/durations.ts";
 import type { Context } from "../shared/contract/context.ts";
-import { hasCode } from "../shared/kubernetes/cluster.ts";
+import { find } from "../shared/kubernetes/find.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { isPrepared } from "../shared/scaling/prepared.ts";
 import { listClaimed } from "../shared/transaction/claimed-groups.ts";
@@ -43,13 +43,8 @@ export async function observeTime(
   { namespace }: GroupKey,
   { zone, downMs }: UntoldZone,
 ): Promise<Timed | undefined> {
-  try {
-    const object = await context.cluster.get("statefulsets", { namespace, name: zone });
-    return { statefulSet: parseStatefulSet(object), downMs, changedMs: changedAt(object) };
-  } catch (error) {
-    if (hasCode(error, 404)) return undefined;
-    throw error;
-  }
+  const object = await find(context.cluster, "statefulsets", { namespace, name: zone });
+  return object && { statefulSet: parseStatefulSet(object), downMs, changedMs: changedAt(object) };
 }
 
 /** When somebody last changed more than the status of an object, by its managed fields; in milliseconds since the epoch. */

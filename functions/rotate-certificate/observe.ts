@@ -18,6 +18,7 @@ import {
   type SecretObject,
   type WebhookConfigurationObject,
 } from "../shared/kubernetes/cluster.ts";
+import { find } from "../shared/kubernetes/find.ts";
 import { type CertificateSnapshot, type Configuration, isLeftOut } from "./decide.ts";
 
 export const name = "rotate-certificate";
@@ -75,7 +76,7 @@ export async function observe(
 ): Promise<Observation> {
   // The Secret after them: nobody's authority is in a bundle before it is in the Secret, so that none looks like a stranger's.
   const { configurations, unseen } = await listConfigurations(cluster, settings, memory);
-  const secret = await getSecret(cluster, settings);
+  const secret = await find(cluster, "secrets", settings.secret);
   const stored = secret === undefined ? undefined : parse(secret, settings);
   const next = stored === undefined || "unreadable" in stored ? undefined : stored.next;
   const presented = stored === undefined || "unreadable" in stored ? undefined : stored.presented;
@@ -110,15 +111,6 @@ function watchKeys(knownKeys: Map<string, number>, { current, next }: ReviewKeys
 /** Why it was refused, while it is not to be tried again. */
 function standing(refused: Refused | undefined, nowMs: number): string | undefined {
   return refused !== undefined && nowMs < refused.untilMs ? refused.sentence : undefined;
-}
-
-async function getSecret(cluster: Cluster, { secret }: CertificateSettings): Promise<SecretObject | undefined> {
-  try {
-    return await cluster.get("secrets", secret);
-  } catch (error) {
-    if (hasCode(error, 404)) return undefined;
-    throw error;
-  }
 }
 
 function parse(

@@ -3,7 +3,7 @@
 import * as keys from "../shared/annotations/suspension.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
-import { hasCode } from "../shared/kubernetes/cluster.ts";
+import { deleteIfThere } from "../shared/kubernetes/find.ts";
 import type { Act } from "../shared/reconcile/act.ts";
 import type { EventPolicy } from "../shared/reconcile/record.ts";
 import { isOver, noteRefusal, noteRefused, noteWithdrawn, readAgain, resize } from "../shared/scaling/resize.ts";
@@ -126,11 +126,7 @@ async function deletePod(
   notAfterMs: number,
 ): Promise<void> {
   if (pod === undefined) return;
-  try {
-    await cluster.delete("pods", { namespace, name: pod.name }, { uid: pod.uid }, { notAfterMs });
-  } catch (error) {
-    if (!hasCode(error, 404)) throw error;
-  }
+  await deleteIfThere(cluster, "pods", { namespace, name: pod.name }, { uid: pod.uid }, { notAfterMs });
 }
 
 /** Each write fails where somebody has changed his mind; which pod goes is known from then on. */

@@ -2,6 +2,7 @@
 
 import { volumeProtection, recover as wish } from "../../functions/shared/annotations/suspension.ts";
 import { type Cluster, hasCode } from "../../functions/shared/kubernetes/cluster.ts";
+import { find } from "../../functions/shared/kubernetes/find.ts";
 import { maxConflicts } from "../../functions/shared/ledger/reservation.ts";
 import {
   belongs,
@@ -88,7 +89,7 @@ async function ask(
 ): Promise<RecoverResult> {
   const { name } = key;
   for (let conflicts = 0; conflicts < maxConflicts; conflicts++) {
-    const object = await getOrNone(cluster, key);
+    const object = await find(cluster, "persistentvolumeclaims", key);
     if (object === undefined) return refused(`${name} is gone: its removal has ended`);
     const pvc = parsePvc(object);
     const { uid, resourceVersion, isTerminating, state } = pvc;
@@ -116,7 +117,7 @@ async function waitFor(
 ): Promise<RecoverResult> {
   const sinceMs = cluster.monotonicMs();
   for (;;) {
-    const object = await getOrNone(cluster, key);
+    const object = await find(cluster, "persistentvolumeclaims", key);
     if (object?.metadata.uid !== uid) return refused(`${key.name} is gone`);
     if (!isSuspensionAsked(object)) {
       const took = formatSpan(cluster.monotonicMs() - sinceMs);
@@ -142,13 +143,4 @@ function tooLate({ name, volumeName, isTerminating, isProtected }: Pvc): string 
   if (isTerminating && isProtected)
     return `${name}: it is too late: somebody has deleted it, and only our finalizer keeps its volume. To save that, type: ${patch}; then take ${volumeProtection} from ${name}; when FoundationDB's operator does not list the process group any more, ${saved} and the same labels`;
   return `${name}: it is too late: its removal has begun. To save its volume, type at once: ${patch}; when ${name} is gone, ${saved}`;
-}
-
-async function getOrNone(cluster: Cluster, key: { namespace: string; name: string }) {
-  try {
-    return await cluster.get("persistentvolumeclaims", key);
-  } catch (error) {
-    if (hasCode(error, 404)) return undefined;
-    throw error;
-  }
 }

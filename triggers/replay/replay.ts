@@ -2,6 +2,7 @@
  * `--replay FILE`: one recorded request goes through the doors of a process that serves, in shadow mode, and what each function
  * decided is said. It is the first thing to do with a bug report.
  */
+
 import { readFile } from "node:fs/promises";
 import type { AdmissionDefinition } from "../../functions/shared/admission/definition.ts";
 import { rolloutGroup } from "../../functions/shared/annotations/table.ts";
@@ -9,7 +10,8 @@ import { messageOf } from "../../functions/shared/base/error-message.ts";
 import type { CertificateSettings } from "../../functions/shared/certificates/settings.ts";
 import type { CronDefinition, FunctionDefinition } from "../../functions/shared/contract/definition.ts";
 import type { KubernetesCluster } from "../../functions/shared/kubernetes/client.ts";
-import { type Cluster, hasCode, type ObjectKey, type Resource } from "../../functions/shared/kubernetes/cluster.ts";
+import type { Cluster, ObjectKey, Resource } from "../../functions/shared/kubernetes/cluster.ts";
+import { find } from "../../functions/shared/kubernetes/find.ts";
 import { statefulSetOfPod } from "../../functions/shared/workloads/pods.ts";
 import type { OpenAdmission } from "../server/admission.ts";
 import { createApp } from "../server/server.ts";
@@ -194,11 +196,5 @@ async function sayWhyNothing(heard: ReplayReport, { cluster, namespaces }: Repla
 }
 
 async function isThere(cluster: Cluster, key: ObjectKey): Promise<boolean> {
-  try {
-    await cluster.get("statefulsets", key);
-    return true;
-  } catch (error) {
-    if (hasCode(error, 404)) return false;
-    throw error;
-  }
+  return (await find(cluster, "statefulsets", key)) !== undefined;
 }

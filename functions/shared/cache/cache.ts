@@ -5,15 +5,15 @@
 
 import type { StoredBudget, Surroundings } from "../groups/governing.ts";
 import type { PodDisruptionBudget } from "../groups/pod-disruption-budget.ts";
-import {
-  type Cluster,
-  hasCode,
-  type ObjectKey,
-  type PodDisruptionBudgetObject,
-  type PodObject,
-  type StatefulSetObject,
-  type ZoneBudgetObject,
+import type {
+  Cluster,
+  ObjectKey,
+  PodDisruptionBudgetObject,
+  PodObject,
+  StatefulSetObject,
+  ZoneBudgetObject,
 } from "../kubernetes/cluster.ts";
+import { find, listIfServed } from "../kubernetes/find.ts";
 import { type Pod, parsePod } from "../workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
 import type { LookUps } from "./look-ups.ts";
@@ -163,14 +163,8 @@ export function selectorOf(matchLabels: Readonly<Record<string, string>>): strin
 }
 
 /** The budgets of a namespace, or of all, by a consistent LIST; none where the CRD is not installed. Throws ClusterError. */
-export async function listBudgets(cluster: LookUps, namespace: string | undefined): Promise<ZoneBudgetObject[]> {
-  try {
-    const query = namespace === undefined ? {} : { namespace };
-    return (await cluster.list("zoneawarepoddisruptionbudgets", query)).items;
-  } catch (error) {
-    if (hasCode(error, 404)) return [];
-    throw error;
-  }
+export function listBudgets(cluster: LookUps, namespace: string | undefined): Promise<readonly ZoneBudgetObject[]> {
+  return listIfServed(cluster, "zoneawarepoddisruptionbudgets", namespace);
 }
 
 /** The PodDisruptionBudgets of a namespace by a consistent LIST. Throws ClusterError. */
@@ -180,12 +174,8 @@ export async function listDisruptionBudgets(cluster: Cluster, namespace: string)
 
 /** A pod by a GET; undefined where it is gone. Throws ClusterError. */
 export async function getPod(cluster: LookUps, key: ObjectKey): Promise<Pod | undefined> {
-  try {
-    return parsePod(await cluster.get("pods", key));
-  } catch (error) {
-    if (hasCode(error, 404)) return undefined;
-    throw error;
-  }
+  const object = await find(cluster, "pods", key);
+  return object && parsePod(object);
 }
 
 /** How the StatefulSets of a view came to be known. */

@@ -4,7 +4,8 @@ import { podName, rolloutGroup } from "../annotations/table.ts";
 import { clockSkewMs } from "../clock/skew.ts";
 import { type HasPods, parseStoredBudget, type StoredBudget, surroundingsOf } from "../groups/governing.ts";
 import { parseDisruptionBudget } from "../groups/pod-disruption-budget.ts";
-import { type Cluster, hasCode, type ObjectKey } from "../kubernetes/cluster.ts";
+import type { Cluster, ObjectKey } from "../kubernetes/cluster.ts";
+import { find } from "../kubernetes/find.ts";
 import { findOwnedZones } from "../volumes/owner-zones.ts";
 import { notOf } from "../volumes/owners.ts";
 import { parsePvc } from "../volumes/pvc.ts";
@@ -195,12 +196,8 @@ export async function getOwnerOf(
 
 /** A StatefulSet by a GET; undefined where it is gone. Throws ClusterError. */
 export async function getStatefulSet(cluster: LookUps, key: ObjectKey): Promise<StatefulSet | undefined> {
-  try {
-    return parseStatefulSet(await cluster.get("statefulsets", key));
-  } catch (error) {
-    if (hasCode(error, 404)) return undefined;
-    throw error;
-  }
+  const object = await find(cluster, "statefulsets", key);
+  return object && parseStatefulSet(object);
 }
 
 /**

@@ -1,7 +1,7 @@
 /** The kinds whose objects may have their pods labelled before they go: which there are, and their objects. */
 
 import { setting } from "../base/settings.ts";
-import { type Cluster, hasCode, KindNotServedError, type OtherObject, type Resource } from "./cluster.ts";
+import { type Cluster, KindNotServedError, type Resource } from "./cluster.ts";
 
 /** A kind that whoever installs Sluice names. */
 export interface OwnerKind {
@@ -44,18 +44,4 @@ export async function ownerResources(
     }
   });
   return [...new Set<Resource>(["rabbitmqclusters", "statefulsets", ...(await Promise.all(found)).flat()])];
-}
-
-/** The objects of a type; none of one whose CRD is not installed. Throws ClusterError. */
-export async function listOfType(
-  cluster: Pick<Cluster, "list">,
-  resource: Resource,
-  namespace: string | undefined,
-): Promise<{ readonly items: readonly OtherObject[] }> {
-  try {
-    return await cluster.list(resource, namespace === undefined ? {} : { namespace });
-  } catch (error) {
-    if (hasCode(error, 404)) return { items: [] };
-    throw error;
-  }
 }

@@ -3,6 +3,7 @@
 import * as vocabulary from "../annotations/table.ts";
 import { escapeControls } from "../base/escape-control.ts";
 import { type Cluster, hasCode } from "../kubernetes/cluster.ts";
+import { find } from "../kubernetes/find.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
 import { formatClaims } from "./claim.ts";
 import { formatRefusals, formatReservations, knownFormat, parseLedger } from "./contents.ts";
@@ -13,12 +14,8 @@ import { annotationBytes, type Informing, isFarBelowBound, maxLedgerBytes, shed 
 
 /** The group's ledger, always current; undefined where it does not exist. Throws {@link LedgerUnreadable}, ClusterError. */
 export async function readLedger(cluster: Cluster, key: GroupKey): Promise<Ledger | undefined> {
-  try {
-    return parseLedger(key, await cluster.get("leases", { namespace: key.namespace, name: ledgerName(key.group) }));
-  } catch (error) {
-    if (hasCode(error, 404)) return undefined;
-    throw error;
-  }
+  const lease = await find(cluster, "leases", { namespace: key.namespace, name: ledgerName(key.group) });
+  return lease && parseLedger(key, lease);
 }
 
 /** Creates the group's ledger, empty. Rule R4: no owner references. One that exists meanwhile is as good: it is read. */

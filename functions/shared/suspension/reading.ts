@@ -4,7 +4,8 @@ import { claims, ledgerGroup, managedBy, read } from "../annotations/table.ts";
 import { type GroupCache, membersNeed } from "../cache/cache.ts";
 import type { Context } from "../contract/context.ts";
 import type { KeyLookUp, KnownKeys } from "../contract/keys.ts";
-import { type Cluster, hasCode, type ObjectKey, type PvcObject } from "../kubernetes/cluster.ts";
+import type { Cluster, ObjectKey, PvcObject } from "../kubernetes/cluster.ts";
+import { find } from "../kubernetes/find.ts";
 import { type Claim, parseClaims } from "../ledger/claim.ts";
 import { ledgerName } from "../ledger/lease-name.ts";
 import { knownLedger, waitForLedger } from "../transaction/ledger-copy.ts";
@@ -46,7 +47,7 @@ export function keysOfPvc({ namespace, name }: ObjectKey, known: KnownKeys): rea
     async find({ cluster, views }) {
       const [made, object] = await Promise.all([
         names.length === 0 ? [] : groupsOf(cluster, views, namespace, [name]),
-        getOrNone(cluster, "persistentvolumeclaims", { namespace, name }),
+        find(cluster, "persistentvolumeclaims", { namespace, name }),
       ]);
       return [...made, ...(object === undefined ? [] : ownerKeyOf(object))];
     },
@@ -198,7 +199,7 @@ async function isAnyAsked(cluster: Lists, namespace: string, statefulSets: reado
 /** What the owner of a group says now of how its members go; undefined where it is gone, or is of a kind that says nothing. */
 async function readPace(cluster: Pick<Cluster, "get">, { namespace, group }: GroupKey): Promise<OwnerPace | undefined> {
   const name = foundationClusterOf(group);
-  const object = name === undefined ? undefined : await getOrNone(cluster, "foundationdbclusters", { namespace, name });
+  const object = name === undefined ? undefined : await find(cluster, "foundationdbclusters", { namespace, name });
   return object && parseOwnerPace(object);
 }
 
@@ -211,7 +212,7 @@ async function readLiveSets(
   const read = [...sets.values()].map(async (set): Promise<SuspendableSet> => {
     // A zone of another owner is no object.
     if (set.owner !== undefined) return set;
-    const object = await getOrNone(cluster, "statefulsets", { namespace: set.namespace, name: set.name });
+    const object = await find(cluster, "statefulsets", { namespace: set.namespace, name: set.name });
     const now = object === undefined ? undefined : parseSuspendableSet(object);
     return now?.uid === set.uid ? now : { ...set, isDeleting: true };
   });
@@ -224,7 +225,7 @@ async function readLive(
   setsRead: Promise<ReadonlyMap<string, SuspendableSet>>,
 ): Promise<Member> {
   const read = member.pvcs.map(async ({ namespace, name }): Promise<Pvc[]> => {
-    const object = await getOrNone(cluster, "persistentvolumeclaims", { namespace, name });
+    const object = await find(cluster, "persistentvolumeclaims", { namespace, name });
     return object === undefined ? [] : [parsePvc(object)];
   });
   const [sets, pvcs] = await Promise.all([setsRead, Promise.all(read)]);
@@ -239,21 +240,8 @@ async function listUsers(cluster: Lists, namespace: string): Promise<readonly Vo
 
 /** True for a namespace that is being deleted. Throws ClusterError. */
 export async function isNamespaceEnding(cluster: Pick<Cluster, "get">, namespace: string): Promise<boolean> {
-  const object = await getOrNone(cluster, "namespaces", { namespace: "", name: namespace });
+  const object = await find(cluster, "namespaces", { namespace: "", name: namespace });
   return object?.metadata.deletionTimestamp !== undefined;
-}
-
-async function getOrNone<R extends "namespaces" | "persistentvolumeclaims" | "statefulsets" | "foundationdbclusters">(
-  cluster: Pick<Cluster, "get">,
-  resource: R,
-  key: ObjectKey,
-) {
-  try {
-    return await cluster.get(resource, key);
-  } catch (error) {
-    if (hasCode(error, 404)) return undefined;
-    throw error;
-  }
 }
 
 /**
@@ -269,7 +257,7 @@ export async function listStrays(cluster: Cluster, namespace: string | undefined
     const [users, pvcs] = await Promise.all([
       listUsers(cluster, where),
       // A StatefulSet that came meanwhile has made none of these its own: the reads below are newer.
-      Promise.all(strays.map((name) => getOrNone(cluster, "persistentvolumeclaims", { namespace: where, name }))),
+      Promise.all(strays.map((name) => find(cluster, "persistentvolumeclaims", { namespace: where, name }))),
     ]);
     return pvcs
       .filter((one) => one !== undefined)

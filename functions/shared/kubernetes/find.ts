@@ -1,0 +1,48 @@
+/** Calls for which an object that is not there is an answer and no error. */
+
+import type { Preconditions } from "./cluster.ts";
+import { type CallOptions, type Cluster, type DeleteCallOptions, hasCode, type ObjectTypes } from "./cluster.ts";
+import type { ObjectKey, Resource } from "./resources.ts";
+
+/** An object by a GET; undefined where the API server answers 404. Throws ClusterError. */
+export async function find<R extends Resource>(
+  cluster: Pick<Cluster, "get">,
+  resource: R,
+  key: ObjectKey,
+  options?: CallOptions,
+): Promise<ObjectTypes[R] | undefined> {
+  return unlessMissing(cluster.get(resource, key, options), undefined);
+}
+
+/**
+ * The objects of a type in a namespace, or in all where none is given, by a consistent LIST. A type whose CRD is not installed
+ * has no objects. Throws ClusterError.
+ */
+export async function listIfServed<R extends Resource>(
+  cluster: Pick<Cluster, "list">,
+  resource: R,
+  namespace: string | undefined,
+): Promise<readonly ObjectTypes[R][]> {
+  const list = cluster.list(resource, namespace === undefined ? {} : { namespace });
+  return (await unlessMissing(list, { items: [] })).items;
+}
+
+/** Deletes an object under its preconditions; one that is gone already is as good. Throws ClusterError. */
+export async function deleteIfThere(
+  cluster: Pick<Cluster, "delete">,
+  resource: Resource,
+  key: ObjectKey,
+  preconditions: Preconditions,
+  options?: DeleteCallOptions,
+): Promise<void> {
+  await unlessMissing(cluster.delete(resource, key, preconditions, options), undefined);
+}
+
+async function unlessMissing<Answer, Missing>(call: Promise<Answer>, missing: Missing): Promise<Answer | Missing> {
+  try {
+    return await call;
+  } catch (error) {
+    if (hasCode(error, 404)) return missing;
+    throw error;
+  }
+}
