@@ -4,6 +4,7 @@ import { askAgain, isFinal, inShadow as refusedInShadow, tooLate } from "../shar
 import type { AdmissionAnswer, AdmissionHandler, AdmissionRequest, Denied } from "../shared/admission/definition.ts";
 import { refuseFailure } from "../shared/admission/failures.ts";
 import { announceRefusal, announceWait } from "../shared/admission/refusal-events.ts";
+import { withinDeadline } from "../shared/clock/deadlines.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { withAnswers } from "../shared/health/ask-pods.ts";
@@ -86,20 +87,14 @@ async function lookInTime(
   deadlineMs: number,
   look = observeAlone,
 ): Promise<Alone | Denied> {
-  const { promise, resolve, reject } = Promise.withResolvers<Alone | Denied>();
-  const waiting = { deadlineMs, late: () => resolve(tooLate()) };
-  deadlines.add(waiting);
-  look(context, asking).then(resolve, reject);
   try {
-    return await promise;
+    return await withinDeadline<Alone | Denied>(deadlines, deadlineMs, () => look(context, asking), tooLate);
   } catch (error) {
     const unusable = waitForLedger(error);
     const refusal = unusable && askAgain(unusable.guard, unusable.sentence);
     const failure = refusal ?? refuseFailure(error, `pod ${asking.name}`);
     if (failure === undefined) throw error;
     return failure;
-  } finally {
-    deadlines.delete(waiting);
   }
 }
 

@@ -3,7 +3,7 @@
 import { allow, inShadow, tooLate } from "../shared/admission/answers.ts";
 import type { AdmissionAnswer, AdmissionHandler, AdmissionRequest } from "../shared/admission/definition.ts";
 import { messageOf } from "../shared/base/error-message.ts";
-import { Deadlines } from "../shared/clock/deadlines.ts";
+import { Deadlines, withinDeadline } from "../shared/clock/deadlines.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { type Downscale, readDownscale, type SizedObject } from "../shared/scaling/downscale-review.ts";
 import { refuseUnread } from "../shared/scaling/unread-sizes.ts";
@@ -42,23 +42,17 @@ async function lookUpInTime(
   deadlineMs: number,
 ): Promise<Stored | AdmissionAnswer> {
   const { resource, namespace, name } = change;
-  const { promise, resolve } = Promise.withResolvers<Stored | AdmissionAnswer>();
   const goesThrough = (why: string): AdmissionAnswer => {
     const sentence = `${resource}/${name} could not be looked up, so that its labels are not known, and it goes through: ${why}`;
     return allow("object-unknown", { warnings: [sentence] });
   };
-  const waiting = { deadlineMs, late: () => resolve(refuseUnknown(change, tooLate())) };
-  deadlines.add(waiting);
-  lookUps.get(resource, { namespace, name }, { notAfterMs: deadlineMs }).then(
-    ({ metadata }) => resolve(metadata),
-    (error) => {
+  const lookUp = async (): Promise<Stored | AdmissionAnswer> => {
+    try {
+      return (await lookUps.get(resource, { namespace, name }, { notAfterMs: deadlineMs })).metadata;
+    } catch (error) {
       const refusal = refuseUnread(error, resource, name);
-      resolve(refusal === undefined ? goesThrough(messageOf(error)) : refuseUnknown(change, refusal));
-    },
-  );
-  try {
-    return await promise;
-  } finally {
-    deadlines.delete(waiting);
-  }
+      return refusal === undefined ? goesThrough(messageOf(error)) : refuseUnknown(change, refusal);
+    }
+  };
+  return withinDeadline(deadlines, deadlineMs, lookUp, () => refuseUnknown(change, tooLate()));
 }

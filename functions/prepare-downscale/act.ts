@@ -4,7 +4,7 @@ import { allow, askAgain, badRequest, inShadow, internalError, tooLate } from ".
 import type { AdmissionAnswer, AdmissionHandler, AdmissionRequest, Denied } from "../shared/admission/definition.ts";
 import { announceRefusal } from "../shared/admission/refusal-events.ts";
 import { messageOf } from "../shared/base/error-message.ts";
-import { Deadlines } from "../shared/clock/deadlines.ts";
+import { Deadlines, withinDeadline } from "../shared/clock/deadlines.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import type { Blocked } from "../shared/groups/refuse-claim.ts";
@@ -39,8 +39,13 @@ async function review(context: Context, deadlines: Deadlines, request: Admission
   const downscale = readDownscale(request);
   if ("allowed" in downscale) return downscale;
   const { resource, namespace, name } = downscale;
-  const statefulSet = await inTime(deadlines, request.deadlineMs, () => findStatefulSet(context, downscale));
-  if (statefulSet === undefined || "allowed" in statefulSet) return statefulSet ?? tooLate();
+  const statefulSet = await withinDeadline<StatefulSet | AdmissionAnswer>(
+    deadlines,
+    request.deadlineMs,
+    () => findStatefulSet(context, downscale),
+    tooLate,
+  );
+  if ("allowed" in statefulSet) return statefulSet;
   if (statefulSet.scaling?.preparesDownscale !== true) return allow("not-prepared");
   // guard-downscale refuses these, and is asked when the pods have been told: they would be prepared, and stay.
   const { refusesDownscale } = statefulSet.scaling;
@@ -51,8 +56,8 @@ async function review(context: Context, deadlines: Deadlines, request: Admission
   // From here on nothing goes through that was not told: whatever breaks is a refusal.
   try {
     const { deadlineMs } = request;
-    const answer = await inTime(deadlines, deadlineMs, () => judge(context, { asked, statefulSet, deadlineMs }));
-    return said(context, statefulSet, answer ?? tooLate());
+    const work = { asked, statefulSet, deadlineMs };
+    return said(context, statefulSet, await withinDeadline(deadlines, deadlineMs, () => judge(context, work), tooLate));
   } catch (error) {
     return said(context, statefulSet, refuseError(asked, error));
   }
@@ -85,19 +90,6 @@ async function findStatefulSet({ cluster }: Context, downscale: Downscale): Prom
     return refuseOutdated(asked(stored.start), said, stored) ?? stored;
   } catch (error) {
     return refuseError(asked(), error);
-  }
-}
-
-/** Undefined where it took longer. What goes on then cleans up after itself. */
-async function inTime<T>(deadlines: Deadlines, deadlineMs: number, work: () => Promise<T>): Promise<T | undefined> {
-  const { promise, resolve, reject } = Promise.withResolvers<T | undefined>();
-  const waiting = { deadlineMs, late: () => resolve(undefined) };
-  deadlines.add(waiting);
-  work().then(resolve, reject);
-  try {
-    return await promise;
-  } finally {
-    deadlines.delete(waiting);
   }
 }
 

@@ -58,3 +58,24 @@ export class Deadlines {
     this.#isWatched = false;
   }
 }
+
+/**
+ * What `work` settles with, or what `late` answers where the deadline of the monotonic clock comes first. Late work goes on, and
+ * must clean up after itself; its outcome is dropped.
+ */
+export async function withinDeadline<T>(
+  deadlines: Deadlines,
+  deadlineMs: number,
+  work: () => Promise<T>,
+  late: () => T,
+): Promise<T> {
+  const { promise, resolve, reject } = Promise.withResolvers<T>();
+  const waiting = { deadlineMs, late: () => resolve(late()) };
+  deadlines.add(waiting);
+  work().then(resolve, reject);
+  try {
+    return await promise;
+  } finally {
+    deadlines.delete(waiting);
+  }
+}

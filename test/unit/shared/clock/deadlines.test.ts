@@ -1,7 +1,7 @@
 /** Those who wait until a moment: when they are told, and what that costs. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Deadlines } from "../../../../functions/shared/clock/deadlines.ts";
+import { Deadlines, withinDeadline } from "../../../../functions/shared/clock/deadlines.ts";
 import { createVirtualClock } from "../kubernetes/virtual-clock.ts";
 
 function waitingRoom() {
@@ -76,4 +76,42 @@ test("a thousand that wait cost no more looks than one, and none is left when no
   const before = sleeps();
   await clock.goTo(60_000);
   assert.deepEqual([sleeps(), clock.pending], [before, 0]);
+});
+
+test("work within its deadline gives its own answer or error, and late work the late answer; none leaves a timer", async () => {
+  const { clock, deadlines } = waitingRoom();
+  const after = async (ms: number, end: () => string) => {
+    await clock.sleep(ms);
+    return end();
+  };
+  const fail = () => {
+    throw new Error("broken");
+  };
+  const started = [
+    withinDeadline(
+      deadlines,
+      400,
+      () => after(100, () => "done"),
+      () => "late",
+    ),
+    withinDeadline(
+      deadlines,
+      400,
+      () => after(100, fail),
+      () => "late",
+    ),
+    withinDeadline(
+      deadlines,
+      400,
+      () => after(900, fail),
+      () => "late",
+    ),
+  ];
+  const settled = Promise.allSettled(started);
+  await clock.goTo(3_000);
+  const [done, broken, late] = await settled;
+  assert.deepEqual(done, { status: "fulfilled", value: "done" });
+  assert.match(String(broken?.status === "rejected" && broken.reason), /broken/);
+  assert.deepEqual(late, { status: "fulfilled", value: "late" });
+  assert.equal(clock.pending, 0);
 });
