@@ -20,7 +20,7 @@ import {
 } from "./support/tree.ts";
 
 const linesPerFunction = 60;
-/** The body of a test may tell a longer story, as long as nobody calls it. */
+/** The body of a test may tell a longer story, because no other code calls it. */
 const linesPerTest = 100;
 /** What Biome cannot break, comments, may be a little wider than the 120 columns that it keeps; quoted texts are free. */
 const columns = 130;
@@ -93,7 +93,7 @@ test("no comment cites a document that is not in the tree", () => {
   );
   none(
     cited.filter((place) => !place.startsWith("test/tidy.test.ts")),
-    "whoever reads it can follow it",
+    "a reader can look up what a comment cites",
   );
 });
 
@@ -152,7 +152,7 @@ test("every key that a function reads or writes stands in its README", () => {
   }
 });
 
-/** Where a guard is given its name: the waits of a verdict, the answers to a review, and whoever writes it as a field. */
+/** Where a guard gets its name: the waits of a verdict, the answers to a review, and objects with the field `guard`. */
 const guardSaid =
   /\b(?:wait|doing|allow|askAgain|badRequest|forbidden|notFound|conflict|internalError)\(\s*"([^"]+)"|\bguard: "([^"]+)"/g;
 
@@ -310,7 +310,7 @@ test("package-lock.json pins no registry", () => {
   assert.ok(lock !== undefined && !/"resolved":\s*"https?:/.test(lock.text));
 });
 
-test("no file mentions a path of somebody's machine", () => {
+test("no file mentions a path of a developer's machine", () => {
   const places = ["work", "root", "home"].map((name) => `/${name}`).join("|");
   const pattern = new RegExp(`(?<![\\w.*$}~)-])(${places})(?=[/"'\`\\s),;:]|$)`, "m");
   const everything = read(

@@ -204,7 +204,7 @@ function sayListening(
   const fields = { port, mode, views, version: manifest.version };
   reporting.log("info", `listening on port ${port}, serving ${where}`, fields);
   if (!reviewsOnPort || !answersReviews) return;
-  const sentence = `REVIEWS_ON_PORT is true: whoever reaches port ${port} can post reviews, and have pods reserved`;
+  const sentence = `REVIEWS_ON_PORT is true: any client of port ${port} can post reviews, and have pods reserved`;
   reporting.log("warn", sentence, { reason: "reviews-on-port" });
 }
 
@@ -307,7 +307,7 @@ function servedBy({ functions }: Settings): (definition: { readonly name: string
   return ({ name }) => functions.includes(name);
 }
 
-/** Whoever brings a certificate, or answers no reviews, has none to renew; a function that was asked for by name runs. */
+/** A process with a certificate file, or without a TLS port, renews none; a function that was asked for by name runs. */
 function cronsOf(settings: Settings): readonly CronDefinition[] {
   const isRenewed = settings.tlsPort !== "off" && settings.tlsCertFile === "";
   return isRenewed || servingOf(settings) !== "all" ? cronFunctions.filter(servedBy(settings)) : [];

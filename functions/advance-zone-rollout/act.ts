@@ -60,7 +60,7 @@ function recordOf(target: Extract<RolloutTarget, { action: "record-revision" }>)
       const call = { subresource: "status", notAfterMs } as const;
       views.learn(await cluster.patch("statefulsets", { namespace, name }, body, call));
     },
-    // What a status write was answered is known already, so that no event of it wakes anybody: what holds now is said next.
+    // The cache has learnt the answer to this write, so that its watch event wakes no function: the next look says what holds.
     requeueAfterDoneMs: lookAgainMs,
   };
 }

@@ -120,7 +120,7 @@ export function heldByLimit(zone: Zone, { guard, pods, by }: ZoneLimit): PodBloc
 /** How soon a pod is asked once more: no event tells that the others can do without it by now. */
 const askAgainMs = 10_000;
 
-/** Rule R22, and the answer of the pod: after all else, so that nobody is asked in vain. */
+/** Rule R22, and the answer of the pod: it is the last check, so that Sluice asks no pod in vain. */
 function heldByAnswer(
   { questions, zones }: GroupNow,
   zone: Zone,
@@ -132,7 +132,7 @@ function heldByAnswer(
   return held && { ...held, isLimit: false, nextInMs: askAgainMs };
 }
 
-/** What the budget of a pod says besides the zone's limit: that nobody can keep it, or that the pod's partition is not free. */
+/** What the budget of a pod says besides the zone's limit: Sluice cannot keep it, or the pod's partition is not free. */
 function heldByBudget(
   group: GroupNow,
   zone: Zone,

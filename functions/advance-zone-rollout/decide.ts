@@ -102,7 +102,7 @@ function advance(group: RolloutSnapshot): Verdict<RolloutTarget> {
   return { ...first, requeueAfterMs: Math.min(...held.map((one) => one.requeueAfterMs ?? requeueAfterMs)) };
 }
 
-/** Rule R10: whoever let a pod go may have ended since, and nobody else is told whether that pod still goes. */
+/** Rule R10: the process that let a pod go may have ended since, and no other process hears whether that pod still goes. */
 function whoMayGo({ down, reserved }: Zone): string {
   const one = [...reserved.values()].find(({ ordinal }) => down.get(ordinal) === "reserved");
   if (one === undefined) return "";
@@ -156,7 +156,7 @@ function advanceZone(group: RolloutSnapshot, zone: Zone): Verdict<RolloutTarget>
   });
 }
 
-/** Rule R18: what somebody else has claimed is counted and waited for; no event tells of its end. */
+/** Rule R18: this function counts what another function has claimed, and waits for it; no event tells of a claim's end. */
 function waitForClaim(claim: Claim, besides: string): Wait {
   return wait(guardOfClaim(claim), `${describeClaim(claim)}; ${besides}`, {
     zone: claim.zone,
@@ -205,8 +205,8 @@ function refusedWait(group: RolloutSnapshot, zone: Zone, pod: Pod, again: number
 }
 
 /**
- * Rules R10 and R18: what somebody else reserved or claimed is theirs; what we reserved is finished once its writer must have
- * given up.
+ * Rules R10 and R18: this function leaves alone what another one has reserved or claimed. It finishes its own reservation once
+ * the process that wrote that must have given up.
  */
 function mayReserve(group: RolloutSnapshot, zone: Zone, pod: Pod): boolean {
   if (claimOn(zone, pod.ordinal) !== undefined) return false;

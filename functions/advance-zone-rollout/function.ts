@@ -21,7 +21,7 @@ export const advanceZoneRollout: FunctionDefinition<GroupKey> = {
     { resource: "statefulsets", selector: vocabulary.rolloutGroup, keysOf: groupOfStatefulSet },
     // Kubernetes writes the name of a pod on the pods of StatefulSets alone.
     { resource: "pods", selector: vocabulary.podName, keysOf: groupOfPod },
-    // A budget that nobody can keep, or a smaller one, holds a group back. Nothing else changes when somebody mends it.
+    // A budget that Sluice cannot keep, or a smaller one, holds a group back. Nothing else changes when a user corrects it.
     { resource: "zoneawarepoddisruptionbudgets", keysOf: groupsOfNamespace },
   ],
   listKeys: listGroupKeys,

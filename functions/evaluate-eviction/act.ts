@@ -29,7 +29,7 @@ export function createHandler(context: Context): AdmissionHandler {
   };
 }
 
-/** Rule R22: whoever would go, and is to be asked, is asked. */
+/** Rule R22: asks each pod that would go by the decision and whose StatefulSet asks its pods. */
 export function ask(
   context: Context,
   { key, zones }: GroupObservation,
@@ -98,7 +98,7 @@ async function lookInTime(
   }
 }
 
-/** Rule R16: in shadow mode nobody is held back, and everybody is told what would have been. */
+/** Rule R16: in shadow mode the webhook allows every eviction, and a warning says what it would have refused. */
 function inShadow({ mode }: Context, answer: AdmissionAnswer): AdmissionAnswer {
   if (mode === "act") return answer;
   if (answer.allowed) return { ...answer, patch: [] };

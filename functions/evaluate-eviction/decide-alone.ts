@@ -27,7 +27,7 @@ import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts"
 export interface Eviction {
   readonly name: string;
   readonly uid: string;
-  /** Nobody can evict another pod by it: the client named the uid, or our answer does (rule R11). */
+  /** True where it can evict no other pod: the client named the uid, or our answer does (rule R11). */
   readonly isPinned: boolean;
   /** JSON Patch operations that pin the uid; none where the webhook may not change anything. */
   readonly pin: readonly object[];
@@ -51,7 +51,7 @@ export interface Alone {
 
 /**
  * Rule R18: the ledger that tells whether a pod is being told that it leaves, where no budget has its ledger read anyway;
- * undefined for a pod of a StatefulSet whose pods nobody tells.
+ * undefined for a pod of a StatefulSet whose pods no function tells.
  */
 export function ledgerOfTold(
   pod: Pod,
@@ -90,9 +90,9 @@ function judgeAlone({ eviction, pod, owner, surroundings, claims, ownedBy }: Alo
   const governed = governing(pod, surroundings, key);
   if (governed.kind === "ungovernable") return ungovernable(governed, zone);
   if (owner === undefined) return ofNoStatefulSet(eviction, pod, first?.name ?? "");
-  // Its name never changes, so that nobody is told to ask again.
+  // Its name never changes, so that the answer does not tell the client to ask again.
   if (pod.name !== podNameOf({ statefulSet: zone, ordinal: pod.ordinal })) {
-    const sentence = `pod ${pod.name} is not named STATEFULSET-ORDINAL, as the pods of ${zone} are, so that its place among them is not known and nobody can reserve it: delete it`;
+    const sentence = `pod ${pod.name} is not named STATEFULSET-ORDINAL, as the pods of ${zone} are, so that its place among them is not known and Sluice cannot reserve it: delete it`;
     return badRequest("no-ordinal", sentence, { zone });
   }
   return key;
@@ -109,7 +109,7 @@ function ofNoStatefulSet({ pin }: Eviction, pod: Pod, budget: string): Admission
     return internalError("no-statefulset", `${what}, so that its zone is not known: change the selector`);
   const madeFor = statefulSetOfPod(name);
   if (ownerKind === undefined && madeFor === undefined) {
-    const warnings = [`${what}: it counts in no zone, and may go; delete this pod where nobody needs it`];
+    const warnings = [`${what}: it counts in no zone, and may go; delete this pod if you do not need it`];
     return allow("out-of-scope", { warnings, patch: pin });
   }
   const sentence = `${what}, so that its zone is not known: make the StatefulSet ${pod.ownerName ?? madeFor} again if this pod is of it, or delete this pod`;
@@ -186,12 +186,12 @@ export function refuseForever(
   return byOther === undefined ? undefined : askAgain("never-possible", `${pod.name} stays: ${byOther}`, zone);
 }
 
-/** The refusal of a pod whose budget nobody can keep. */
+/** The refusal of a pod whose budget Sluice cannot keep. */
 export function ungovernable(
   { guard, sentence, field }: { guard: string; sentence: string; field: string },
   zone: string,
 ): Denied {
-  // rollout-operator's users know several budgets as 400; the others wait for whoever mends the budget.
+  // rollout-operator's users know several budgets as 400; the others wait until a user corrects the budget.
   if (guard === "several-budgets") return badRequest(guard, sentence, { zone });
   return { ...askAgain(guard, sentence, zone), field };
 }
@@ -205,7 +205,7 @@ export function leaving({ name }: Eviction, zone: string): Denied {
   return notYet("pod-leaving", sentence, zone);
 }
 
-/** The answer about a pod that was on its way out, and is gone: whoever drains goes on. */
+/** The answer about a pod that was on its way out, and is gone: the drain goes on. */
 export function left({ name }: Eviction): Denied {
   return notFound("pod-gone", `pods "${name}" not found: the pod that was on its way out is gone`);
 }

@@ -39,7 +39,7 @@ export function refuseBeside(zones: readonly ZoneNow[], zone: ZoneNow, pod: Pod)
 /** What ends without a word of the pod: another one is back, or it is asked again. An answer of its own is not waited for. */
 const passing: ReadonlySet<string> = new Set(["health-beside-others", "health-stale"]);
 
-/** Rule R22, and the answer of the pod. Nothing that is judged after it may refuse: nobody is asked in vain. */
+/** Rule R22, and the answer of the pod. No check after it may refuse, so that Sluice asks no pod in vain. */
 export function refuseByQuestion(
   questions: Questions | undefined,
   { zones, zone, pod, taken }: AskedPlace,

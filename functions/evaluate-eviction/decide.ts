@@ -122,8 +122,8 @@ function rule(group: EvictionSnapshot, zones: readonly ZoneThen[], eviction: Evi
 const ofOthers: ReadonlySet<string> = new Set(["zones-down", "zone-budget", "partition-budget", "zone-departed"]);
 
 /**
- * Broken pods of two zones would wait for each other for ever, and so would the drain of a bad node (kubernetes#72320). What
- * is down counts the same once it is gone, and is reserved by nobody: its very revision goes, or nothing does (rule R13).
+ * Broken pods of two zones would wait for each other for ever, and so would the drain of a bad node (kubernetes#72320). A pod
+ * that is down counts the same once it is gone, so that no function reserves it: its very revision goes, or nothing (rule R13).
  */
 function allowDown({ name, pin }: Eviction, revision: string, zone: string): AdmissionAnswer {
   const warnings = [`${name} is down already, and goes beside the budget, as it was seen`];
@@ -162,11 +162,11 @@ function ruleOwned(
 }
 
 /**
- * Rule R11: an eviction that names no uid may be on its way to the pod that was there before, and would take this one. Until
- * nobody can act on that reservation any more, the pod that came instead stays.
+ * Rule R11: an eviction that names no uid may be on its way to the pod that was there before, and would take this one. The
+ * pod that came instead stays until no process can act on that reservation any more.
  *
  * So does a pod that is reserved itself, while what was allowed by that reservation may be on its way: this eviction would take
- * the pod that comes instead before it was ready once. Of another function's deletion nobody here knows when it was sent.
+ * the pod that comes instead before it was ready once. This function does not know when another one sent its deletion.
  */
 function refuseByName(
   group: EvictionSnapshot,
@@ -185,7 +185,7 @@ function refuseByName(
   return notYet("replacement-reserved", sentence, zone.statefulSet.name);
 }
 
-/** What waits for another function has no end of its own: rule R10 drops a reservation that nobody can act on any more. */
+/** What waits for another function has no end of its own: rule R10 drops a reservation that no process can act on any more. */
 function refuseReserved(
   { self, nowMs }: EvictionSnapshot,
   zone: ZoneThen,
@@ -208,8 +208,8 @@ function waitForOther({ statefulSet }: ZoneThen, pod: string, againInMs: number)
 }
 
 /**
- * Rule R12 has an end: a pod that was allowed again and again, and still stands, is refused by somebody behind us. It is neither
- * renewed, so that its reservation lapses (rule R10), nor reserved anew before its siblings have had their turn.
+ * Rule R12 has an end: where a pod was allowed again and again and still stands, another webhook or the API server refuses its
+ * eviction. It is neither renewed, so that its reservation lapses (rule R10), nor reserved anew before its siblings' turn.
  */
 function refuseGivenUp(
   { givenUp }: EvictionSnapshot,
@@ -224,8 +224,8 @@ function refuseGivenUp(
 }
 
 /**
- * Rule R18: a pod that a claim names is its function's, and nobody else takes it. Of a claim on a StatefulSet that the group has
- * none of, nobody here can tell what it takes down, so that all wait for it.
+ * Rule R18: a pod that a claim names is its function's, and no other function takes it. This function cannot tell what a claim
+ * on a StatefulSet outside the group takes down, so that every pod waits for its end.
  */
 function refuseClaimed({ strayClaims }: EvictionSnapshot, zone: ZoneThen, { name, ordinal }: Pod): Denied | undefined {
   const claim = claimOn(zone, ordinal) ?? strayClaims[0];

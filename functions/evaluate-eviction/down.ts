@@ -1,5 +1,5 @@
 /**
- * Pods that are down already: to evict one takes nothing from anybody, as long as it is the very state of the pod that was seen.
+ * Pods that are down already: to evict one costs its group nothing, as long as it is the very state of the pod that was seen.
  * So the API server is asked for the pod, and the answer pins what it said (as rule R13 does of a repair).
  */
 
@@ -11,7 +11,7 @@ import { type Eviction, findPod } from "./decide-alone.ts";
 
 /**
  * The resourceVersions of pods that are not ready by a GET, by uid: of those alone that an answer can pin to it. Empty where the
- * ledger is new, or was written since it was read: somebody may have claimed such a pod. A pod that cannot be read is left out.
+ * ledger is new, or was written since the read: a function may have claimed such a pod. A pod that cannot be read is left out.
  */
 export async function findDown(
   context: Context,

@@ -46,7 +46,7 @@ export const evaluateEviction: AdmissionDefinition & { readonly settings: typeof
     failurePolicy: "Fail",
     // Nine tenths of it are ours: an eviction may wait for its turn in them.
     timeoutSeconds: 15,
-    // Without replicas nobody would answer for them, and the nodes that they hang on could not be drained.
+    // Without replicas Sluice could not answer for its own pods, and the nodes that they hang on could not be drained.
     matchConditions: [{ name: "not-a-pod-of-sluice", expression: `!(${namedLikeOurs})` }],
   },
   // An Eviction is some hundred bytes; the rest of a review says who asks, with all the groups that they are in.

@@ -25,7 +25,7 @@ export function createWait(context: Context): (request: AdmissionRequest) => num
   const { evictionWaitMs: waitMs } = valuesOf(settings, context.settings);
   let isCutTold = false;
   return ({ deadlineMs, dryRun, namespace, name: pod }) => {
-    // Nobody is held back by those who only look.
+    // A review that only looks does not wait, so that it holds no eviction back.
     if (waitMs === 0 || dryRun || context.mode === "shadow" || context.views.onChange === undefined) return undefined;
     const nowMs = context.cluster.monotonicMs();
     const leftMs = deadlineMs - answerMs - nowMs;

@@ -106,7 +106,7 @@ function isOfOther(pod: Pod, budgets: readonly StoredBudget[]): boolean {
   return !isNobodys && !budgets.some((stored) => selects(stored, pod.labels));
 }
 
-/** The same from the API server alone: for an answer that nobody asks again after. Throws as that does. */
+/** {@link observeAlone} by the API server alone, for an answer after which the client asks no more. Throws as that does. */
 export function observeAfresh(context: Context, asking: Asking): Promise<Alone | Denied> {
   const { lookUps = context.cluster } = context;
   const views = {

@@ -28,7 +28,7 @@ export function findOwnedPod<Z extends Pick<Zone, "pods" | "leaving">>(
 
 /**
  * What stands in the ledger for a pod of another owner: its name, as the name and the ordinal that it is made of, so that the pod
- * is found again. A name without an ordinal gets one, and is found by nobody: it is reserved until the next look and no longer.
+ * is found again. A name without an ordinal gets 0, by which no look finds the pod: it is reserved until the next look only.
  */
 export function reserveOwned({ name, ordinal, uid }: Pod): NonNullable<Decision["reserve"]> {
   const madeFor = statefulSetOfPod(name);
@@ -41,14 +41,14 @@ export function reservationOf(departed: readonly Reservation[], pod: Pod): Reser
   return departed.find((one) => podNameOf(one) === pod.name);
 }
 
-/** Rule R18: a pod that a claim names by uid is its function's. Whom an unknown claim names nobody can tell. */
+/** Rule R18: the claim that holds a pod: one that names its uid, or an unknown one, whose pods this version cannot tell. */
 export function claimOnOwned({ claims }: Pick<Zone, "claims">, { uid }: Pod): Claim | undefined {
   return claims.find((claim) => !claim.isKnown || Object.values(claim.uids ?? {}).includes(uid));
 }
 
 /**
- * Why a pod stays for what is down or claimed in another zone; undefined where all others are whole. How many of its own zone may
- * be down nobody says: pods of one zone go together.
+ * Why a pod stays for what is down or claimed in another zone; undefined where all others are whole. No budget says how many of
+ * its own zone may be down: pods of one zone go together.
  */
 export function refuseBesideZones(
   zones: readonly ZoneThen[],

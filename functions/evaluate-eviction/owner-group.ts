@@ -38,7 +38,7 @@ export async function findOwnerGroup({ cluster, views }: Context, pod: Pod): Pro
   return undefined;
 }
 
-/** Without a ledger nothing of a group is claimed, and nobody is to be waited for. */
+/** The groups of owners that have a ledger: without one, no function has claimed anything of the group. */
 async function listOwnerGroups(cluster: Cluster, namespace: string): Promise<readonly GroupKey[]> {
   const { items } = await cluster.list("leases", { namespace, labelSelector: `${managedBy.key}=sluice` });
   return items.flatMap(({ metadata }) => {

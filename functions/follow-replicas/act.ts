@@ -61,7 +61,7 @@ async function checkAgain(context: Context, before: StatefulSet, target: number)
   throw sizeChanged(before);
 }
 
-/** Takes out of our claims what is over, and what nobody carries out: no pod was told. Throws as a look does. */
+/** Takes out of our claims what is over, and what no process carries out: no pod was told. Throws as a look does. */
 export async function endClaims(context: Context, observed: GroupObservation): Promise<void> {
   const { key } = observed;
   let now: GroupObservation | undefined = observed;
@@ -81,7 +81,7 @@ export async function endClaims(context: Context, observed: GroupObservation): P
  */
 export async function writeBack(context: Context, key: GroupKey, members: readonly StatefulSet[], scales: Scales) {
   const led = followerSizes(members, scales, context.cluster.serverTimeMs());
-  // A size that is about to be changed is no answer to whoever wanted another.
+  // The mirrored object does not get a size that this function is about to change.
   const isComing = ({ statefulSet: { replicas, scaling }, wanted }: FollowerSize) =>
     typeof wanted === "number" && wanted !== replicas && scaling?.delay === undefined;
   const coming = new Set(led.filter(isComing).map(({ statefulSet }) => statefulSet.uid));

@@ -42,7 +42,7 @@ export interface FollowerResize {
   readonly claim: OtherClaim | undefined;
 }
 
-/** Nobody tells of changes of the objects that are mirrored: they are looked at as often as rollout-operator does. */
+/** No watch tells of changes of mirrored objects: this function reads them as often as rollout-operator does. */
 export const pollMs = 5_000;
 /** What has been lowered settles within seconds, and no event tells of the end of a claim. In milliseconds. */
 export const settlingMs = 2_000;
@@ -89,7 +89,7 @@ function decideOne(
   return lower(snapshot, statefulSet, wanted);
 }
 
-/** As rollout-operator has it: while nobody knows of a delay whether it is one, the size stays, upwards as well. */
+/** As rollout-operator has it: while Sluice cannot read a delay, the size stays, upwards as well. */
 function malformedDelay({ name, scaling }: StatefulSet): string | undefined {
   const { delay, malformed = [] } = scaling ?? {};
   if (delay === undefined || (delay.delayMs !== undefined && delay.endpoint !== undefined)) return undefined;
@@ -144,7 +144,7 @@ function heldByOwn(own: KnownClaim): Wait {
   return wait(guardOfClaim(own), sentence, { zone: own.zone, requeueAfterMs: settlingMs });
 }
 
-/** Nobody has to be told: from its first write on it is as good as confirmed (rule R18). */
+/** No pod has to be told: from its first write on the claim is as good as confirmed (rule R18). */
 function claimOf({ zones, nowMs }: FollowSnapshot, { name: zone, uid, start, replicas }: StatefulSet, target: number) {
   const members = leavingOrdinals({ start, replicas }, { start, replicas: target });
   const isMember = (ordinal: number) => members.some(({ first, last }) => ordinal >= first && ordinal <= last);

@@ -105,7 +105,7 @@ async function carryOut(context: Context, key: GroupKey, target: RemovalTarget, 
       ...messageFor(target.guard, target.sentence),
     };
     for (const pvc of target.pvcs) await patchPvc(context, pvc, { annotations }, notAfterMs);
-    // Whoever was about to delete one of them names a revision of before: nothing of that is under way any more.
+    // A deletion that a process was about to send names an earlier revision, so that none is under way any more.
     for (const { removalClaim } of target.pvcs) if (removalClaim) withdrawnOf(context, key).add(removalClaim);
     return;
   }
@@ -119,7 +119,7 @@ async function carryOut(context: Context, key: GroupKey, target: RemovalTarget, 
 /** A wish that came after the point of no return is answered before its volume claim is gone. */
 async function answerLateWish(context: Context, key: GroupKey, pvc: Pvc): Promise<void> {
   if (pvc.recover.kind === "absent" || !pvc.isTerminating) return;
-  const message = "its removal had begun before anybody wanted it back";
+  const message = "its removal had begun before a user wanted it back";
   await recordPvcEvent(context, name, key, pvc, {
     type: "Warning",
     reason: eventReasons.recoverTooLate,
@@ -130,7 +130,7 @@ async function answerLateWish(context: Context, key: GroupKey, pvc: Pvc): Promis
 
 /**
  * Our finalizer goes, and the label that tells of it. Of one that is being deleted that of its protection goes, too: nothing else
- * would let it go. From any other only whoever protects it takes that away. Its time goes instead: nobody looks from now on.
+ * would let it go. From any other only hold-process-groups takes that away. Its time goes instead: no look follows from now on.
  */
 export function releasingPatch(pvc: Pvc): PvcPatch {
   const { finalizers, isTerminating } = pvc;
@@ -146,7 +146,7 @@ export function releasingPatch(pvc: Pvc): PvcPatch {
 
 /**
  * Rule R21, invariants S1 and S2: the mark of the point of no return is written under the uid and the revision that were read, so
- * that whoever wants a volume back meanwhile has it. The member is read once more under that mark, and only then is anything
+ * that a user who wants a volume back meanwhile has it. The member is read once more under that mark, and only then is anything
  * deleted, by uid and revision. Throws ClusterError.
  */
 async function remove(context: Context, key: GroupKey, member: Member, id: string, notAfterMs: number): Promise<void> {
@@ -196,7 +196,7 @@ export async function endClaims(context: Context, observed: GroupObservation): P
     if (now === undefined || claim === undefined) continue;
     // By a LIST that is made after the ledger was read (rule R21).
     const { items } = await cluster.list("persistentvolumeclaims", { namespace: key.namespace });
-    // Of what is deleted and has no finalizer of ours nothing can be saved any more, whoever else holds it.
+    // Sluice cannot save a volume claim that is deleted and has no finalizer of ours, even if another finalizer holds it.
     const left = items.filter(({ metadata }) => !isLost(metadata));
     const volumes = new Map(left.map(({ metadata }) => [metadata.name, metadata.uid]));
     const found = await readClaimedObjects(cluster, key.namespace, claim, volumes);

@@ -1,4 +1,4 @@
-/** What becomes of a suspended volume claim whose StatefulSet is gone: it is kept, until somebody says otherwise. Pure. */
+/** What becomes of a suspended volume claim whose StatefulSet is gone: it is kept until a user says otherwise. Pure. */
 
 import { suspendDuration, volumeHold } from "../shared/annotations/suspension.ts";
 import { formatTime } from "../shared/clock/durations.ts";
@@ -50,18 +50,18 @@ export function decideStray({ pvc, users }: Stray, around: StraySurroundings): S
   }
   const isSuspending = pvc.finalizers.includes(volumeHold);
   if (!isTerminating && isSuspending && pvc.request.kind === "absent" && !isOnHold) {
-    const sentence = `${name} is free: nobody asks for its suspension any more, and its StatefulSet is gone`;
+    const sentence = `${name} is free: it does not ask for its suspension any more, and its StatefulSet is gone`;
     return { kind: "clear", guard: "withdrawn", sentence };
   }
   if (isTerminating && isSuspending && !pvc.isProtected) return awaitEnd(pvc, users.length > 0, around);
-  const sentence = `${name} is kept: neither a StatefulSet nor an owner that it names has it, so that nobody says how long. Recover it, or delete it and take our finalizer away`;
+  const sentence = `${name} is kept: neither a StatefulSet nor an owner that it names has it, so that no object says how long. Recover it, or delete it and take our finalizer away`;
   if (isHeld) return tell(pvc, "owner-gone", sentence);
   return { kind: "nothing", guard: "owner-gone", sentence };
 }
 
 /**
- * It is deleted, which nobody can take back, and kept for its time since then, and since its pod was gone (S1). Where nobody asks
- * for its removal any more, its PersistentVolume is kept at the end.
+ * It is deleted, which no client can take back, and kept for its time since then, and since its pod was gone (S1). Where it
+ * does not ask for its removal any more, its PersistentVolume is kept at the end.
  */
 function awaitEnd(pvc: Pvc, isUsed: boolean, now: Clocks): StrayDecision {
   const { name, isOnHold, suspendedMs, deletedMs = now.nowMs, drainedMs, createdMs, podCreatedMs = 0 } = pvc;
@@ -76,14 +76,13 @@ function awaitEnd(pvc: Pvc, isUsed: boolean, now: Clocks): StrayDecision {
     return { kind: "stamp", guard: "stamping", sentence: words("for its time: it runs from now") };
   const keptMs = keptForOf(pvc);
   if (keptMs === undefined) {
-    const sentence = words(`until somebody writes ${suspendDuration.key} on it, or takes the finalizer away`);
+    const sentence = words(`until a user writes ${suspendDuration.key} on it, or takes the finalizer away`);
     return tell(pvc, "duration-missing", sentence);
   }
   const unsure = whyClocksUnsure(now);
   if (unsure !== undefined) return tell(pvc, unsure.guard, words(`for its time: ${unsure.sentence}`));
   const untilMs = Math.max(suspendedMs, deletedMs) + keptMs;
-  const save =
-    pvc.volumeName === undefined ? "" : `; whoever needs its data saves its PersistentVolume ${pvc.volumeName}`;
+  const save = pvc.volumeName === undefined ? "" : `; to keep its data, save its PersistentVolume ${pvc.volumeName}`;
   if (untilMs > earlierMs(now)) return tell(pvc, "owner-gone", words(`until ${formatTime(untilMs)}${save}`));
   const isAsked =
     valueIn(pvc.request) === true && drainedMs !== undefined && drainedMs >= Math.max(createdMs, podCreatedMs);
@@ -103,7 +102,7 @@ function tell({ message }: Pvc, guard: string, sentence: string): StrayDecision 
   return { kind: message?.guard === guard ? "nothing" : "tell", guard, sentence };
 }
 
-/** Until it is deleted, whoever wants it back has it. */
+/** The answer to a recover: it has the volume claim back, unless that is deleted already. */
 function answer({ name, isTerminating }: Pvc): StrayDecision {
   if (isTerminating)
     return { kind: "answer-recover", guard: "recover-too-late", sentence: `the removal of ${name} had begun` };

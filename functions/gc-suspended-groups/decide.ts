@@ -66,7 +66,7 @@ export type RemovalTarget =
     }
   | { readonly kind: "tell"; readonly member: Member; readonly guard: string; readonly sentence: string };
 
-/** A weekly time is looked at now and then all the same: somebody may shorten it, and no event tells of a StatefulSet. */
+/** A weekly time is looked at now and then all the same: a user may shorten it, and no event tells of a StatefulSet. */
 const longestRequeueMs = 300_000;
 
 export function decide(snapshot: RemovalSnapshot): Verdict<RemovalTarget> {
@@ -147,7 +147,7 @@ function restamp(member: Member, now: Now): Extract<RemovalTarget, { kind: "rest
   return [{ kind: "restamp", member, anew: { guard: "restamping", sentence, pvcs: marked, podCreatedMs: undefined } }];
 }
 
-/** What is past the point of no return and is being deleted loses our finalizer; one that somebody holds keeps it. */
+/** What is past the point of no return and deleted loses our finalizer, unless a hold, a pod or the mode None keeps it. */
 function releaseRemoving(member: Member): RemovalTarget[] {
   const { pvcs } = member;
   if (!isRemoving(member) || isOnHold(member) || isUsed(member) || isFrozen(member)) return [];
@@ -169,7 +169,7 @@ function standBack(member: Member, now: Now): RemovalTarget[] {
 }
 
 /**
- * Deleted, and held by our finalizer, though no removal will ever come: nobody asks for it, its StatefulSet is another one, or
+ * Deleted, and held by our finalizer, though no removal will ever come: its request is gone, its StatefulSet is another one, or
  * wants the pod, which cannot start. After its time it goes, and its PersistentVolume is kept.
  */
 function releaseStuck(member: Member, now: Now): RemovalTarget[] {
@@ -197,7 +197,7 @@ function whyStuckHeld(member: Member, now: Now): RemovalBlocked | undefined {
   return stuckPvcs(member, now, laterMs(now)).length === 0 ? undefined : whyTimeUnsure(member, now);
 }
 
-/** Nobody is left who could have it back. What a user holds stays, and so does its namespace. */
+/** No pod can have a volume of an ending namespace back. What a user holds stays, and so does its namespace. */
 function endNamespace(members: readonly Member[], group: string): Verdict<RemovalTarget> {
   const free = members.filter((member) => !isOnHold(member));
   const kept = members.find((member) => isOnHold(member) && member.pvcs.some(({ isHeld }) => isHeld));

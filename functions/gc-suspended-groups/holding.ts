@@ -41,7 +41,7 @@ export function isOnHold({ set, pvcs }: Member): boolean {
 export function whyHeld(member: Member, now: Now): RemovalBlocked | "due" | undefined {
   if (!isSuspended(member)) return undefined;
   const removing = isRemoving(member);
-  // Before the point of no return whoever wants it back has it (invariant S2); what nobody asks for is not removed either.
+  // Before the point of no return a recover wins (invariant S2), and a volume claim without a request is not removed either.
   if (!removing && (isRecovering(member) || member.pvcs.some(({ request }) => valueIn(request) !== true)))
     return undefined;
   // Of what has begun nothing is finished either where nothing is to go (spec 3.3).
@@ -67,7 +67,7 @@ function whyNotYet(member: Member, now: Now): RemovalBlocked | undefined {
   return { guard: needed.guard, sentence, requeueAfterMs: askAgainMs };
 }
 
-/** A hold is what somebody wants. A duration that is missing or malformed is a mistake, so the volume claim says that first. */
+/** A hold is what a user wants. A duration that is missing or malformed is a mistake, so the volume claim says that first. */
 function whyUntimedOnHold(member: Member): RemovalBlocked | undefined {
   return isOnHold(member) ? whyUntimed(member) : undefined;
 }
@@ -76,7 +76,7 @@ function whyUntimedOnHold(member: Member): RemovalBlocked | undefined {
 export function whyKept(member: Member): RemovalBlocked | undefined {
   const { name, set, pvcs, others } = member;
   if (isOnHold(member)) {
-    const sentence = `the volumes of ${name} stay: ${hold.key} says so, or says something that nobody can read`;
+    const sentence = `the volumes of ${name} stay: ${hold.key} says so, or says something that Sluice cannot read`;
     return { guard: "on-hold", sentence };
   }
   if (pvcs.some(({ ownerUid }) => ownerUid !== set.uid)) {
@@ -111,9 +111,9 @@ export function whyTakenBack(member: Member, now: Now): RemovalBlocked | undefin
   if (held !== undefined) return held;
   const isUntouched = !pvcs.some(({ isTerminating }) => isTerminating);
   const unwanted = `${name} was marked for its removal${isUntouched ? ", of which nothing is deleted yet" : ""}: it is not removed, for`;
-  if (isRecovering(member)) return { guard: "recovering", sentence: `${unwanted} somebody wants it back` };
+  if (isRecovering(member)) return { guard: "recovering", sentence: `${unwanted} a user wants it back` };
   const isAsked = pvcs.every(({ request }) => valueIn(request) === true);
-  return isAsked ? undefined : { guard: "withdrawn", sentence: `${unwanted} nobody asks for that any more` };
+  return isAsked ? undefined : { guard: "withdrawn", sentence: `${unwanted} not every volume claim asks for that` };
 }
 
 /** True where what is deleted waits for a removal that does not come: its end is then a matter of time alone. */
@@ -126,7 +126,7 @@ export function isStuck(member: Member, nowMs: number): boolean {
 
 /**
  * Until when a deleted volume claim is kept that no pod can use any more, in milliseconds since the epoch: for its time since it
- * was deleted, and since its pod was gone. Undefined where nobody says how long.
+ * was deleted, and since its pod was gone. Undefined where its duration is missing or malformed.
  */
 export function keptUntil(member: Member, { deletedMs, suspendedMs = 0 }: Pvc): number | undefined {
   const duration = durationNow(member);
@@ -140,12 +140,12 @@ function whyUnsure(member: Member, { nowMs }: Now): RemovalBlocked | undefined {
   const unclear = whyUnclear(member);
   if (unclear !== undefined) return unclear;
   const undrained = whyUndrained(member, nowMs);
-  // Another pod that says just now that nobody needs the data is a newer word than any.
+  // The answer of another pod, of just now, that the data is not needed is newer than any annotation.
   const isAsked = member.drain !== undefined && whyNeeded(member) === undefined;
   if (undrained !== undefined && undrained.guard !== "not-drained" && !isAsked)
     return { guard: undrained.guard, sentence: `the volumes of ${name} stay: ${undrained.sentence}` };
   if (undrained?.guard === "not-drained") {
-    const sentence = `the volumes of ${name} stay: ${drainedAt.key} does not say any more that nobody needs their data`;
+    const sentence = `the volumes of ${name} stay: ${drainedAt.key} does not say any more that their data is not needed`;
     return { guard: "drain-lost", sentence };
   }
   return whyUntimed(member);
@@ -168,7 +168,7 @@ export function whyTimeUnsure({ name }: Member, now: Now): RemovalBlocked | unde
   );
 }
 
-/** True where somebody says how long it is kept, and that is over by every witness of its pod's absence. */
+/** True where its duration is known, and is over by every witness of its pod's absence. */
 export function isOver(member: Member, now: Now): boolean {
   const duration = durationNow(member);
   const ageMs = ageOf(member, earlierMs(now), now.seenSinceMs);
@@ -180,7 +180,7 @@ function whyYoung(member: Member, now: Now): RemovalBlocked | undefined {
   const ageMs = ageOf(member, earlierMs(now), now.seenSinceMs);
   if (said.kind !== "value") return undefined;
   if (ageMs === undefined) {
-    const sentence = `the volumes of ${member.name} stay: nobody can tell since when its pod has been gone`;
+    const sentence = `the volumes of ${member.name} stay: Sluice cannot tell since when its pod has been gone`;
     return { guard: "stamp-missing", sentence };
   }
   const leftMs = said.value - ageMs;
@@ -195,7 +195,7 @@ function whyYoung(member: Member, now: Now): RemovalBlocked | undefined {
   return { guard: "suspended", sentence, requeueAfterMs: leftMs };
 }
 
-/** Deleted, and not gone: somebody else's finalizer is on it, or a pod holds it. */
+/** Deleted, and not gone: a finalizer that is not ours is on it, or a pod holds it. */
 function whyLingering({ name, pvcs }: Member): RemovalBlocked | undefined {
   const foreign = pvcs.find(({ isHeld, finalizers }) => !isHeld && finalizers.length > 0);
   if (foreign === undefined)

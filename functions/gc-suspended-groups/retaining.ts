@@ -1,4 +1,4 @@
-/** A volume claim that somebody has deleted goes only if its data stays. */
+/** A volume claim that is deleted loses our finalizer only if its PersistentVolume stays. */
 
 import type { SuspensionMessage } from "../shared/annotations/suspension.ts";
 import type { Context } from "../shared/contract/context.ts";
@@ -16,7 +16,7 @@ export async function retainOrStay(context: Context, key: GroupKey, pvc: Pvc, no
     await retain(context, name, key, pvc, notAfterMs);
   } catch (error) {
     if (!isRefused(error) || hasCode(error, 409)) throw error;
-    const sentence = `our finalizer stays on ${pvc.name}, which somebody has deleted: its PersistentVolume ${pvc.volumeName} does not get the reclaim policy Retain: ${wordsOf(error)}. Give it that by hand, or take the finalizer away`;
+    const sentence = `our finalizer stays on ${pvc.name}, which is deleted: its PersistentVolume ${pvc.volumeName} does not get the reclaim policy Retain: ${wordsOf(error)}. Give it that by hand, or take the finalizer away`;
     await say(context, key, pvc, { guard: "volume-not-retained", sentence }, notAfterMs);
     throw error;
   }

@@ -33,7 +33,7 @@ async function review(context: Context, deadlines: Deadlines, request: Admission
 
 /**
  * What a scale belongs to. Where the API server does not say it, the scale is refused, because the object may be protected: the
- * answer says so in time. What else goes wrong is a fault of ours, and holds nobody back.
+ * answer says so in time. Any other error is a fault of ours, and the downscale goes through.
  */
 async function lookUpInTime(
   { cluster, lookUps = cluster }: Context,

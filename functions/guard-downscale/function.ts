@@ -38,7 +38,7 @@ export const guardDownscale: AdmissionDefinition = {
     sideEffects: "None",
     failurePolicy: "Fail",
     timeoutSeconds: 10,
-    // While nobody answers, all that is asked about is refused: nothing is that need not be.
+    // While the webhook is down, the API server denies every matched request, so that these match no more than they must.
     matchConditions: [
       { name: "may-be-a-downscale", expression: mayBeDownscale },
       { name: "may-be-refused", expression: mayBeRefused },

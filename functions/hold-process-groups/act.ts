@@ -208,7 +208,7 @@ async function say({ context, key, observed }: ClusterAttempt, said: ClusterEven
   await recordEvent(context, name, key, { about: { ...key, uid }, ...said, identity });
 }
 
-/** What somebody has to do, or would be surprised by. */
+/** Records what a user has to do, or would be surprised by. */
 export async function recordEvents(looked: ClusterAttempt): Promise<void> {
   for (const { guard, sentence } of looked.verdict.told)
     await say(looked, { type: "Warning", reason: eventReasons.groupWaiting, message: `${guard}: ${sentence}` });
@@ -241,7 +241,7 @@ function isRecovered({ observed }: ClusterAttempt, { id, guard }: GroupEvent): b
 const addressesStay =
   "; it is excluded by its addresses, and while it is suspended a new pod that gets one of them is excluded, too";
 
-/** Spec 1.1 D6 and D7: nobody here can speak with the database. */
+/** Spec 1.1 D6 and D7: no function here can speak with the database. */
 async function sayRecovered(
   looked: ClusterAttempt,
   { groups, usesLocalities }: FoundationCluster,

@@ -15,7 +15,7 @@ export function tellOfOption(snapshot: ProtectionSnapshot): readonly GroupEvent[
   return words === undefined ? [] : [{ id: snapshot.cluster?.name ?? "", ...words }];
 }
 
-/** What of the cluster's own settings nobody can read, or does not lead to its volumes. */
+/** The cluster's own settings that Sluice cannot read, or that do not lead to its volumes. */
 export function tellOfSettings(snapshot: ProtectionSnapshot): readonly GroupEvent[] {
   const { cluster } = snapshot;
   if (cluster === undefined || cluster.isDeleting) return [];

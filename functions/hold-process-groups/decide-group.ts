@@ -13,7 +13,7 @@ export interface Case {
   readonly pod: GroupPod | undefined;
   /** Undefined where it is not held back by us. */
   readonly held: HeldGroup | undefined;
-  /** It is in the list of blocks, whoever wrote that. */
+  /** True where it is in the list of blocks, whether Sluice or a user wrote that. */
   readonly isBlocked: boolean;
   readonly isListed: boolean;
   /** It is on the list of those that go though their data is on them alone. */
@@ -23,7 +23,7 @@ export interface Case {
 /** What holds for all process groups of one look. */
 export interface GroupConditions {
   readonly nowMs: number;
-  /** How long a volume is kept, in milliseconds; undefined where nobody can tell. */
+  /** How long a volume is kept, in milliseconds; undefined where that is missing or malformed. */
   readonly durationMs: number | undefined;
   /** False: no volume is suspended, as before an uninstall. */
   readonly holds: boolean;
@@ -32,14 +32,14 @@ export interface GroupConditions {
 }
 
 /**
- * `hold`: it is blocked, and recorded as ours. `unlist`: it is to come back: nobody asks for its removal any more. `clear`: the
+ * `hold`: it is blocked, and recorded as ours. `unlist`: it is to come back, so that both lists lose its id. `clear`: the
  * operator forgets that it was to go. `let-go`: our block is lifted. `withdraw`: its volume claims ask for nothing any more.
  */
 export interface GroupDecision {
   readonly step?: "hold" | "unlist" | "clear" | "let-go" | "withdraw";
   readonly guard: string;
   readonly sentence: string;
-  /** Somebody has to do something, or would be surprised. */
+  /** True where a user has to do something, or would be surprised. */
   readonly isTold?: true;
 }
 
@@ -48,7 +48,7 @@ const settleMs = 30_000;
 /** A status that was undone is changed again under a new time, but not more often than this. In milliseconds. */
 const restampMs = 5_000;
 
-/** Undefined for one that nobody wants removed, and that is not held back. */
+/** Undefined for one that is neither listed nor marked for its removal, and that is not held back. */
 export function judge(one: Case, around: GroupConditions): GroupDecision | undefined {
   return one.held === undefined ? judgeFree(one, around) : judgeHeld(one, one.held, around);
 }
@@ -57,7 +57,7 @@ function isWantedGone({ group, isListed, isListedUnexcluded }: Case): boolean {
   return group?.isMarked === true || isListed || isListedUnexcluded;
 }
 
-/** Whoever deleted its volume claims was faster than our block: our protection alone holds them. */
+/** What becomes of one whose volume claims are all deleted: our protection alone holds them. */
 function judgeKept(one: Case): GroupDecision | undefined {
   const { id, pvcs, held } = one;
   const [first] = pvcs;
@@ -69,8 +69,8 @@ function judgeKept(one: Case): GroupDecision | undefined {
 }
 
 /**
- * Since when nobody needs the data of volume claims that our protection alone holds, in milliseconds since the epoch: the
- * operator has excluded the process, or was told to remove it all the same. Undefined where nobody wants it removed.
+ * Since when the data is not needed of volume claims that our protection alone holds, in milliseconds since the epoch: the
+ * operator has excluded the process, or was told to remove it all the same. Undefined where it is not marked for its removal.
  */
 export function keptSinceMs(one: Case): number | undefined {
   const { group } = one;
@@ -79,7 +79,7 @@ export function keptSinceMs(one: Case): number | undefined {
 }
 
 /**
- * Nobody gets such a volume claim back, so that our block keeps a pod alone, which no function here would let go. One that is
+ * Such a volume claim cannot come back, so that our block keeps a pod alone, which no function here would let go. One that is
  * removed without an exclusion keeps it: its data may be nowhere else.
  */
 function isBlockOver({ group, isListedUnexcluded }: Case, { isTold }: GroupDecision): boolean {
@@ -130,14 +130,14 @@ function judgeHeld(one: Case, held: HeldGroup, around: GroupConditions): GroupDe
   return judgeLeaving(one, around);
 }
 
-/** That its volume was not found does not say that it is gone: its block stays, unless nobody wants it removed any more. */
+/** That its volume was not found does not say that it is gone: its block stays, unless neither a list nor a mark names it. */
 function judgeUnfound(one: Case, unfound: string): GroupDecision {
   const { id, group, isBlocked } = one;
   if (!isWantedGone(one) && group !== undefined)
     return {
       step: "let-go",
       guard: "letting-go",
-      sentence: `nobody wants ${id} removed any more: our block is lifted`,
+      sentence: `${id} is not to be removed any more: our block is lifted`,
     };
   const sentence = `${id} stays: no volume claim of it was found, and one may be there: ${unfound}`;
   return { ...(isBlocked ? {} : { step: "hold" as const }), guard: "volume-unfound", sentence, isTold: true };
@@ -152,7 +152,7 @@ function judgeReturning(one: Case, { recoveringMs }: HeldGroup, { nowMs }: Group
     return {
       step: "unlist",
       guard: "recovering",
-      sentence: `${id} is wanted back: nobody asks for its removal any more`,
+      sentence: `${id} is wanted back: it goes from the lists of removals`,
     };
   if (isDirty(group))
     return { step: "clear", guard: "recovering", sentence: `${id} is wanted back: the operator forgets its removal` };
@@ -162,7 +162,7 @@ function judgeReturning(one: Case, { recoveringMs }: HeldGroup, { nowMs }: Group
   );
   if (!isBack || isOurs) return { guard: "recovering", sentence: `${id} is wanted back, and its pod is not ready yet` };
   if (nowMs - sinceMs < settleMs)
-    return { guard: "recovering", sentence: `${id} is back; its block stays until nobody can undo that any more` };
+    return { guard: "recovering", sentence: `${id} is back; its block stays while the operator may undo that` };
   return { step: "let-go", guard: "letting-go", sentence: `${id} is back with the same volume: our block is lifted` };
 }
 
@@ -178,13 +178,13 @@ function judgeUnlisted({ id }: Case): GroupDecision {
   return { guard: "group-unlisted", sentence };
 }
 
-/** Whoever wanted it removed does not any more. Our block goes when nothing of a suspension is left on its volume claims. */
+/** It is not to be removed any more. Our block goes when nothing of a suspension is left on its volume claims. */
 function judgeWithdrawn({ id, pvcs }: Case): GroupDecision {
   const isAsked = pvcs.some(({ request, drainedMs }) => valueIn(request) === true || drainedMs !== undefined);
-  if (isAsked) return { step: "withdraw", guard: "withdrawn", sentence: `nobody wants ${id} removed any more` };
+  if (isAsked) return { step: "withdraw", guard: "withdrawn", sentence: `${id} is not to be removed any more` };
   if (pvcs.some(({ state, isHeld }) => state.kind !== "absent" || isHeld))
-    return { guard: "withdrawn", sentence: `nobody wants ${id} removed any more, and its pod is to come back` };
-  return { step: "let-go", guard: "letting-go", sentence: `nobody wants ${id} removed any more: our block is lifted` };
+    return { guard: "withdrawn", sentence: `${id} is not to be removed any more, and its pod is to come back` };
+  return { step: "let-go", guard: "letting-go", sentence: `${id} is not to be removed any more: our block is lifted` };
 }
 
 function judgeLeaving(one: Case, { durationMs }: GroupConditions): GroupDecision {
@@ -196,7 +196,7 @@ function judgeLeaving(one: Case, { durationMs }: GroupConditions): GroupDecision
         guard: "letting-go",
         sentence: `${id} goes without an exclusion, and nothing is to be kept`,
       };
-    const sentence = `${id} stays: it counts as excluded though nobody has moved its data; recover it, or have nothing kept by a duration of 0`;
+    const sentence = `${id} stays: it counts as excluded though the database has not moved its data; recover it, or have nothing kept by a duration of 0`;
     return { guard: "exclusion-skipped", sentence, isTold: true };
   }
   if (group?.excludedMs === undefined)

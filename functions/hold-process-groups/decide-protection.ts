@@ -8,7 +8,7 @@ export interface ProtectionSnapshot {
   /** Undefined where it is gone. */
   readonly cluster: FoundationCluster | undefined;
   readonly pvcs: readonly ProcessGroupPvc[];
-  /** Those of the cluster of which nobody can tell the process group: their `group` is empty. */
+  /** Those of the cluster whose process group no label names: their `group` is empty. */
   readonly unplaced: readonly ProcessGroupPvc[];
   /** False: nothing is held any more, as before an uninstall. */
   readonly holds: boolean;
@@ -32,7 +32,7 @@ export function wantsProtection({ protects, duration }: FoundationCluster): "yes
   return valueIn(protects) === true && valueIn(duration) !== 0 ? "yes" : "no";
 }
 
-/** Whoever asks for protection, or has claims that are protected still, is looked after though nothing is held back. */
+/** True for a cluster that asks for protection, or still has protected claims: it has a pass though nothing is held back. */
 export function isProtecting({ cluster, pvcs, unplaced }: ProtectionSnapshot): boolean {
   return (
     [...pvcs, ...unplaced].some(({ isProtected }) => isProtected) ||
@@ -56,12 +56,12 @@ function isAdded(pvc: ProcessGroupPvc, { cluster, holds, isNamespaceEnding }: Pr
 }
 
 /**
- * One that somebody has deleted keeps it until its time is over, whatever is said meanwhile: gc-suspended-groups takes it away
+ * One that is deleted keeps it until its time is over, whatever is said meanwhile: gc-suspended-groups takes it away
  * then. One that is suspended keeps it until it is removed, or is back.
  */
 function isDropped(pvc: ProcessGroupPvc, { cluster, holds, isNamespaceEnding }: ProtectionSnapshot): boolean {
   if (!pvc.isProtected && !(pvc.isLabelled && !pvc.isTerminating)) return false;
-  // What somebody has deleted is let go by gc-suspended-groups, which keeps its PersistentVolume first.
+  // gc-suspended-groups lets go of what is deleted, and keeps its PersistentVolume first.
   if (!holds) return !pvc.isTerminating;
   if (isNamespaceEnding) return pvc.isTerminating && !pvc.isOnHold;
   if (cluster === undefined || cluster.isDeleting || wantsProtection(cluster) !== "no") return false;
@@ -75,26 +75,26 @@ export function wordsOnOption({ cluster }: ProtectionSnapshot): ProtectionBlocke
   return { guard: "protection-malformed", sentence: cluster.protects.sentence };
 }
 
-/** Somebody has deleted it, and our protection alone holds it. */
+/** True where it is deleted, and our protection alone holds it. */
 export function isKept({ isTerminating, isProtected }: ProcessGroupPvc): boolean {
   return isTerminating && isProtected;
 }
 
-/** Why it is kept, and what whoever needs its data has to do. */
+/** Why it is kept, and what a user who needs its data has to do. */
 export function wordsOnKept(id: string, { name, volumeName }: ProcessGroupPvc, why: KeptBecause): ProtectionBlocked {
   const volume = volumeName === undefined ? "it has no PersistentVolume" : `save its PersistentVolume ${volumeName}`;
-  return { guard: why, sentence: `${reasons[why](id, name)}; nobody gets the volume claim back: ${volume}` };
+  return { guard: why, sentence: `${reasons[why](id, name)}; the volume claim cannot come back: ${volume}` };
 }
 
 const reasons = {
   "removal-begun": (id: string, claim: string) =>
     `${claim} was deleted before the removal of ${id} could be held back: our finalizer keeps its volume for its time`,
   "claim-deleted": (id: string, claim: string) =>
-    `somebody has deleted ${claim}: our finalizer keeps its volume until ${id} is removed, and for its time after that`,
+    `another client has deleted ${claim}: our finalizer keeps its volume until ${id} is removed, and for its time after that`,
   "owner-deleting": (_id: string, claim: string) =>
-    `its cluster is being deleted, and ${claim} with it: our finalizer keeps its volume until somebody takes that away`,
+    `its cluster is being deleted, and ${claim} with it: our finalizer keeps its volume until a user takes that away`,
   "owner-gone": (_id: string, claim: string) =>
-    `its cluster was deleted, and ${claim} with it: our finalizer keeps its volume until somebody takes that away`,
+    `its cluster was deleted, and ${claim} with it: our finalizer keeps its volume until a user takes that away`,
 } as const;
 
 type KeptBecause = keyof typeof reasons;

@@ -111,7 +111,7 @@ function decideRemovals(snapshot: RemovalsSnapshot): ClusterVerdict {
   return decideLiving(snapshot, cluster, held);
 }
 
-/** Nobody is left who could say that the data is not needed. */
+/** The cluster is gone, so that no object can say that the data is not needed. */
 function decideGone(snapshot: RemovalsSnapshot): ClusterVerdict {
   const [first] = snapshot.pvcs.filter(isKept);
   if (first === undefined) return wait("done", "it is gone");
@@ -251,7 +251,7 @@ function conclude(
     const sentence = `${name} has no ${keys.suspendDuration.key}: what is held back, or protected and deleted, stays until it has one, or is recovered`;
     return also(told, toldOf(name, wait("duration-missing", sentence)), requeueAfterMs);
   }
-  // What somebody has to mend comes first.
+  // What a user has to correct comes first.
   const [first] = [...judged].sort((a, b) => Number(b.verdict.isTold ?? false) - Number(a.verdict.isTold ?? false));
   const { guard, sentence } = first?.verdict ?? { guard: "done", sentence: `nothing of ${name} is to be removed` };
   return { guard, sentence, step: undefined, told, requeueAfterMs };

@@ -23,7 +23,7 @@ export interface ProcessGroup {
   readonly isMarked: boolean;
   /** Since when its data is elsewhere, in milliseconds since the epoch; undefined where the operator does not say so. */
   readonly excludedMs: number | undefined;
-  /** It is taken for excluded though nobody has moved its data. */
+  /** True where it is taken for excluded though the database has not moved its data. */
   readonly isExclusionSkipped: boolean;
   /** The operator has seen that its pod goes. */
   readonly isTerminating: boolean;
@@ -40,7 +40,7 @@ export interface FoundationCluster {
   readonly duration: AnnotationValue<number>;
   /** What its volume claims are to say of how volumes go, by key; null where it says nothing. */
   readonly policy: Readonly<Record<string, string | null>>;
-  /** What nobody can read of its own settings about removals, and what to do, for people. */
+  /** What Sluice cannot read of its own settings about removals, and what to do, for people. */
   readonly unreadable: string | undefined;
   /** How its volume claims and pods are found. */
   readonly marks: Marks;

@@ -62,7 +62,7 @@ function paceOf({ owned }: ProcessGroupPvc, { policy }: FoundationCluster): Text
 function wordsOf({ group, held, pod }: Case, pvc: ProcessGroupPvc, cluster: FoundationCluster): Texts {
   const { name, duration, policy } = cluster;
   if (duration.kind === "absent" && !pvc.isProtected) return held === undefined ? {} : policy;
-  // Its data is elsewhere and its pod is gone, by somebody else's hand: nobody waits for it as for a missing pod.
+  // Its data is elsewhere, and another client took its pod: no function waits for it as for a missing pod.
   const isRetired = held === undefined && pod === undefined && group?.isMarked && group.excludedMs !== undefined;
   if (isRetired && pvc.state.kind === "absent" && !isKept(pvc))
     return { [keys.volumeOwner.key]: null, [keys.volumeZone.key]: null };
@@ -81,7 +81,7 @@ function requestOf(one: Case, pvc: ProcessGroupPvc, verdict: GroupDecision | und
   const free = { [keys.removalHeld.key]: null };
   if (isKept(pvc)) return { ...free, ...keptRequest(one, pvc) };
   if (verdict?.step === "withdraw") return { ...free, [keys.suspendRequest.key]: null, [keys.drainedAt.key]: null };
-  // From now on whoever fulfils the wish may take it away: it is on record here.
+  // From now on the function that fulfils the wish may take it away: it is on record here.
   if (held === undefined || held.recoveringMs !== undefined || verdict?.guard === "withdrawn") return free;
   // A user's own word stays.
   const request = {

@@ -88,7 +88,7 @@ export async function observe(context: Context, key: ObjectKey): Promise<Cluster
   const { pvcs, pods } = await listOwn(cluster, key.namespace, marks, object !== undefined && isOfConcern(object));
   const parsed = object && parseFoundationCluster(object);
   const ofGroups = pvcs.map((one) => {
-    // Of one that is gone nobody knows any more which label says it.
+    // A cluster that is gone does not say any more which label names the process group.
     const group = processGroupOf(one.metadata, marks) ?? (object === undefined ? one.metadata.name : "");
     return parseProcessGroupPvc(one, group);
   });

@@ -21,7 +21,7 @@ import { decide, type LedgerHoldings, type LedgerState } from "./decide.ts";
 import { isLiving, name, observeAll, observeVanished, readLease, vanishedOf } from "./observe.ts";
 
 /**
- * Creates the ledgers that groups lack, so that nobody has to wait for a new one to age, and removes those of groups that have
+ * Creates the ledgers that groups lack, so that no function waits for a new one to age, and removes those of groups that have
  * vanished, by uid and resourceVersion. Writes nothing in shadow mode (rule R16). What fails for one group is said, and holds up
  * no other; nor does a namespace that may not be read. Throws, having tried them all: the first error that means that the sweep
  * was not whole.
@@ -100,7 +100,7 @@ async function endVanished(context: Context, key: GroupKey, lease: LeaseObject):
     memory.holding = { guard, zone, sinceMs };
     context.reporter.pass({ key, function: name, guard, zone, sentence, sinceMs, shadow: false });
   } catch (error) {
-    // Written, removed or made anew meanwhile: somebody needs it, or nobody does any more.
+    // Another client has written, removed or remade the ledger meanwhile: it is in use, or gone.
     if (!hasCode(error, 404, 409)) throw error;
   }
 }

@@ -29,8 +29,8 @@ export interface LedgerHoldings {
 export type LedgerDecision = { readonly kind: "make" | "collect" | "keep" } | Wait;
 
 /**
- * A group that has a StatefulSet has a ledger. One that has none any more keeps it until nobody needs what it holds: a ledger
- * that holds a reservation or a claim, or says what only another function understands, is never collected.
+ * A group that has a StatefulSet has a ledger. One that has none any more keeps it while a function needs what it holds: a
+ * ledger that holds a reservation or a claim, or says what only another function understands, is never collected.
  */
 export function decide({ key: { group }, isLiving, ledger }: LedgerState): LedgerDecision {
   if (ledger === undefined) return { kind: isLiving ? "make" : "keep" };

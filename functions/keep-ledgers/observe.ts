@@ -71,7 +71,7 @@ async function listLedgers({ cluster, namespaces }: Context): Promise<LeaseObjec
   return lists.flatMap((list) => list.items);
 }
 
-/** The ledgers of groups that are not among these. One of an owner is made by whoever needs it first, and looked at here. */
+/** The ledgers of groups that are not among these. Other functions make an owner's ledger; this one collects it. */
 export function vanishedOf({
   groups,
   leases,
@@ -83,7 +83,7 @@ export function vanishedOf({
   });
 }
 
-/** The group whose ledger a Lease is; undefined for one of another name: whatever it says, it is nobody's ledger (rule R1). */
+/** The group whose ledger a Lease is; undefined if it lacks the annotation or the ledger's name (rule R1). */
 function keyOf({ metadata }: LeaseObject): GroupKey | undefined {
   const group = read(ledgerGroup, metadata);
   const { namespace = "", name: leaseName } = metadata;
@@ -107,7 +107,7 @@ const passing = new Set(
 );
 const ours = /^sluice\.dev\//;
 
-/** Whoever makes its StatefulSets again may want so long between two zones; how long they wanted it they say no more. */
+/** A user may make the StatefulSets again, with so long a time between zones; the deleted ones no longer say how long. */
 const timesKeptMs = 7 * 24 * 3_600_000;
 
 /** True while what a ledger says under a key of times may still hold something back, or count for it. */

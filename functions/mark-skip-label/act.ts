@@ -195,7 +195,7 @@ export async function recordEvents(looked: OwnerAttempt): Promise<void> {
   // Kubelet shows a terminating pod no new label.
   for (const member of snapshot.owner?.deletedMs === undefined ? [] : snapshot.members.filter(isUnreachable)) {
     const label = snapshot.owner?.label;
-    const message = `${member.name} was terminating before it had the label${label === undefined ? "" : ` ${labelText(label)}`}: no label reaches its stop hook any more, which ends with its grace period, or by a marker that somebody writes in the container`;
+    const message = `${member.name} was terminating before it had the label${label === undefined ? "" : ` ${labelText(label)}`}: no label reaches its stop hook any more, which ends with its grace period, or by a marker that a user writes in the container`;
     const identity = `unreachable ${member.uid}`;
     await say(looked, { type: "Warning", reason: eventReasons.markerUnreachable, message, identity });
   }

@@ -37,9 +37,9 @@ export interface ReleasedOwner {
   readonly isOrphaning: boolean;
   /** Our finalizer is on it. */
   readonly isHeld: boolean;
-  /** The label that its pods get; undefined where it asks for none, or where nobody can tell which. */
+  /** Label that its pods get; undefined if it asks for none, or if the annotation that names it is malformed. */
   readonly label: SkipLabel | undefined;
-  /** Why nobody can tell which label its pods get; undefined where that is clear. */
+  /** What is wrong with the annotation that names the label; undefined if its pods get a label, or if nothing is wrong. */
   readonly malformed: string | undefined;
   /** All of its pods are to stop, though it is not being deleted. */
   readonly isStopping: boolean;
@@ -58,7 +58,7 @@ export interface OwnerSnapshot {
   readonly keepsFinalizers: boolean;
   /** How long after it got the label a pod's stop hook may not see it yet, in milliseconds. */
   readonly waitMs: number;
-  /** As a fresh LIST has them; empty where nobody has to look. */
+  /** Pods as a fresh LIST has them; empty if they need not be known ({@link needsMembers}). */
   readonly members: readonly ReleasedPod[];
 }
 
@@ -81,7 +81,7 @@ export interface OwnerVerdict {
 
 /** New pods may come, and labels may go: how often an owner is looked at while it is let go, in milliseconds. */
 const lookAgainMs = 2_000;
-/** The same of one that is held by others alone, or by nobody, in milliseconds. */
+/** The same for an owner that does not have our finalizer, in milliseconds. */
 const unheldRequeueMs = 5_000;
 /**
  * So long after they were withdrawn labels may still come, in milliseconds: one is sent {@link actWithinMs} after what it rests
@@ -129,7 +129,7 @@ function decideLiving(snapshot: OwnerSnapshot, owner: ReleasedOwner): OwnerVerdi
 
 /**
  * Labels of ours go. One that is under way may come after that: so the status, which makes every pass look at the pods, goes only
- * when nobody can label any more who has read that they are to stop.
+ * when no process that has read that they are to stop can still label them.
  */
 function withdraw(
   { nowMs, members, keepsFinalizers }: OwnerSnapshot,
@@ -162,7 +162,7 @@ function decideLettingGo(snapshot: OwnerSnapshot, owner: ReleasedOwner): OwnerVe
   const { members, isNamespaceEnding } = snapshot;
   const { shown, label, deletedMs } = owner;
   const living = members.filter(({ isTerminating }) => !isTerminating);
-  // What somebody else has labelled stays his, unless it has to be known since when.
+  // A pod that another client has labelled is left alone, unless the time of its label must be known.
   const isTimed = deletedMs !== undefined;
   const missing = living.filter(({ hasLabel, labelledMs }) => !hasLabel || (isTimed && labelledMs === undefined));
   const due = missing.filter(
@@ -212,7 +212,7 @@ function deadlineOf(
   return Math.min(Math.max(deletedMs + deadlineMs, seenMs), deletedMs + 2 * deadlineMs + waitMs);
 }
 
-/** True for a pod whose stop hook may not let go yet: nobody has seen that it would. */
+/** True for a pod whose stop hook may not let go yet: no marker was read in it, and its label is younger than `waitMs`. */
 export function mayNotSee({ mayRun, hasSeen, labelledMs }: ReleasedPod, nowMs: number, waitMs: number): boolean {
   return mayRun && !hasSeen && (labelledMs ?? nowMs) + waitMs > nowMs;
 }

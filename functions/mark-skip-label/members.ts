@@ -11,13 +11,13 @@ export interface MembersOf {
   readonly uid: string;
   /** The types through which a chain of controllers may lead. */
   readonly resources: readonly Resource[];
-  /** The label by which the pods are let go; undefined where nobody can tell. */
+  /** Label by which the pods are let go; undefined if the owner asks for none, or if its annotation is malformed. */
   readonly label: SkipLabel | undefined;
   /** Of a pod, by its uid: see {@link ReleasedPod.refusal}. */
   refusalOf(uid: string): string | undefined;
 }
 
-/** Longer chains are no owners' that anybody has; a ring of them ends. */
+/** Most controllers between a pod and its owner. Real chains are shorter; the limit ends a ring of controllers. */
 const longestChain = 10;
 /** Clocks may differ by this much, in milliseconds; a stamp that is further ahead is none. */
 const clockSkewMs = 10_000;

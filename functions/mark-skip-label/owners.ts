@@ -122,7 +122,7 @@ export function parseOwner(
     malformed: label === undefined ? wrong?.sentence : undefined,
     isStopping,
     deadlineMs: read(skipDeadline, metadata, malformed) ?? usualDeadlineMs,
-    // One that somebody has broken is written anew.
+    // A malformed status counts as absent, and is written anew.
     status: read(skipStatus, metadata),
   };
   return { owner, malformed };

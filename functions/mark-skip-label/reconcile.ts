@@ -13,7 +13,7 @@ const mostLooks = 10;
 const ownersAtOnce = 16;
 /** How soon to look again where others wrote what we write, in milliseconds. */
 const contendedMs = 500;
-/** Of objects whose changes wake nobody: how soon to look again, in milliseconds. */
+/** How soon to look again at objects whose changes do not wake this function, in milliseconds. */
 const unwatchedRequeueMs = 15_000;
 
 /** Throws ClusterError where trying again later can help. */
@@ -69,7 +69,7 @@ async function act(looked: OwnerAttempt): Promise<"done" | "changed" | "refused"
     await recordEvents(looked);
     return "idle";
   }
-  // Whoever wrote the status may have been killed before he warned anybody.
+  // The process that wrote the status may have ended before it sent its Events.
   if (looked.verdict.guard === "deadline-passed") await recordEvents(looked);
   // This process may have stood still: its look is too old to act on.
   if (looked.context.cluster.monotonicMs() > looked.notAfterMs) return "changed";

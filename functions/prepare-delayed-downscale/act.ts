@@ -64,7 +64,7 @@ async function checkAgain(context: Context, { statefulSet, target, claim }: Lowe
   throw sizeChanged(statefulSet);
 }
 
-/** Takes out of our claims what is over, and what nobody carries out. Resolves to the ledger of then. Throws as a look does. */
+/** Takes out our claims that are over or that no process carries out. Resolves to the ledger of then. Throws as a look does. */
 export async function endClaims(context: Context, observed: GroupObservation): Promise<GroupObservation | undefined> {
   const { key } = observed;
   let now: GroupObservation | undefined = observed;
@@ -104,7 +104,7 @@ async function undo(
     return;
   }
   const sinceMs = claim.sinceMs ?? claim.stampMs;
-  // Nobody joins it any more (rule R19), or a pod might leave that has just been told to stay.
+  // After this write no review joins the claim (rule R19): else a pod might leave that was just told to stay.
   const undone = renewClaim(claim, cluster.serverTimeMs(), undoing);
   const deadlineMs = await writeClaim(context, observed, claim, undone);
   const told = await Promise.all(

@@ -20,7 +20,7 @@ export interface DelayedSet {
   readonly postponed: SizeBlocked | undefined;
   /** By ordinal, as a LIST has shown them. */
   readonly pods: ReadonlyMap<number, Pod>;
-  /** Its pods that a claim of ours names leave already, or are told by whoever ends it. */
+  /** True for an ordinal that a claim names: its pod leaves already, or the function that ends the claim tells it. */
   readonly isClaimed: (ordinal: number) => boolean;
   /** By pod uid: another pod of the same name has said nothing. */
   readonly answers: ReadonlyMap<string, PrepareAnswer>;
@@ -37,7 +37,7 @@ const aheadMs = 30_000;
 /** A pod tells whole seconds, and so does the time at which it was made: what was in that second may have been at its end. */
 const secondMs = 1_000;
 
-/** Everybody who is to stay is told so, whether or not anybody remembers having told them otherwise. */
+/** Every pod that is to stay is told so, whether or not this process remembers that the pod was told to leave. */
 export function whoIsTold({ statefulSet, wanted, pods, isClaimed }: Omit<DelayedSet, "answers">): PodsToNotify {
   const { start, replicas } = statefulSet;
   const told = [...pods.values()]
@@ -53,7 +53,7 @@ export function whoIsTold({ statefulSet, wanted, pods, isClaimed }: Omit<Delayed
 /** What a pod's answer says: only a time in the past counts, in Unix seconds. */
 export function readAnswer({ status, body }: { status: number; body: string }, nowMs: number): PrepareAnswer {
   const failed = (why: string): PrepareAnswer => ({ kind: "failed", why });
-  if (status === 409) return failed("it answered 409: somebody has locked it");
+  if (status === 409) return failed("it answered 409: it is locked");
   if (status < 200 || status > 299) return failed(`it answered ${status}`);
   const { timestamp } = fieldsOf(parseJson(body)) ?? {};
   if (timestamp === undefined) return failed("its answer is no JSON with a timestamp");

@@ -33,7 +33,7 @@ export interface DelaySnapshot extends LedgerSurroundings {
   readonly refused: ReadonlyMap<string, string>;
   /** What asked pods have said; absent where no StatefulSet of the group asks. */
   readonly questions?: Questions | undefined;
-  /** Nobody is told anything, and nothing is known of what pods would say. */
+  /** True in shadow mode: this function tells pods nothing, and does not know what they would say. */
   readonly shadow: boolean;
 }
 
@@ -137,6 +137,6 @@ function sayStop({ statefulSet, wanted, delayMs }: DelayedSet, { pods, stop }: R
 function shadowed(one: DelayedSet): Wait {
   const { statefulSet, wanted } = one;
   const { stay, leave } = whoIsTold(one);
-  const sentence = `${statefulSet.name} is to go from ${statefulSet.replicas} to ${wanted}: in shadow mode nobody tells ${leave.length} pods that they leave, and ${stay.length} that they stay`;
+  const sentence = `${statefulSet.name} is to go from ${statefulSet.replicas} to ${wanted}: in shadow mode Sluice does not tell ${leave.length} pods that they leave, nor ${stay.length} that they stay`;
   return wait("pods-not-told", sentence, { zone: statefulSet.name, requeueAfterMs });
 }

@@ -12,7 +12,7 @@ import type { DelayedSet, PrepareAnswer } from "./decide-leaving.ts";
 
 export const name = "prepare-delayed-downscale";
 
-/** A StatefulSet as this function needs it before anybody is told anything. */
+/** A StatefulSet as this function needs it before it tells the pods anything. */
 export type Unasked =
   | (Omit<DelayedSet, "answers"> & { readonly endpoint: PodEndpoint })
   | { readonly statefulSet: StatefulSet; readonly held: DownscaleBlocked };
@@ -64,8 +64,8 @@ export async function listOwn(
 }
 
 /**
- * How many replicas there are to be, among the other members of its group; why the size stays; or undefined where nobody but its
- * users says the size. Throws ClusterError where asking again can help.
+ * How many replicas there are to be, among the other members of its group; why the size stays; or undefined where only users
+ * say the size. Throws ClusterError where asking again can help.
  */
 export async function readWanted(
   cluster: Cluster,
@@ -77,7 +77,7 @@ export async function readWanted(
   return followerSizes(all, scales, cluster.serverTimeMs()).find((one) => one.statefulSet === statefulSet)?.wanted;
 }
 
-/** In replicas, also where they are to be so many only later; undefined where nobody knows. */
+/** Wanted size in replicas, also if it is wanted only later; undefined if it is not known. */
 export function sizeOf(wanted: number | SizeBlocked | undefined): number | undefined {
   return typeof wanted === "number" ? wanted : wanted?.later;
 }

@@ -44,7 +44,7 @@ export async function run(
     : { ...outcome, requeueAfterMs: Math.min(soonMs, outcome.requeueAfterMs ?? soonMs) };
 }
 
-/** The ledger of now: somebody else may have claimed the pods that would be told to stay. */
+/** Reads the ledger anew, because another function may have claimed the pods that would be told to stay. */
 async function lookAndTell(context: Context, key: GroupKey, sweep: boolean): Promise<Round | undefined> {
   forgetLedger(context.memoryOf(key));
   const look = await openTransaction(context, key);

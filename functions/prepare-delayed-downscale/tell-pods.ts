@@ -104,7 +104,7 @@ interface Calling {
   readonly readMs: number;
 }
 
-/** Nobody leaves on a word of long ago: somebody else may have told the pod to stay since. */
+/** No pod leaves on an old answer, because another process may have told it to stay since. */
 async function askOnceMore(round: Calling, sets: readonly PrepareCall["set"][], askedAtMs: number): Promise<number> {
   const { heard, readMs } = round;
   const calls = sets.flatMap((set) => {
@@ -121,7 +121,7 @@ function withAnswers(one: Unasked, heard: PodAnswers): Delayed {
   return "held" in one ? one : { ...one, answers: answersOf(heard) };
 }
 
-/** With the pods that there are after they were asked: a word of another pod of that name is nobody's. */
+/** Lists the pods again after they were asked: the answer of a pod that was replaced does not count for its successor. */
 async function relist({ cluster }: Context, one: Delayed): Promise<Delayed> {
   const isSmaller = !("held" in one) && one.wanted < one.statefulSet.replicas;
   return isSmaller ? { ...one, pods: await listOwn(cluster, one.statefulSet) } : one;

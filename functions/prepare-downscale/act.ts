@@ -28,7 +28,7 @@ export function createHandler(context: Context): AdmissionHandler {
   return {
     async review(request) {
       const answer = await review(context, deadlines, request);
-      // Rule R16: in shadow mode nobody is held back, and everybody is told what would have been.
+      // Rule R16: in shadow mode every change goes through, and a warning tells the caller of the refusal.
       return context.mode === "act" || answer.allowed ? answer : inShadow(answer);
     },
   };
@@ -125,7 +125,7 @@ function withWarnings(answer: AdmissionAnswer, warnings: readonly string[]): Adm
   return answer.allowed ? { ...answer, warnings: [...answer.warnings, ...warnings] } : answer;
 }
 
-/** Rule R3: whoever meets another writer begins again with what that one wrote, five times and not longer than anybody waits. */
+/** Rule R3: a review that meets another writer begins again on the new ledger, five times, but not after its deadline. */
 async function withoutConflict<T>(work: Work, attempt: () => Promise<T>): Promise<T | Denied> {
   const { context, key, asked, deadlineMs } = work;
   for (let conflicts = 0; conflicts < maxConflicts && context.cluster.monotonicMs() < deadlineMs; conflicts++) {

@@ -38,7 +38,7 @@ export interface Begun {
   /** Highest ordinal first. */
   readonly toTell: readonly Pod[];
   readonly where: ClaimedObjects;
-  /** What whoever asks is told with an allowance. */
+  /** Warnings that the caller gets with an allowance. */
   readonly warnings: readonly string[];
 }
 
@@ -52,7 +52,7 @@ const confirmByMs = 500;
 /** To take back has this long, whatever telling took; it goes on when the answer has been given. */
 const takeBackMs = 5_000;
 
-/** Tells the pods, and confirms the claim. Where either fails, whoever was told is told to stay, and the claim goes. */
+/** Tells the pods, and confirms the claim. Where either fails, it tells the pods to stay, and the claim goes. */
 export async function goOn(work: Work, begun: Begun, retry: Retry): Promise<AdmissionAnswer> {
   const { context, asked, deadlineMs } = work;
   const told = await tellAll(work, begun, deadlineMs - keptBackMs);
@@ -65,7 +65,7 @@ export async function goOn(work: Work, begun: Begun, retry: Retry): Promise<Admi
     const answer = await retry(() => confirm(work, begun, attempt));
     return answer.allowed || attempt.isSent ? answer : await refuse(work, begun, retry, { told, answer });
   } catch (error) {
-    // Whether it is confirmed nobody knows: another review may have joined it. It is taken back once that can no longer be.
+    // The claim may be confirmed, and another review may have joined it. It is taken back once that can no longer be.
     if (attempt.isSent) throw error;
     const sentence = sentenceOf(asked, `its pods were told, and then: ${messageOf(error)}`);
     return refuse(work, begun, retry, { told, answer: askAgain("claim-unconfirmed", sentence) });
@@ -117,8 +117,8 @@ async function refuse(work: Work, begun: Begun, retry: Retry, { told, answer }: 
 }
 
 /**
- * Rule R20, by the one who knows that nothing was let through: the pods are told that they stay; then the claim goes. What nobody
- * has answered stays claimed, and is taken back later.
+ * Rule R20, by the review, which knows that it let nothing through: it tells the pods that they stay; then the claim goes. If a
+ * pod that was told to leave does not answer, the claim stays, and release-prepared takes it back later.
  */
 async function takeBack(work: Work, begun: Begun, retry: Retry, told: readonly PodAnswered[]): Promise<void> {
   const { context, pods, endpoint, key, asked } = work;
@@ -146,7 +146,7 @@ async function takeBack(work: Work, begun: Begun, retry: Retry, told: readonly P
   });
 }
 
-/** The claim as this review has written it; undefined where somebody has written over it. */
+/** The claim as this review has written it; undefined if another process has changed it or taken it out. */
 function findOwn(
   claims: readonly { readonly id: string; readonly line: string }[],
   { claim }: Begun,
@@ -161,7 +161,7 @@ async function confirm(work: Work, begun: Begun, attempt: { isSent: boolean }): 
   const look = await openTransaction(context, key);
   const own = look && findOwn(look.observed.ledger.claims, begun);
   if (look === undefined || own === undefined)
-    return askAgain("claim-lost", sentenceOf(asked, "somebody has taken its claim out of the ledger"), asked.name);
+    return askAgain("claim-lost", sentenceOf(asked, "another process took its claim out of the ledger"), asked.name);
   const now = await readClaimedObjects(cluster, key.namespace, own);
   if (now.statefulSet?.uid !== work.statefulSet.uid)
     return conflict("uid-conflict", sentenceOf(asked, "it was deleted, or made again, while its pods were told"));
@@ -199,7 +199,7 @@ async function confirm(work: Work, begun: Begun, attempt: { isSent: boolean }): 
   }
 }
 
-/** Rule R9: an allowance is given within five seconds of its write. Later the claim stands, and whoever asks again joins it. */
+/** Rule R9: an allowance is given within five seconds of its write. Later the claim stands, and the next review joins it. */
 export function allowUntil(
   { context, deadlineMs }: Pick<Work, "context" | "deadlineMs">,
   actByMs: number,

@@ -44,7 +44,7 @@ export interface PreparedDownscale {
   readonly times: Times;
   /** It is of a group that has a name: other zones are looked at. */
   readonly isGrouped: boolean;
-  /** The ordinals that no pod stands at, and that nobody has released, such as `4,6-49`; empty for none. */
+  /** Ordinals at which no pod stands, and which the StatefulSet does not release, such as `4,6-49`; empty if there is none. */
   readonly missing: string;
 }
 
@@ -150,8 +150,8 @@ function describeUpdate({ name, ...status }: Zone["statefulSet"], outdated: numb
 }
 
 /**
- * Every other zone is whole, and nobody else has taken the pods. How many of them leave is for whoever asks to say: the own
- * limit is for pods that come back. What was joined is no obstacle.
+ * Every other zone is whole, and no other function has taken the pods. The caller says how many of them leave: the own limit is
+ * for pods that come back. What was joined is no obstacle.
  */
 function refuseByClaims(
   { asked, around, content }: PreparedDownscale,
@@ -167,6 +167,6 @@ function refuseByClaims(
 
 function refuseMissing({ asked, missing }: PreparedDownscale): Denied | undefined {
   if (missing === "") return undefined;
-  const what = `no pod stands at ${missing} of ${asked.name}, so that nobody can be told there: wait for it, or write these ordinals into the annotation ${unpreparedPods.key}`;
+  const what = `no pod stands at ${missing} of ${asked.name}, so that no pod can be told there: wait for it, or write these ordinals into the annotation ${unpreparedPods.key}`;
   return askAgain("pod-missing", sentenceOf(asked, what), asked.name);
 }

@@ -49,7 +49,7 @@ export const prepareDownscale: AdmissionDefinition & { readonly settings: typeof
     sideEffects: "NoneOnDryRun",
     failurePolicy: "Fail",
     timeoutSeconds: 10,
-    // While nobody answers, all that is asked about is refused: nothing is that need not be.
+    // While the webhook is down, the API server refuses all that matches: so only what may be a downscale matches.
     matchConditions: [{ name: "may-be-a-downscale", expression: mayBeDownscale }],
   },
   // The API server stores up to 1.5 MiB and takes up to 3: an update brings both, and who asks.

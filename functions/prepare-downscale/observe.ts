@@ -143,7 +143,7 @@ function contentOf(
   { ledger, nowMs }: GroupObservation,
 ): ClaimContent {
   return {
-    // Nobody has two at one revision of the ledger: a write of it makes another one.
+    // A zone has at most one claim from each revision of the ledger, because a write makes another revision.
     id: preparedId(`${zone.slice(0, 150)}-${ledger.resourceVersion}`),
     kind: "scale-down",
     zone,
@@ -157,8 +157,8 @@ function contentOf(
 }
 
 /**
- * Those whose pods are gone, and which nobody wants any more: whoever comes next need not wait until somebody has looked. Of
- * another zone nothing is asked while a pod is known to stand there.
+ * Claims whose pods are gone and are not wanted any more, so that this review need not wait until release-prepared has looked.
+ * Of another zone nothing is asked while a pod is known to stand there.
  */
 async function findSettled(
   cluster: Cluster,
@@ -182,7 +182,7 @@ function rangeOf(ordinal: number): OrdinalRange {
   return { first: ordinal, last: ordinal };
 }
 
-/** The ordinals of some ranges that none of the others covers. Somebody may have asked for 2^31 replicas: none is counted out. */
+/** The ordinals of some ranges that none of the others covers. It counts none out, because a user may ask for 2^31 replicas. */
 function gapsIn(ranges: readonly OrdinalRange[], covering: readonly OrdinalRange[]): readonly OrdinalRange[] {
   const inOrder = covering.toSorted((one, other) => one.first - other.first);
   return ranges.flatMap((range) => {

@@ -149,7 +149,7 @@ async function write(
       const sentence = `others change ${zone} at this moment; it is looked at again in a second`;
       return { held: wait("state-contended", sentence, { zone, requeueAfterMs: contendedMs }) };
     }
-    const sentence = `the annotation ${rebalanceState.key} of ${zone} is refused, and without it nobody is asked: ${wordsOf(error)}`;
+    const sentence = `the annotation ${rebalanceState.key} of ${zone} is refused, and without it no node is asked: ${wordsOf(error)}`;
     return { held: wait("state-refused", sentence, { zone, requeueAfterMs: refusedMs }) };
   }
 }
@@ -163,7 +163,7 @@ interface EndedRebalance {
   readonly end: Pick<RebalanceState, "balanced" | "balancedMs" | "failed">;
 }
 
-/** What ends a claim that is still ours. A claim that nobody ends, ends by its age; it then counts as a failure. */
+/** Ends a claim that is still ours. A claim that its process does not end is over by its age, and counts as a failure. */
 async function end(context: Context, key: ObjectRef, { seen, claimed, state, end }: EndedRebalance): Promise<void> {
   const { cluster, reporter } = context;
   const served = seen.object.metadata.annotations?.[queueRebalanceNeededAt.key];

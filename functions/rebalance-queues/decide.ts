@@ -27,12 +27,12 @@ export interface RebalanceSnapshot {
   readonly name: string;
   readonly uid: string;
   readonly replicas: number;
-  /** Why nobody can be asked, where that is so. */
+  /** Where a node is asked; or why no node can be asked. */
   readonly endpoint: RebalanceEndpoint | Wait;
   readonly state: RebalanceState | undefined;
   /** Or what says that it is not whole. */
   readonly nodes: Nodes | string;
-  /** Since when a rebalance is wanted, as somebody wrote it, on the StatefulSet or on what owns it. */
+  /** Time since which a rebalance is wanted, by an annotation of the StatefulSet or of its owner; undefined for none. */
   readonly wantedMs: number | undefined;
   /** The same on the RabbitmqCluster alone, whose operator serves it. */
   readonly operatorMs: number | undefined;
@@ -64,7 +64,7 @@ export interface Rebalance {
 
 export type RebalanceStep = Wait | AtRest | Note | Rebalance;
 
-/** A claim is over by then, whatever became of whoever made it: all that it stands for takes less than half of that. */
+/** A claim is over by then, whatever became of its process: all that it stands for takes less than half of that. */
 export const claimMs = 60_000;
 /** A rollout that has stood still for so long holds up nothing any more. */
 const rolloutMs = 600_000;
@@ -72,7 +72,7 @@ const rolloutMs = 600_000;
 const operatorMs = 300_000;
 const leastPauseMs = 30_000;
 const mostPauseMs = 900_000;
-/** How far clocks may differ. What is later than that was written by nobody who knew the time. */
+/** How far clocks may differ. A time that lies further ahead is wrong, and does not count. */
 const skewMs = 60_000;
 
 export function decide(snapshot: RebalanceSnapshot): RebalanceStep {
@@ -123,8 +123,8 @@ function timely(state: RebalanceState | undefined, uid: string, nowMs: number): 
 }
 
 /**
- * A claim stays: whoever made it may be asking at this moment. What has failed stays, too: nodes that come and go would be asked
- * each time without it.
+ * A claim stays, because the process that made it may be asking at this moment. What has failed stays, too: nodes that come and
+ * go would be asked each time without it.
  */
 function noted(state: RebalanceState | undefined, uid: string, members: string, nowMs: number): RebalanceState {
   const before = state ?? { balanced: undefined, balancedMs: undefined, claimedMs: undefined, failed: undefined };
@@ -139,14 +139,14 @@ function wholeSeconds(ms: number | undefined): number {
 function waitForClaim(zone: string, { claimedMs }: RebalanceState, nowMs: number): Wait | undefined {
   const leftMs = claimedMs === undefined ? 0 : claimedMs + claimMs - nowMs;
   if (leftMs <= 0) return undefined;
-  const sentence = `somebody is asking for a rebalance of ${zone}, or has ended over it; that is over in ${seconds(leftMs)} s`;
+  const sentence = `a process is asking for a rebalance of ${zone}, or has ended over it; that is over in ${seconds(leftMs)} s`;
   return wait("rebalance-under-way", sentence, { zone, requeueAfterMs: leftMs });
 }
 
-/** A claim that nobody ended is a failure like others: whoever made it may end over it each time. */
+/** A claim that its process did not end is a failure like others, because the next process may end over it as well. */
 function failureOf({ claimedMs, failed }: RebalanceState): RebalanceFailure | undefined {
   if (claimedMs === undefined) return failed;
-  const why = "whoever asked has ended, or could not write down what it was told";
+  const why = "the process that asked has ended, or could not write down what it was told";
   return { times: (failed?.times ?? 0) + 1, lastMs: claimedMs, guard: "rebalance-unanswered", why };
 }
 
@@ -175,13 +175,13 @@ function waitAfterFailure(zone: string, failed: RebalanceFailure | undefined, no
 /** What is said of a failure, until it is tried again. */
 export function failure(zone: string, { guard, why, times }: RebalanceFailure, leftMs: number): Wait {
   const sentence = `${zone} could not be rebalanced (${times} in a row): ${why}; tried again in ${seconds(leftMs)} s`;
-  // Whoever wrote it down may have had other guards.
+  // Another version of Sluice may have written a guard that this one does not have.
   if (guard === "rebalance-refused") return wait("rebalance-refused", sentence, { zone, requeueAfterMs: leftMs });
   if (guard === "credentials-missing") return wait("credentials-missing", sentence, { zone, requeueAfterMs: leftMs });
   return wait("rebalance-unanswered", sentence, { zone, requeueAfterMs: leftMs });
 }
 
-/** How long nobody is asked after so many failures in a row. */
+/** How long no node is asked after so many failures in a row. */
 export function pauseMs(times: number): number {
   return Math.min(mostPauseMs, leastPauseMs * 2 ** Math.min(times - 1, 20));
 }

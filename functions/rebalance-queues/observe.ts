@@ -79,7 +79,7 @@ export async function observe(
     read(queueRebalanceNeededAt, metadata, malformed),
   ];
   const isEndless = "kind" in endpoint || statefulSet.replicas < 2;
-  const nodes = isEndless ? "nobody looked" : await observeNodes(cluster, object, statefulSet);
+  const nodes = isEndless ? "its nodes were not looked at" : await observeNodes(cluster, object, statefulSet);
   const operatorMs = typeof nodes === "string" ? undefined : await observeMark(cluster, metadata);
   const times = [saidMs, operatorMs].filter((ms) => ms !== undefined);
   const wantedMs = times.length === 0 ? undefined : Math.max(...times);

@@ -123,7 +123,7 @@ type Undo = Extract<ClaimDecision, { kind: "undo" }> & {
   readonly observed: NonNullable<Awaited<ReturnType<typeof observe>>>["observed"];
 };
 
-/** First nobody joins it any more; then those who stay are told so; then it goes, or shrinks to those who leave. */
+/** Marks the claim so that no review joins it; tells the pods that stay; then it goes, or shrinks to the pods that leave. */
 async function undo(
   context: Context,
   key: GroupKey,

@@ -8,7 +8,7 @@ import { finishAfterMs } from "../shared/ledger/reservation.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 
-/** The phase in which nobody joins the claim any more: its pods are being told that they stay. */
+/** Phase of a claim that no review joins any more, because its pods are being told that they stay. */
 export const undoing = "undoing";
 
 export interface PreparedSnapshot {
@@ -30,7 +30,7 @@ export function decide({ claim, where, nowMs }: PreparedSnapshot): ClaimDecision
   if (row.isSettled(claim, where, nowMs)) return { kind: "settled" };
   const wanted = row.undoes(claim, where);
   if (wanted.length === 0) return { kind: "stands", requeueAfterMs: leavingRequeueMs };
-  // What somebody has begun to take back nobody lets through: it is gone on with once that one must have given up.
+  // No review lets a downscale through whose claim is being undone. The undo goes on once its process must have given up.
   const afterMs = claim.phase === undoing ? finishAfterMs : undoAfterMs;
   const remainingMs = claim.stampMs + afterMs - nowMs;
   if (remainingMs > 0) return { kind: "stands", requeueAfterMs: Math.min(remainingMs, leavingRequeueMs) };
@@ -43,7 +43,7 @@ export function decide({ claim, where, nowMs }: PreparedSnapshot): ClaimDecision
   };
 }
 
-/** Those of the pods whose owner has said that nobody need tell them: they were never ready, and their ordinals are released. */
+/** The pods that must be told: all but those that were never ready and whose ordinals the StatefulSet releases. */
 export function toTell(stay: readonly Pod[], released: readonly OrdinalRange[]): readonly Pod[] {
   const isReleased = ({ ordinal, neverReady }: Pod) =>
     neverReady && released.some(({ first, last }) => ordinal >= first && ordinal <= last);
@@ -66,7 +66,7 @@ export function findUntold(
   return statefulSets.flatMap(({ name: zone, scaling }) => {
     const downMs = times[zone];
     if (downMs === undefined || !scaling?.preparesDownscale || claims.some((claim) => claim.zone === zone)) return [];
-    // What its owner wrote and nobody can read is his to correct.
+    // A malformed annotation is left for the user who wrote it to correct.
     if (isMalformed(scaling, lastDownscale) || downMs <= (scaling.lastDownscaleMs ?? 0)) return [];
     return [{ zone, downMs }];
   });
@@ -76,11 +76,11 @@ export function findUntold(
 export interface Timed {
   readonly statefulSet: StatefulSet;
   readonly downMs: number;
-  /** When somebody last changed more than its status; undefined where nothing says so. */
+  /** Time of the last change but for its status; undefined if its managed fields tell none. */
   readonly changedMs: number | undefined;
 }
 
-/** Autoscalers fail on whoever writes an object during its change: so long after one they are done with it. */
+/** Some autoscalers fail if another client writes an object during their change; after this time they are done with it. */
 export const writeAfterMs = 60_000;
 /** Managed fields have whole seconds. */
 const secondMs = 1_000;

@@ -1,4 +1,4 @@
-/** Which ledgers hold claims of downscales that were prepared, and where all is that one of them names. */
+/** Which ledgers hold claims of downscales that were prepared, and where the objects are that such a claim names. */
 
 import { fieldsOf } from "../shared/base/fields.ts";
 import { parseBoolean, setting } from "../shared/base/settings.ts";
@@ -47,7 +47,7 @@ export async function observeTime(
   return object && { statefulSet: parseStatefulSet(object), downMs, changedMs: changedAt(object) };
 }
 
-/** When somebody last changed more than the status of an object, by its managed fields; in milliseconds since the epoch. */
+/** Time of the last change of an object but for its status, by its managed fields; in milliseconds since the epoch. */
 function changedAt({ metadata }: { readonly metadata: object }): number | undefined {
   const { managedFields } = fieldsOf(metadata) ?? {};
   const said: readonly unknown[] = Array.isArray(managedFields) ? managedFields : [];

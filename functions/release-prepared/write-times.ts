@@ -25,7 +25,7 @@ export async function writeTimes(context: Context, key: GroupKey): Promise<numbe
   return Number.isFinite(soonest) ? soonest : undefined;
 }
 
-/** By uid and resourceVersion: whoever changes the StatefulSet meanwhile is first, and we come a minute after. */
+/** Writes by uid and resourceVersion: if another client changes the StatefulSet meanwhile, it tries again a minute later. */
 async function writeTime(context: Context, key: GroupKey, timed: Timed): Promise<number> {
   const { cluster, reporter, views } = context;
   const inMs = writableInMs(timed, cluster.serverTimeMs());

@@ -80,7 +80,7 @@ async function rotate(rotation: Rotation): Promise<CronOutcome> {
   return { guard: "contended", sentence, requeueAfterMs: contendedMs };
 }
 
-/** Starts to look for keys unless there are some, or somebody looks already. */
+/** Starts to generate keys unless this process has some, or is generating them already. */
 function prepareKeys(memory: CertificateMemory): Promise<Keys> {
   if (memory.keys === undefined) {
     memory.keys = generateKeys();
@@ -107,7 +107,7 @@ async function generate(rotation: Rotation, { secret, reviewKeys }: SeenSecret, 
   const reviewKey = generateReviewKey();
   const keyData = step.as === "next" ? dataOfNextKey(reviewKey) : dataOfFirstKey(reviewKey, reviewKeys);
   const written = await write(rotation, secret, { ...dataOf(step.as, generation), ...keyData }, act);
-  // Refused, they have signed nothing that anybody has: the next try need not look for others.
+  // The write was refused, so that no other process has what the keys signed: the next try may use them.
   if (written === "refused") memory.keys ??= Promise.resolve(keys);
 }
 
@@ -129,7 +129,7 @@ async function promote(rotation: Rotation, { secret, reviewKeys }: SeenSecret, s
   await say(rotation, written, { type: "Normal", reason: eventReasons.rotated, message, identity: next.cert });
 }
 
-/** Writes the Secret, or makes it. `changed` where somebody else was first: then there is something new to look at. */
+/** Writes the Secret, or makes it. `changed` where another writer was first: then there is something new to look at. */
 async function write(
   { context, settings, memory }: Rotation,
   secret: SecretObject | undefined,
@@ -158,7 +158,7 @@ async function write(
     report("done");
     return written;
   } catch (error) {
-    // 404: its namespace is not there. Nobody else was first, so that there is nothing new to look at.
+    // 404: its namespace is not there. No other writer was first, so that there is nothing new to look at.
     if (secret === undefined && hasCode(error, 403, 404)) {
       memory.creation = { sentence: sayMissing(settings, error), untilMs: cluster.monotonicMs() + refusedMs };
       report("refused");

@@ -1,4 +1,4 @@
-/** What is to be done next, so that the certificate is renewed and nobody ever meets one that he does not trust. */
+/** What is to be done next, so that the certificate is renewed and no client ever meets one that it does not trust. */
 
 import type { ReviewKeys } from "../shared/certificates/review-key.ts";
 import type { Authority, Generation, StoredCertificates } from "../shared/certificates/secret.ts";
@@ -48,7 +48,7 @@ export interface CertificateSnapshot {
 /** A new authority and leaf are to be stored. */
 export interface Generate {
   readonly kind: "generate";
-  /** `presented` where the leaf that there is serves nobody any more. */
+  /** `presented` if the Secret has no leaf, or one that has expired; otherwise `next`. */
   readonly as: "presented" | "next";
   readonly dnsNames: readonly string[];
   readonly because: string;
@@ -101,7 +101,7 @@ const lastMomentMs = 10_000;
 /** Replicas, and API servers, may read their clocks differently by half of it: no two of them undo each other's bundles. */
 const expiredStaysMs = 60_000;
 const tryAgainMs = 30_000;
-/** A Secret that somebody else is to make: whoever installs waits for it. */
+/** How soon to look again for a Secret that a user is to make: the installation waits for it. In milliseconds. */
 const lookForSecretMs = 5_000;
 
 export function decide(snapshot: CertificateSnapshot): RotationStep {
@@ -136,8 +136,8 @@ export function decide(snapshot: CertificateSnapshot): RotationStep {
 }
 
 /**
- * Whether nobody waits for a configuration to trust us: it is not ours to write, and it does not trust what is presented now. One
- * that does was ours, or is kept by somebody else: reviews would fail of what it does not trust.
+ * Whether no renewal waits for a configuration to trust us: it is not ours to write, and does not trust what is presented now.
+ * One that does was ours, or another tool keeps it: reviews would fail of what it does not trust.
  */
 export function isLeftOut({ isForeign, bundles }: Configuration, presented: Generation | undefined): boolean {
   return isForeign && !bundles.every((bundle) => presented !== undefined && bundle.includes(presented.ca));
@@ -230,7 +230,7 @@ function awaitKeys(snapshot: CertificateSnapshot, unkeyed: readonly Configuratio
   });
 }
 
-/** Whoever writes the bundles finds the next authority in the Secret. Nobody is known to trust it before he is seen to. */
+/** Waits until other tools have put the next authority into every bundle, or until the old certificate is about to expire. */
 function awaitOthers(
   { nowMs, configurations, trustedForMs }: CertificateSnapshot,
   stored: StoredCertificates,

@@ -25,7 +25,7 @@ export const rotateCertificate: CronDefinition & { readonly settings: typeof cer
     { group: "", resource: "secrets", verbs: ["get", "patch"], names: [usualSecretName], changes: ["data"] },
     ...Object.entries(configurationNames).flatMap(([resource, namesOfNamespace]) => [
       { group: admission, resource, verbs: seen },
-      // Whoever may change any of them may have every Secret of the cluster sent to himself.
+      // An account that may change any of them may have every Secret of the cluster sent to itself.
       { group: admission, resource, verbs: ["patch"], namesOfNamespace, changes: [bundlePath, keyPath] },
     ]),
     { group: "", resource: "events", verbs: ["create"] },

@@ -74,7 +74,7 @@ export async function observe(
   settings: CertificateSettings,
   memory: CertificateMemory,
 ): Promise<Observation> {
-  // The Secret after them: nobody's authority is in a bundle before it is in the Secret, so that none looks like a stranger's.
+  // The Secret is read after them. An authority of ours is in the Secret before it is in a bundle, so that none looks foreign.
   const { configurations, unseen } = await listConfigurations(cluster, settings, memory);
   const secret = await find(cluster, "secrets", settings.secret);
   const stored = secret === undefined ? undefined : parse(secret, settings);
@@ -150,7 +150,7 @@ async function listConfigurations(
   return { configurations, unseen: unseen[0] };
 }
 
-/** What was refused of configurations that there are no longer is of no use to anybody. */
+/** Forgets what was refused of configurations that are gone. */
 function forget(
   { refusals }: CertificateMemory,
   resource: Configuration["resource"],

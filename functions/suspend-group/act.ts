@@ -129,7 +129,7 @@ async function deletePod(
   await deleteIfThere(cluster, "pods", { namespace, name: pod.name }, { uid: pod.uid }, { notAfterMs });
 }
 
-/** Each write fails where somebody has changed his mind; which pod goes is known from then on. */
+/** Each write fails if another client has changed the volume claim since it was read; then it names the pod that goes. */
 async function mark(context: Context, leaving: readonly Member[], notAfterMs: number): Promise<void> {
   const marked = leaving.flatMap((member) =>
     member.pvcs.map((one) => {
@@ -138,7 +138,7 @@ async function mark(context: Context, leaving: readonly Member[], notAfterMs: nu
         [keys.suspendPodUid.key]: pod?.uid ?? null,
         ...podSeen(pod?.createdMs, one),
         // The revision makes the text a new one each time: a write that changes nothing would leave the revision as it is, and
-        // whoever is about to clear the volume claim would not notice that it was decided on once more.
+        // a process that is about to clear the volume claim would not notice that it was decided on once more.
         ...messageFor("suspending", `${leaver} goes, by revision ${one.resourceVersion} of ${one.name}`),
       };
       return patchPvc(context, one, { annotations }, notAfterMs);
@@ -181,8 +181,8 @@ async function tellOfDrain(context: Context, key: GroupKey, member: Member): Pro
 }
 
 /**
- * Rule R21, invariant S2: the ledger is read after the volume claims. Whoever takes the pod claims it first, and marks its volume
- * claims then. So either the claim stands here, or that mark and this write exclude each other. Throws ClusterError.
+ * Rule R21, invariant S2: the ledger is read after the volume claims. The process that takes the pod claims it, then marks
+ * its volume claims. So either the claim stands here, or that mark and this write exclude each other. Throws ClusterError.
  */
 async function refuseWhileLeaving(context: Context, key: GroupKey, member: Member): Promise<void> {
   const ledger = await context.protocol.readLedger(context.cluster, key);
@@ -252,7 +252,7 @@ function patchOf({ cluster }: Context, target: WrittenTarget, pvc: Pvc): PvcPatc
   }
 }
 
-/** When its StatefulSet is gone, nobody else says how long a volume is kept. */
+/** How long a volume is kept: when its StatefulSet is gone, only the volume claim says so. */
 function keptFor(member: Member): Readonly<Record<string, string>> {
   const keptMs = valueIn(durationOf(member));
   return keptMs === undefined ? {} : { [keys.suspendKeptFor.key]: String(Math.ceil(keptMs / 1_000)) };

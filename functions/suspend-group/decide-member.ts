@@ -1,4 +1,4 @@
-/** What becomes of one member whose volumes somebody wants suspended, or wants back (spec suspend-before-delete 3.2). Pure. */
+/** What becomes of one member whose volumes are to be suspended, or are wanted back (spec suspend-before-delete 3.2). Pure. */
 
 import { suspendDuration } from "../shared/annotations/suspension.ts";
 import { formatTime } from "../shared/clock/durations.ts";
@@ -24,7 +24,7 @@ import { mendRequeueMs, whyNotBegun } from "./obstacles.ts";
 
 /** One write about one member. */
 export type MemberStep =
-  /** Others said that nobody needs its data: its volume claims say so, too. */
+  /** Other pods said that its data is not needed: its volume claims say so, too. */
   | { readonly kind: "prove"; readonly member: Member; readonly pvcs: readonly Pvc[] }
   /** Its volume claims get our finalizer, before anything goes. */
   | { readonly kind: "protect"; readonly member: Member; readonly pvcs: readonly Pvc[] }
@@ -56,7 +56,7 @@ export const podRequeueMs = 2_000;
 const askAgainMs = 10_000;
 
 /**
- * Undefined for a member of which nobody wants anything. `protects`: volume claims may get our finalizer. What was seen of its
+ * Undefined for a member of which nothing is wanted. `protects`: volume claims may get our finalizer. What was seen of its
  * pod comes before every word. Only a step that clears the volume claims comes before it, because it takes the time away as well.
  */
 export function judge(member: Member, now: Clocks, protects: boolean): MemberDecision | undefined {
@@ -109,7 +109,7 @@ function judgeRemoving(member: Member): MemberDecision | undefined {
   return { guard: "recover-too-late", sentence, step: { kind: "answer-recover", member, pvcs: member.pvcs } };
 }
 
-/** Somebody has deleted a volume claim, which nobody can take back. Its volume is kept as long as it would have been. */
+/** Another client has deleted a volume claim, which cannot be undone. Its volume is kept as long as it would have been. */
 function judgeDeleted(
   member: Member,
   { name: claim }: Pvc,
@@ -118,7 +118,7 @@ function judgeDeleted(
 ): MemberDecision | undefined {
   const { name, pod } = member;
   if (isRecovering(member)) {
-    const lost = `somebody has deleted the volume claim ${claim}, which nobody can take back; save its PersistentVolume`;
+    const lost = `another client has deleted the volume claim ${claim}, which cannot be undone; save its PersistentVolume`;
     const pvcs = member.pvcs.filter(({ isTerminating, recover }) => isTerminating && recover.kind !== "absent");
     if (pvcs.length > 0) {
       const sentence = `${name} cannot come back with its volume: ${lost}`;
@@ -130,7 +130,7 @@ function judgeDeleted(
   }
   if (!isBegun(member)) return undefined;
   if (pod === undefined && !isWantedMember(member) && isRequested(member)) return judgeRequested(member, now, protects);
-  const sentence = `somebody has deleted the volume claim ${claim} of ${name}: our finalizer keeps its volume${untilWhen(member)}, or until somebody takes the finalizer away`;
+  const sentence = `another client has deleted the volume claim ${claim} of ${name}: our finalizer keeps its volume${untilWhen(member)}, or until a user takes the finalizer away`;
   return { guard: "deleted-by-others", sentence };
 }
 
@@ -266,7 +266,7 @@ function judgeSuspending(member: Member): MemberDecision {
   return { guard: "stamping", sentence: `${name} is gone: the time runs from now`, step };
 }
 
-/** Somebody has said another time: that counts, too, when its StatefulSet is gone. */
+/** A user has changed how long a volume is kept: that counts, too, when its StatefulSet is gone. */
 function judgeKept(member: Member): MemberDecision | undefined {
   const duration = durationOf(member);
   // Of another owner the volume claim itself says it.
@@ -291,6 +291,6 @@ function judgeSuspended(member: Member, now: Clocks, protects: boolean): MemberD
   );
   if (unstamped.length === 0 || isUsed(member)) return undefined;
   if (!protects) return uninstalling(member);
-  const sentence = `nobody can tell since when ${name} has been gone: its time runs from now`;
+  const sentence = `Sluice cannot tell since when ${name} has been gone: its time runs from now`;
   return { guard: "stamping", sentence, step: { kind: "stamp", member, pvcs: unstamped } };
 }

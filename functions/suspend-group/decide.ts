@@ -68,7 +68,7 @@ export function decide(snapshot: SuspendSnapshot): Verdict<SuspensionTarget> {
 }
 
 /**
- * Rule R21: as long as the ledger has a scale-down of a member, whoever made it may still carry it out: its pod goes
+ * Rule R21: as long as the ledger has a scale-down of a member, the function that made it may still carry it out: its pod goes
  * though it is ready. It is told to have its volume back only when that has ended.
  */
 function afterLeaving({ zones }: SuspendSnapshot, member: Member, judged: MemberDecision | undefined) {
@@ -162,20 +162,20 @@ function raise({ members, zones, refused }: SuspendSnapshot, returning: readonly
       (one) =>
         one.set === set && one.ordinal >= next && one.ordinal < ordinal && isBegun(one) && !returning.includes(one),
     );
-    // Whoever is about to remove a volume of it has lost: its mark would be written under a revision of before the wish.
+    // No process can still begin to remove a volume of it: it would write its mark under a revision from before the wish.
     const claim = zones.find(({ statefulSet }) => statefulSet.uid === set.uid)?.claims.find(isNoVolume);
     const refusal = refused.get(set.uid);
     if (set.isDeleting)
       hold({ guard: "owner-deleting", sentence: `${name} cannot come back: ${set.name} is being deleted` });
     else if (ordinal < set.start) hold(belowStart(member));
     else if (set.isLed) {
-      const sentence = `${name} is to come back, and another object says the size of ${set.name}: raise that one`;
+      const sentence = `${name} is to come back, and another object says the size of ${set.name}: raise it there`;
       hold({ guard: "size-led", sentence });
     } else if (below !== undefined) {
       const isLost = below.pvcs.every(({ isTerminating }) => isTerminating);
       const what = isLost
         ? `whose volume claim is deleted: a new one comes when nothing holds that, ${below.pvcs.flatMap(({ finalizers }) => finalizers).join(", ")}`
-        : "recover that one, too";
+        : "recover the lower one, too";
       const sentence = `${name} is to come back, and ${below.name} comes before it: ${what}`;
       hold({ guard: "recover-lower-first", sentence });
     } else if (claim !== undefined) {

@@ -1,4 +1,4 @@
-/** How a claim of this function ends: its pods are gone, or nobody takes them any more. */
+/** How a claim of this function ends: its pods are gone, or no process takes them any more. */
 
 import type { Context } from "../shared/contract/context.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
@@ -14,7 +14,7 @@ import { isOwnerGroup } from "../shared/workloads/group-key.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { name } from "./observe.ts";
 
-/** Takes out of our claims what is over, and what nobody carries out: no pod was told. Throws as a look does. */
+/** Takes out our claims that are over or that no process carries out: no pod was told. Throws as a look does. */
 export async function endClaims(context: Context, observed: GroupObservation): Promise<void> {
   const { key } = observed;
   let now: GroupObservation | undefined = observed;
@@ -45,8 +45,8 @@ async function endOf(context: Context, key: GroupKey, claim: KnownClaim): Promis
 }
 
 /**
- * What has become of pods that were let go under a claim, by the uids that it names: all are gone; or some stand, though nobody
- * sends a deletion any more (rule R20). One that is on its way out keeps its zone for as long as that takes.
+ * What has become of pods that were let go under a claim, by the uids that it names: all are gone; or some stand, though no
+ * process sends a deletion any more (rule R20). One that is on its way out keeps its zone for as long as that takes.
  */
 export function endOfLettingGo(
   { uids = {}, stampMs }: Pick<KnownClaim, "uids" | "stampMs">,

@@ -100,7 +100,7 @@ function whyStays(snapshot: SuspendSnapshot, claim: OtherClaim): Blocked | undef
   return held ?? (own && heldLeaving(questions, zones, own, leaversOf(own, claim)));
 }
 
-/** Pods of one zone of an owner: nobody has to go before another. */
+/** Pods of one zone of an owner: no pod has to go before another. */
 export function letGo(snapshot: SuspendSnapshot, going: readonly Member[], lastMs: number | undefined): Lowered {
   const [own] = snapshot.claims;
   if (own !== undefined)

@@ -13,11 +13,11 @@ export function untilWhen(member: Member, nowMs: number): string {
   return `${member.name} is gone: its volume is removed later${until}`;
 }
 
-/** Its time runs, and whoever wants its data back has to hurry. */
+/** Words on a volume claim that is being deleted: its time runs, and a user who needs its data must save the volume. */
 export function lostOf({ isTerminating, volumeName }: Pvc): string {
   if (!isTerminating) return "";
   const volume = volumeName === undefined ? "its PersistentVolume" : `its PersistentVolume ${volumeName}`;
-  return `; somebody has deleted its volume claim: whoever needs its data saves ${volume}`;
+  return `; another client has deleted its volume claim: to keep its data, save ${volume}`;
 }
 
 export function markUnknown({ state }: Pvc): string {
@@ -28,7 +28,7 @@ export function markUnknown({ state }: Pvc): string {
 export function tooLate({ name: claim, volumeName }: Pvc): string {
   const volume =
     volumeName === undefined ? "it has no PersistentVolume" : `its PersistentVolume ${volumeName} may be saved`;
-  return `the removal of ${claim} had begun before anybody wanted it back; ${volume}`;
+  return `the removal of ${claim} had begun before it was wanted back; ${volume}`;
 }
 
 export function newsOf(context: Context, target: Exclude<MemberStep, { readonly kind: "restamp" }>, pvc: Pvc) {
@@ -39,7 +39,7 @@ export function newsOf(context: Context, target: Exclude<MemberStep, { readonly 
       const isOwn = target.how !== "in-use-again";
       const message = isOwn
         ? `${member.name} has its volume back: nothing is suspended any more`
-        : `${member.name} was brought back by somebody else: its volume is not suspended any more, and may hold old data`;
+        : `a user or another controller brought ${member.name} back: its volume is not suspended any more, and may hold old data`;
       const reason = isOwn ? eventReasons.volumeRecovered : eventReasons.recoveredByOthers;
       // The time is gone as soon as the pod is seen; the pod is another one each time.
       const identity = `${target.how} ${member.pod?.uid ?? since}`;

@@ -11,7 +11,7 @@ export interface SuspensionObstacle {
   readonly requeueAfterMs: number;
 }
 
-/** How soon to look again at what somebody has to mend, in milliseconds. */
+/** How soon to look again at what a user has to mend, in milliseconds. */
 export const mendRequeueMs = 30_000;
 
 /** Why its suspension may not begin. */

@@ -55,7 +55,7 @@ function withOneFunction(name: string): Plugin {
   };
 }
 
-/** Nobody may need to know what our development dependencies have in them, or be attacked by it. */
+/** No user must need to know what our development dependencies have in them, or be attacked by it. */
 async function refuseDevelopmentDependencies({ inputs }: Metafile): Promise<void> {
   const { packages } = JSON.parse(await readFile(join(root, "package-lock.json"), "utf8"));
   for (const input of Object.keys(inputs)) {

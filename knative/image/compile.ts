@@ -109,8 +109,8 @@ async function main(folder: string): Promise<void> {
     const kubeconfig = join(scratch, "kubeconfig");
     const apiServer = `http://127.0.0.1:${port}`;
     const cluster = { name: "nothing", cluster: { server: apiServer } };
-    const context = { name: "nothing", context: { cluster: "nothing", user: "nobody", namespace: "default" } };
-    const users = [{ name: "nobody", user: {} }];
+    const context = { name: "nothing", context: { cluster: "nothing", user: "nothing", namespace: "default" } };
+    const users = [{ name: "nothing", user: {} }];
     const config = { clusters: [cluster], users, contexts: [context], "current-context": "nothing" };
     await writeFile(kubeconfig, JSON.stringify(config));
     const entries = await readdir(folder, { withFileTypes: true });

@@ -24,8 +24,9 @@ function sourceAccount(name: string): string {
 }
 
 /**
- * One ApiServerSource for each kind of object, so that each has its own selector. In Reference mode whoever reads the events
- * learns only names. It does not tell of older objects and forgets what it cannot deliver. The PingSource makes up for that.
+ * One ApiServerSource for each kind of object, so that each has its own selector. In Reference mode the function that gets the
+ * events learns only names. The source tells of no older objects and forgets what it cannot deliver. The PingSource makes up
+ * for that.
  */
 export function sourcesOf(definition: Woken): readonly Manifest[] {
   const { name, wokenBy } = definition;
@@ -35,8 +36,8 @@ export function sourcesOf(definition: Woken): readonly Manifest[] {
 }
 
 /**
- * The sources of what an operator brings, with an account of their own. An adapter of a kind that nobody serves ends with an
- * error again and again, so that whoever has the operator installs them beside the others.
+ * The sources of what an operator brings, with an account of their own. An adapter of a kind that the API server does
+ * not serve ends with an error again and again, so that only users of the operator install them beside the others.
  */
 export function sourcesBroughtBy(operator: string, definition: Woken): readonly Manifest[] {
   const theirs = (definition.wokenBy ?? []).filter((waking) => broughtBy(waking) === operator);

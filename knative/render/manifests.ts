@@ -133,7 +133,7 @@ function standaloneOf({ groupFunctions, admissionFunctions, cronFunctions }: Fun
 
 /**
  * Retries for a minute, which is longer than a function takes to start. What is lost all the same, the next tick finds:
- * a dead letter need not be kept. Whoever answers reviews is there to count it.
+ * a dead letter need not be kept. The replicas that answer reviews are there to count it.
  */
 function brokerObject(): Manifest {
   const deadLetterSink = { uri: `http://${reviewService}.${placeholderNamespace}.svc:${ports.plain}/events` };

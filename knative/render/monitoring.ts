@@ -36,7 +36,7 @@ const alerts: readonly Alert[] = [
     expression:
       'count by (type, webhook, namespace) (kube_validating_webhook_failure_policy{policy="Ignore", webhook=~"^(pod-eviction|zpdb-validation).+"} > 0)',
     severity: "warning",
-    summary: "The webhook {{ $labels.webhook }} has failurePolicy Ignore: while nobody answers, no budget is kept.",
+    summary: "The webhook {{ $labels.webhook }} has failurePolicy Ignore: while it is down, no budget is kept.",
     runbook: "functions/rotate-certificate/README.md#the-guards",
   },
   {
@@ -61,7 +61,7 @@ const alerts: readonly Alert[] = [
     severity: "critical",
     summary: "{{ $labels.rollout_group }} has work to be done, and no pass over it has left a trace for ten minutes.",
     description: whyItWaits,
-    runbook: "knative/README.md#when-nobody-reconciles",
+    runbook: "knative/README.md#when-no-function-reconciles",
   },
   {
     name: "SluiceRolloutStuck",
@@ -87,7 +87,7 @@ const alerts: readonly Alert[] = [
     severity: "warning",
     // No time makes it better, and a drain may have asked once and given up.
     holdsFor: "0s",
-    summary: "{{ $labels.function }} says of {{ $labels.zone }}: never-possible. Whoever waits for it waits for ever.",
+    summary: "{{ $labels.function }} says of {{ $labels.zone }}: never-possible. A client waits for it for ever.",
     description:
       "The numbers are in the Events: kubectl get events -n {{ $labels.namespace }} --field-selector involvedObject.name={{ $labels.zone }}.",
     runbook: "functions/evaluate-eviction/README.md#the-guards",
@@ -124,8 +124,8 @@ const alerts: readonly Alert[] = [
 ];
 
 /**
- * Scrapes whoever answers reviews: functions that come and go would take their metrics with them. The namespace of a group
- * counts, not that of the pod which tells of it.
+ * Scrapes the replicas that answer reviews: functions that come and go would take their metrics with them. The namespace of a
+ * group counts, not that of the pod which tells of it.
  */
 export function serviceMonitor(): Manifest {
   return {

@@ -26,7 +26,7 @@ export interface Workload {
 /** Overlays name the namespace that holds; kustomize writes it wherever this one stands. It has neither dashes nor dots. */
 export const placeholderNamespace = "default";
 
-/** Nobody can ever own this name (RFC 6761). Whoever owned the name of an image could choose what is pulled by it. */
+/** This name can never have an owner (RFC 6761). The owner of the name of an image could choose what is pulled by it. */
 const placeholderImage = "registry.invalid/sluice";
 
 /** A placeholder: `images` of a kustomization says where the image is kept. */

@@ -1,6 +1,6 @@
 /**
  * What runs outside of the namespaces that are served, once in a cluster: a namespace that is deleted takes the accounts and the
- * rights in it away, in any order, and nobody there could let go of anything any more.
+ * rights in it away, in any order, and no process there could let go of anything any more.
  */
 
 import type { FunctionDefinition, Need } from "../../functions/shared/contract/definition.ts";

@@ -7,8 +7,8 @@ import { answersReviews, type Manifest, placeholderNamespace, reviewService } fr
 
 /**
  * The Secret of the certificate, empty: who fills it may not make one. With the right to make Secrets, and to have one collected
- * that may be changed, an account could have the token of any other made. It has neither type nor data, so that one that is there
- * keeps its own, whoever applies this.
+ * that may be changed, an account could have the token of any other made. It has neither type nor data, so that a Secret
+ * that is there keeps its own when a user applies this.
  */
 export function emptySecret(): Manifest {
   return { apiVersion: "v1", kind: "Secret", metadata: { name: usualSecretName, labels: answersReviews } };

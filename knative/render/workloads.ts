@@ -19,7 +19,7 @@ const readiness = { periodSeconds: 3, failureThreshold: 2, timeoutSeconds: 2 };
 
 /**
  * A function that events wake. It takes keys from many requests at once and queues them itself, so that a second instance
- * would only read everything twice; whoever wants one raises `max-scale`.
+ * would only read everything twice; a user who wants one raises `max-scale`.
  */
 export function knativeService(name: string, settings: Readonly<Record<string, string>>): Manifest {
   const labels = labelsOf(name);

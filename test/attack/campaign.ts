@@ -69,7 +69,7 @@ export async function runAttack(attack: Attack, options: CampaignOptions, signal
   }
 }
 
-/** Whoever attacks a server that has ended fails, too: why it ended is told elsewhere. */
+/** An attack on a server that has ended fails, too: {@link memoryFailures} tells why the server ended. */
 async function attempt(attack: Attack, scene: Parameters<Attack["run"]>[0]): Promise<Outcome> {
   try {
     return await attack.run(scene);

@@ -29,7 +29,7 @@ export interface LimitOptions {
 /**
  * Has the kernel hold the process to so much resident memory, by a group where one was given, or else by a limit on what it can
  * write to. Where there is neither, only what is measured counts. No group is made where none was given: a group has one owner,
- * and one that somebody else keeps is not to be changed.
+ * and only the owner may change it.
  *
  * RLIMIT_AS does not fit V8, which reserves far more than it takes. RLIMIT_DATA counts what is writable, with what malloc, V8 and
  * stacks have reserved and not touched. So it is set to what is there now, what is lacking to the limit, and {@link untouched}
@@ -52,7 +52,7 @@ export async function limitMemory(options: LimitOptions): Promise<Limit> {
     await run("prlimit", ["--pid", String(pid), `--data=${most}`]);
   } catch (error) {
     const [why] = (error as Error).message.split("\n");
-    return { says: `${mostMebibytes}, measured and held by nobody: ${why}`, end };
+    return { says: `${mostMebibytes}, measured and not held: ${why}`, end };
   }
   return { says: `${mostMebibytes} by what is resident at most, and prlimit --data ends what goes far beyond`, end };
 }

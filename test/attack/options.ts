@@ -8,7 +8,7 @@ export interface AttackOptions {
   readonly size: Size;
   readonly attacks: readonly Attack[];
   readonly seed: number;
-  /** Of the server's memory; undefined: nobody limits it. */
+  /** Limit of the server's memory; undefined if there is none. */
   readonly limitBytes: number | undefined;
   /** A group that a group may be made in. */
   readonly cgroup: string | undefined;

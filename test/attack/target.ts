@@ -16,7 +16,7 @@ import { type Limit, limitMemory, memoryOf } from "./limit.ts";
 import type { Door } from "./wire.ts";
 
 export interface TargetOptions {
-  /** Undefined: nobody limits it. */
+  /** Limit of its memory; undefined if there is none. */
   readonly limitBytes: number | undefined;
   readonly cgroup: string | undefined;
   readonly settings: Readonly<Record<string, string>>;
@@ -95,7 +95,7 @@ export async function startTarget({ limitBytes, cgroup, settings, signal }: Targ
           .requests()
           .filter(({ verb, resource }) => verb === "get" && resource === "pods")
           .reduce((sum, { count }) => sum + count, 0),
-      limit: limit?.says ?? "nobody holds it: its memory is only measured",
+      limit: limit?.says ?? "no limit: its memory is only measured",
       logBytes: async () => (await stat(log)).size,
       errors: async () => (await readFile(log, "utf8")).split("\n").filter((line) => /^\{"level":"error"/.test(line)),
       lastWords: async () =>

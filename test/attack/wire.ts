@@ -19,7 +19,7 @@ let opened = 0;
 /**
  * Begins to connect; unless an address is named, from another one of loopback each time: one alone has ports for a few ten
  * thousand connections a minute.
- * Nothing is read of it until somebody listens to it, and its errors are nobody's.
+ * Nothing is read of it until the caller listens to it, and its errors are ignored.
  */
 export function connectTo({ port, ca }: Door, from?: string): Socket {
   opened++;
@@ -34,7 +34,7 @@ export function isConnected(socket: Socket): Promise<boolean> {
   return comes(socket, "encrypted" in socket ? "secureConnect" : "connect");
 }
 
-/** Resolves when there is room to write more, or nobody to write to. */
+/** Resolves when there is room to write more, or the socket is closed. */
 export async function hasRoom(socket: Socket): Promise<void> {
   if (!socket.destroyed) await comes(socket, "drain");
 }

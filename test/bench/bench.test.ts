@@ -154,7 +154,7 @@ describe("options", () => {
     );
   });
 
-  it("have another checkout of Sluice take part once --against names it, whoever else does", () => {
+  it("have another checkout of Sluice take part once --against names it, whichever contenders do", () => {
     const checkout = join(import.meta.dirname, "../..");
     const flags = ["--against", checkout, "--contenders", "sluice"];
     assert.equal(optionsOf(...flags).against, checkout);

@@ -62,8 +62,8 @@ const woken: readonly Woken[] = [
 ];
 
 /**
- * Less than this nobody can do with Node: a server, and a request to the API server over TLS. What all the rest costs is to be
- * compared with it. It takes any event.
+ * No function can do less than this with Node: a server, and a request to the API server over TLS. What all the rest costs is
+ * to be compared with it. It takes any event.
  */
 const leastServer = `
   const { createServer, get } = { ...require("http"), get: require("https").get };
@@ -182,7 +182,7 @@ async function measure(
     for (const turn of shuffled(turns, random)) {
       signal.throwIfAborted();
       const start = await turn();
-      // The first round brings the files into memory, and counts for nobody.
+      // The first round brings the files into memory, and does not count.
       if (round > 0) starts.push(start);
     }
     console.error(`round ${round} of ${repeat}`);
@@ -228,7 +228,7 @@ async function startFunction(
   const exited = once(child, "exit");
   try {
     const port = await portOf(child);
-    // A probe comes before any event: nobody is given one that it cannot take.
+    // A probe comes before any event: no process is given one that it cannot take.
     while ((await send({ port, path: "/readyz", method: "GET" })) !== 200) {
       if (performance.now() - startedMs > giveUpMs) throw new Error(`${to.name} was not ready for too long`);
       await delay(1);

@@ -28,7 +28,7 @@ export class Observer {
   private constructor(api: Api, tallies: ReadonlyMap<string, Tally>) {
     this.#api = api;
     this.#tallies = tallies;
-    // It may break off before anybody waits for the end.
+    // It may break off before a caller waits for the end.
     this.#done.promise.catch(() => {});
   }
 
@@ -37,7 +37,7 @@ export class Observer {
    * be the contender's doing.
    *
    * @param isNew tells the pods that are to come
-   * @param except a pod that nobody waits for
+   * @param except a pod that the bench does not wait for
    */
   static async start(
     access: ApiAccess,

@@ -24,7 +24,7 @@ export const tailMs = 6_000;
  * 50 ms a pod, when the contender ends, and what `begin` throws.
  *
  * @param begin resolves once it has nothing more to do; that may be before the end
- * @param except a pod that nobody waits for
+ * @param except a pod that the bench does not wait for
  */
 export async function watchReplacement(
   scene: Scene,

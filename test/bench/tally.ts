@@ -37,7 +37,7 @@ export interface TallyOptions {
   readonly pods: number;
   /** Whether a pod is one of those that are to come. */
   readonly isNew: (pod: ObservedPod) => boolean;
-  /** A pod that never becomes Ready, and that nobody waits for. */
+  /** A pod that never becomes Ready, and that the bench does not wait for. */
   readonly except?: { readonly zone: string; readonly name: string };
 }
 

@@ -16,7 +16,7 @@ type Policy = { readonly whenDeleted: "Retain" | "Delete"; readonly whenScaled: 
 
 const retained: readonly Case[] = [
   {
-    name: "each pod of a StatefulSet has a claim of its own, which nobody owns where it is retained",
+    name: "each pod of a StatefulSet has a claim of its own, which has no owner where it is retained",
     async run(fixture) {
       await withClaims(fixture, { replicas: 2 });
       const claims = await claimsOf(fixture);

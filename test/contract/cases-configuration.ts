@@ -282,7 +282,7 @@ function webhookNamed({ otherNamespace }: Fixture, name: string): object {
   };
 }
 
-/** Nobody reads it as one: the API server keeps what it is given. */
+/** No certificate: the API server keeps the text that it is given, and does not parse it. */
 function certificate(text: string): string {
   return `-----BEGIN CERTIFICATE-----\n${base64(text)}\n-----END CERTIFICATE-----\n`;
 }

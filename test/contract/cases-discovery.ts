@@ -129,11 +129,11 @@ const found: readonly Case[] = [
 
 const missing: readonly Case[] = [
   {
-    name: "a kind that nobody serves is an error of its own, which says what to do",
+    name: "a kind that the API server does not serve is an error of its own, which says what to do",
     async run(fixture) {
       const { cluster } = fixture;
       for (const [group, kind, where] of [
-        ["nobody.example.com", "Template", 'the group "nobody.example.com"'],
+        ["unserved.example.com", "Template", 'the group "unserved.example.com"'],
         ["apps", "Pod", 'the group "apps"'],
         ["", "Template", "the core group"],
         // No path is made of what is no name of a group.

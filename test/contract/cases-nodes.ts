@@ -1,4 +1,4 @@
-/** Nodes: whoever cordons and fences writes them, and controllers take pods off those that are tainted or gone. */
+/** Nodes: clients cordon and fence by writing them, and controllers take pods off those that are tainted or gone. */
 import assert from "node:assert/strict";
 import type { PodObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { rejection } from "../support/rejection.ts";
@@ -110,7 +110,7 @@ const collections: readonly Case[] = [
     },
   },
   {
-    name: "a pod whose node is gone is taken by force, and nobody else's",
+    name: "a pod whose node is gone is taken by force, and no other pod is",
     slow: true,
     async run(fixture) {
       const { cluster } = fixture;

@@ -94,10 +94,10 @@ const missing: readonly Case[] = [
       const owner = await make(fixture, "owner");
       const uid = "00000000-0000-4000-8000-000000000000";
       await make(fixture, "of-another-uid", [{ metadata: { ...owner.metadata, uid } }]);
-      await make(fixture, "of-nobody", [{ metadata: { ...owner.metadata, name: "nobody", uid } }]);
+      await make(fixture, "of-missing", [{ metadata: { ...owner.metadata, name: "missing", uid } }]);
       await make(fixture, "of-the-owner", [owner]);
       await gone(fixture, "of-another-uid");
-      await gone(fixture, "of-nobody");
+      await gone(fixture, "of-missing");
       assert.equal(await isThere(fixture, "of-the-owner"), true);
     },
   },

@@ -48,7 +48,7 @@ export const rawUpdateCases: readonly Case<EvictionFixture>[] = [
       const { code, body: after } = await stage.fixture.send({ method: "PUT", path: pathOf(stage), body });
       assert.deepEqual([code, after.metadata.annotations], [200, { ours: "1" }]);
       assert.equal((await readStatefulSet(stage.fixture)).status.replicas, 0);
-      const [{ request } = assert.fail("nobody was asked"), ...more] = stage.take();
+      const [{ request } = assert.fail("no webhook was asked"), ...more] = stage.take();
       assert.deepEqual([request.operation, more], ["UPDATE", []]);
       assert.equal((request.options as { kind: string }).kind, "UpdateOptions");
       assert.equal(request.oldObject?.metadata.annotations?.ours, undefined);
@@ -92,7 +92,7 @@ export const rawUpdateCases: readonly Case<EvictionFixture>[] = [
   withUpdates("a review names who asks, with the groups", async (stage) => {
     await stage.register(mutating, "first");
     await stage.statefulSet();
-    const headers = { "Impersonate-User": "somebody", "Impersonate-Group": "system:masters" };
+    const headers = { "Impersonate-User": "visitor", "Impersonate-Group": "system:masters" };
     const request = { method: "PATCH", path: pathOf(stage), body: ours, headers } as const;
     const { code, body } = await stage.fixture.send(request);
     assert.equal(code, 200);
@@ -100,7 +100,7 @@ export const rawUpdateCases: readonly Case<EvictionFixture>[] = [
     await stage.remembered("statefulsets", body.metadata.resourceVersion);
     assert.equal((await putOrPatchScale(stage, "PATCH", { spec: { replicas: 0 } }, "", headers)).code, 200);
     const users = stage.take().map((review) => review.request.userInfo);
-    const user = { username: "somebody", groups: ["system:masters", "system:authenticated"] };
+    const user = { username: "visitor", groups: ["system:masters", "system:authenticated"] };
     assert.deepEqual(users, [user, user]);
   }),
 ];

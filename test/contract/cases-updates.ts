@@ -81,7 +81,7 @@ const chosen: readonly Case[] = [
       assert.deepEqual([url.split("?")[0], request.subResource], ["/status", "status"]);
     }
   }),
-  withUpdates("an update of nothing is 404, and nobody is asked", async (stage) => {
+  withUpdates("an update of nothing is 404, and no webhook is asked", async (stage) => {
     await stage.register(mutating, "first");
     assert.equal((await rejection(stage.fixture.cluster.patch("statefulsets", stage.key, ours))).code, 404);
     assert.equal((await rejection(patchScale(stage, { spec: { replicas: 1 } }))).code, 404);
@@ -208,7 +208,7 @@ const again: readonly Case[] = [
 
 export const updateCases: readonly Case[] = [...seen, ...chosen, ...changed, ...again];
 
-/** Somebody else changes the StatefulSet while a webhook is asked for the first time. */
+/** Another client changes the StatefulSet while a webhook is asked for the first time. */
 function disturbOnce(stage: UpdateStage): void {
   let isDone = false;
   stage.webhooks.answer = async ({ request }) => {

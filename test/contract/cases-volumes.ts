@@ -54,7 +54,7 @@ export const volumeCases: readonly Case[] = [
     },
   },
   {
-    name: "a volume that is deleted stays while a claim is bound to it, and one of nobody is gone",
+    name: "a volume that is deleted stays while a claim is bound to it, and one without a claim is gone",
     async run(fixture) {
       const { cluster, namespace } = fixture;
       const used = await createVolume(fixture, "used", { storage: "1Gi" });
@@ -95,7 +95,7 @@ async function postVolume(fixture: Fixture, name: string, { storage, ...more }: 
   await cluster.create(volumes, "", { metadata: { name: nameOf(fixture, name) }, spec });
 }
 
-/** A volume that its controller has seen, and that nobody claims yet. */
+/** A volume that its controller has seen, and that no claim is bound to yet. */
 async function createVolume(fixture: Fixture, name: string, choices: VolumeChoices): Promise<VolumeObject> {
   await postVolume(fixture, name, choices);
   return await volumeIn(fixture, name, "Available");

@@ -179,7 +179,7 @@ const selection: readonly Case[] = [
 
 const endings: readonly Case[] = [
   {
-    name: "a watch that nobody writes to can be left while it waits",
+    name: "a watch without events can be left while it waits",
     async run(fixture) {
       const { cluster, namespace } = fixture;
       const resourceVersion = await now(fixture, "leases");

@@ -59,7 +59,7 @@ const reviews: readonly EvictionCase[] = [
     },
   ),
   withWebhooks(
-    "mutating webhooks are asked first, by the names of their configurations; after a refusal nobody",
+    "mutating webhooks are asked first, by the names of their configurations; after a refusal none is",
     async (fixture, webhooks) => {
       await webhooks.register(fixture, validating, "aa");
       await webhooks.register(fixture, mutating, "cc");
@@ -105,10 +105,10 @@ const reviews: readonly EvictionCase[] = [
     async (fixture, webhooks, pod) => {
       await webhooks.register(fixture, mutating, "first");
       await webhooks.known(fixture, "first");
-      const gone = await fixture.evict("nobody");
-      assert.deepEqual([gone.code, gone.status.message], [404, 'pods "nobody" not found']);
+      const gone = await fixture.evict("absent");
+      assert.deepEqual([gone.code, gone.status.message], [404, 'pods "absent" not found']);
       assert.equal(webhooks.take().length, 1);
-      for (const metadata of [{ name: "nobody" }, {}]) {
+      for (const metadata of [{ name: "absent" }, {}]) {
         const { code, status } = await fixture.evict("pod", { metadata });
         assert.deepEqual([code, status.message], [400, "name in URL does not match name in Eviction object"]);
       }

@@ -85,7 +85,7 @@ const revisions: readonly Case[] = [
     },
   },
   {
-    name: "OnDelete: the current revision stays when every pod is new, until somebody writes the status",
+    name: "OnDelete: the current revision stays when every pod is new, until a client writes the status",
     async run(fixture) {
       const { cluster, namespace } = fixture;
       await createStatefulSet(fixture);
@@ -288,7 +288,7 @@ const health: readonly Case[] = [
     },
   },
   {
-    name: "a broken, outdated pod is replaced by a new one only when somebody deletes it",
+    name: "a broken, outdated pod is replaced by a new one only when a client deletes it",
     async run(fixture) {
       await createStatefulSet(fixture, { image: "app:broken" });
       await eventually(

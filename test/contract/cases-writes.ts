@@ -202,7 +202,7 @@ const patches: readonly Case[] = [
     async run(fixture) {
       const { metadata } = await createLease(fixture, "lease");
       const after = await patchLease(fixture, metadata, { a: "1" });
-      assert.deepEqual("spec" in after && after.spec, { holderIdentity: "nobody", leaseDurationSeconds: 15 });
+      assert.deepEqual("spec" in after && after.spec, { holderIdentity: "holder", leaseDurationSeconds: 15 });
     },
   },
   {

@@ -35,7 +35,7 @@ export interface StatefulSetOptions {
 /** Each world makes one for each case. */
 export interface Fixture {
   readonly cluster: Cluster;
-  /** Nobody else's. It exists. */
+  /** Namespace of this case alone. It exists. */
   readonly namespace: string;
   /** Another one. */
   readonly otherNamespace: string;
@@ -98,7 +98,7 @@ export interface Case<F extends Fixture = Fixture> {
   readonly name: string;
   /** Runs when no other case does. */
   readonly alone?: boolean;
-  /** Takes more than a minute in a real cluster, where nobody can hasten it. It begins first. */
+  /** Takes more than a minute in a real cluster, where no setting hastens it. It begins first. */
   readonly slow?: boolean;
   run(fixture: F): Promise<void>;
 }
@@ -124,11 +124,11 @@ export async function createLease(
   name: string,
   annotations: Readonly<Record<string, string>> = {},
 ): Promise<LeaseObject> {
-  const spec = { holderIdentity: "nobody", leaseDurationSeconds: 15 };
+  const spec = { holderIdentity: "holder", leaseDurationSeconds: 15 };
   return await cluster.create("leases", namespace, { metadata: { name, annotations }, spec });
 }
 
-/** A pod by itself, on a node, that nobody replaces. */
+/** A pod by itself, on a node, that no controller replaces. */
 export async function createPod(
   { cluster, namespace }: Fixture,
   name: string,

@@ -14,7 +14,7 @@ import { get, post, rejection, until, withPods } from "../support/played-pods.ts
 interface PodFixture {
   readonly pods: PodHttp;
   readonly address: PodAddress;
-  /** On it nobody listens. */
+  /** Port on which no server listens. */
   readonly closedPort: number;
   readonly asked: readonly Asked[];
   answer(reply: (asked: Asked) => PodReply): void;
@@ -135,7 +135,7 @@ const cases: readonly PodCase[] = [
     },
   },
   {
-    name: "where nobody listens, and where there is no pod, nothing is sent",
+    name: "where no server listens, and where there is no pod, nothing is sent",
     run: async ({ pods, address, closedPort, asked }) => {
       for (const wrong of [{ port: closedPort }, { pod: "web-1" }, { namespace: "other" }]) {
         const error = await rejection(pods.send({ ...address, ...wrong }, get));

@@ -68,7 +68,7 @@ export class WebhookServer {
       try {
         for await (const chunk of request) chunks.push(chunk as Buffer);
       } catch {
-        // Whoever asked has gone: a controller that goes on writing while a case ends.
+        // The request broke off: a controller goes on writing while a case ends.
         return;
       }
       const { apiVersion, request: asked } = JSON.parse(Buffer.concat(chunks).toString());
@@ -126,7 +126,7 @@ export class WebhookServer {
 
   /** Waits until these webhooks are asked: the API server learns of a registration a moment later. Forgets all reviews. */
   async known(fixture: EvictionFixture, ...names: readonly string[]): Promise<void> {
-    await this.askedBy(() => fixture.evict("nobody", {}, "dryRun=All"), names);
+    await this.askedBy(() => fixture.evict("absent", {}, "dryRun=All"), names);
   }
 
   /** Does something again until all of these webhooks are asked about it. Forgets all reviews. */

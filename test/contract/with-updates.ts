@@ -1,4 +1,4 @@
-/** What cases of updates have in common: webhooks that see them, and a StatefulSet that nobody else writes. */
+/** What cases of updates have in common: webhooks that see them, and a StatefulSet that no other client writes. */
 import type { Resource } from "../../functions/shared/kubernetes/cluster.ts";
 import { type Case, type Fixture, type FullStatefulSet, statefulSetAtRest } from "./fixture.ts";
 import { type Review, type WebhookKind, WebhookServer } from "./webhook-server.ts";

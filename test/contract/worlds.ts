@@ -21,7 +21,7 @@ import type { EvictionAnswer, EvictionFixture, Fixture, RawAnswer } from "./fixt
 const userAgent = "sluice/0.0.0 (contract)";
 const podsReadyAfterMs = 150;
 const podsGoneAfterMs = 150;
-/** Twenty seconds and forty in a real cluster, where nobody can set them. */
+/** Twenty seconds and forty in a real cluster, where no flag sets them. */
 const podCollector = { everyMs: 200, quarantineMs: 400 };
 /** Changes that the embedded world can look back on: enough for all cases that run at once. */
 const watchHistory = 2_000;
@@ -35,7 +35,7 @@ const foreignKinds = ["rabbitmq.com/v1beta1/rabbitmqclusters", "apps.foundationd
 const contentTypes = { PATCH: "application/merge-patch+json", PUT: "application/json" } as const;
 
 export interface ContractWorld<F extends Fixture = Fixture> {
-  /** With namespaces that nobody has used before. */
+  /** With namespaces that no case has used before. */
   fixture(): Promise<F>;
   close(): Promise<void>;
 }

@@ -65,7 +65,7 @@ const PEER: Recipe = {
   },
 };
 
-/** `$KUBEBUILDER_ASSETS`. Throws when it is set and lacks a binary: whoever set it wants to know. */
+/** `$KUBEBUILDER_ASSETS`. Throws when it is set and lacks a binary, so that the user who set it learns of that. */
 async function givenAssets(): Promise<{ folder: string; complete: boolean } | undefined> {
   const given = process.env.KUBEBUILDER_ASSETS;
   if (!given) return undefined;

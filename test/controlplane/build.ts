@@ -23,7 +23,7 @@ export interface Recipe {
   readonly builds: readonly GoBuild[];
   /** Files that make the folder complete. */
   readonly files: readonly string[];
-  /** Said before building, so that nobody wonders why nothing happens for minutes. */
+  /** Said before building, so that the user knows why nothing happens for minutes. */
   readonly expectation: string;
   /** Adds what no compiler makes. */
   readonly finish?: (folder: string, log: Log) => Promise<void>;
@@ -179,7 +179,7 @@ async function lock(path: string, log: Log): Promise<() => Promise<void>> {
   }
   const beat = setInterval(() => {
     const now = new Date();
-    // A lock that somebody removed is theirs to explain: the build goes on.
+    // If another process or a user has removed the lock, the build goes on.
     utimes(path, now, now).catch(() => {});
   }, LOCK_BEAT_MS);
   beat.unref();

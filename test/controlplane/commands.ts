@@ -83,7 +83,7 @@ export function apiServerCommand(
       "--bind-address=127.0.0.1",
       `--secure-port=${port}`,
       `--cert-dir=${layout.certificates}`,
-      // There may be no other address, and nobody looks for this server in the endpoints of its own Service.
+      // There may be no other address, and no client looks for this server in the endpoints of its own Service.
       "--advertise-address=127.0.0.1",
       "--endpoint-reconciler-type=none",
       "--service-cluster-ip-range=10.0.0.0/24",
@@ -92,7 +92,7 @@ export function apiServerCommand(
       "--service-account-issuer=https://kubernetes.default.svc",
       `--service-account-key-file=${layout.serviceAccountPublicKey}`,
       `--service-account-signing-key-file=${layout.serviceAccountKey}`,
-      // Pods need no service account here, and nobody would take the taint off a new node.
+      // Pods need no service account here, and no controller would take the taint off a new node.
       "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
       ...(fairness ? [] : UNLIMITED),
       `--audit-policy-file=${layout.auditPolicy}`,
@@ -104,8 +104,8 @@ export function apiServerCommand(
 }
 
 /**
- * No controller looks after the nodes' health (node-lifecycle): no kubelet reports any. Whoever needs a node that is not ready
- * writes its condition, and its taints.
+ * No controller looks after the nodes' health (node-lifecycle): no kubelet reports any. A test that needs a node that is not
+ * ready writes its condition, and its taints.
  */
 export function controllerManagerCommand(assets: string, layout: Layout, which: Controllers): Command {
   const controllers = which === "all" ? [...CONTROLLERS, ...NODE_AND_VOLUME_CONTROLLERS] : CONTROLLERS;

@@ -64,7 +64,7 @@ export interface ControlPlane extends ApiAccess {
   readonly kubelet: Kubelet;
   /** Process ids by name, of those that run now. */
   pids(): Record<string, number>;
-  /** Resolves when a process ends that nobody asked to. */
+  /** Resolves when a process ends by itself. */
   readonly lost: Promise<LostProcess>;
   /**
    * Ends the API server and starts it on the same port with the same data. Default: at once, by SIGKILL.
@@ -110,7 +110,7 @@ export async function startControlPlane(options: ControlPlaneOptions = {}): Prom
   const layout = layoutOf(directory);
   const supervisor = new Supervisor(layout.logs);
   const cleanUp = async (): Promise<void> => {
-    // Data that nobody will read needs no farewell.
+    // SIGKILL loses only data that no process reads any more.
     await supervisor.endAll(temporary ? "SIGKILL" : "SIGTERM", GRACE_MS);
     releasePorts(...ports);
     if (temporary) await rm(directory, { recursive: true, force: true });

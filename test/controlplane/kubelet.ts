@@ -31,7 +31,7 @@ export interface KubeletOptions {
 interface Tracked {
   pod: Pod;
   readonly seen: Date;
-  /** Undefined until somebody decides: then the image does not matter any more. */
+  /** Undefined until a test decides: then the image does not matter any more. */
   broken: string | false | undefined;
   /** A pod's life goes one way: it starts, has had its status, is going, and the API server was told that it is gone. */
   stage: "starting" | "started" | "going" | "gone";

@@ -12,7 +12,7 @@ test("the lines of a stream come whole, wherever its pieces are cut, in a letter
   }
 });
 
-test("what breaks a stream is thrown to whoever reads, and whoever leaves the loop ends the stream", async () => {
+test("what breaks a stream is thrown to its reader, and a reader that leaves the loop ends the stream", async () => {
   const broken = new Readable({ read() {} });
   broken.push("one\n");
   const lines = linesOf(broken);

@@ -22,7 +22,8 @@ The binaries come from $KUBEBUILDER_ASSETS, or are built once, with Go, into $SL
 
 A pod without spec.nodeName goes to a node that is not cordoned or tainted, and that its nodeSelector fits. An image
 with the tag "broken" never becomes ready. Annotations on a pod: test.sluice.dev/ready-after-ms,
-test.sluice.dev/gone-after-ms, test.sluice.dev/waiting-reason. Nobody looks after the nodes' health: write it yourself.`;
+test.sluice.dev/gone-after-ms, test.sluice.dev/waiting-reason. No controller looks after the nodes' health: write it
+yourself.`;
 
 const FLAGS = {
   dir: { type: "string" },

@@ -25,7 +25,7 @@ export class Supervisor {
     this.#logs = logs;
   }
 
-  /** Resolves when the first process ends that nobody asked to. */
+  /** Resolves when the first process ends by itself. */
   get lost(): Promise<LostProcess> {
     return this.#lost.promise;
   }

@@ -100,7 +100,7 @@ describe("the demo", { concurrency: true }, () => {
     assert.ok(stdout.split("\n").length < 200);
   });
 
-  test("whoever deletes ready pods in two zones breaks an invariant, and the exit code is 1", async () => {
+  test("a user who deletes ready pods in two zones breaks an invariant, and the exit code is 1", async () => {
     const { play, summary } = await run(({ stage: { world, group } }) => {
       for (const { namespace, name } of group.statefulSets.slice(1)) {
         for (const ordinal of [0, 1]) world.store.delete("pods", { namespace, name: `${name}-${ordinal}` });
@@ -115,7 +115,7 @@ describe("the demo", { concurrency: true }, () => {
     );
   });
 
-  test("evictions that nobody reviews break an invariant, and the exit code is 1", async () => {
+  test("evictions that no webhook reviews break an invariant, and the exit code is 1", async () => {
     const { play, summary } = await run(({ stage: { world } }) => {
       const webhooks = "mutatingwebhookconfigurations";
       const { webhooks: known = [] } = world.store.get(webhooks, webhookConfiguration);
@@ -154,7 +154,7 @@ describe("the demo", { concurrency: true }, () => {
     );
   });
 
-  test("a downscale that nobody reviews has a pod leave that did not say that it may: D1 is broken, the exit code is 1", async () => {
+  test("a downscale that no webhook reviews has a pod leave that did not say that it may: D1 is broken, the exit code is 1", async () => {
     const { play, summary } = await run(({ stage: { world } }) => {
       const webhooks = "mutatingwebhookconfigurations";
       const { webhooks: known = [] } = world.store.get(webhooks, webhookConfiguration);

@@ -4,8 +4,8 @@ import type { StoredPod } from "../fake-cluster/objects.ts";
 import type { World } from "../fake-cluster/world.ts";
 
 /**
- * Watches pods that were asked for in dry runs and that nobody else wants: whatever is done about one of them from then on is a
- * trace, be it to the pod, in a ledger or in an Event.
+ * Watches pods that were asked for in dry runs and that no other client wants: whatever is done about one of them from then on
+ * is a trace, be it to the pod, in a ledger or in an Event.
  */
 export class DryRuns {
   /** By uid. */

@@ -1,7 +1,7 @@
 /** Evictions as `kubectl drain` asks the API server for them, one request for each. */
 import type { ObjectKey } from "../../functions/shared/kubernetes/cluster.ts";
 
-/** As `kubectl drain --grace-period` says it. Nobody else asks for it: the referee knows evictions by it. */
+/** As `kubectl drain --grace-period` says it. No other client asks for it: the referee knows evictions by it. */
 export const evictionGraceSeconds = 20;
 
 export interface EvictionAnswer {

@@ -27,7 +27,7 @@ async function main(): Promise<number> {
       interruption.abort();
     });
   }
-  // Whoever read the output has gone: there is nobody to play for.
+  // The reader of the output has gone: the demo ends.
   stdout.on("error", () => process.exit(1));
   const isLive = stdout.isTTY && !options.headless && process.env.TERM !== "dumb";
   const screen = isLive ? new Screen(stdout) : undefined;

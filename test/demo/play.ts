@@ -18,7 +18,7 @@ export interface RunOptions extends DemoOptions {
   readonly journal: Journal;
   /** Called about ten times a second. */
   readonly show: (play: Play) => void;
-  /** For tests: called in the middle of the rollout, to do what nobody should. */
+  /** For tests: called in the middle of the rollout, to do what no user should. */
   readonly meddle?: (play: Play) => void;
 }
 
@@ -102,7 +102,7 @@ export class Play {
     return statefulSets.reduce((sum, { name }) => sum + this.#replacedIn(name), 0) - this.total;
   }
 
-  /** The time that nobody can beat: all pods, as many at once as the budget allows, each for as long as it takes. */
+  /** The time that no rollout can beat: all pods, as many at once as the budget allows, each for as long as it takes. */
   get fastestMs(): number {
     const rounds = this.stage.group.statefulSets.map(({ name }) =>
       Math.ceil(this.#replacedIn(name) / this.stage.budget),

@@ -102,12 +102,12 @@ export class Referee {
     return this.#deletedIn.get(zone) ?? 0;
   }
 
-  /** Somebody asks, in a dry run, whether a pod could go that nobody else wants: from now on nobody may touch it. */
+  /** A user asks, in a dry run, whether a pod could go that no other client wants: from now on nothing may touch it. */
   noteDryRun(pod: StoredPod): void {
     this.#dryRuns.note(pod);
   }
 
-  /** A user wants pods gone from now on: nobody can tell any more what a dry run has left. */
+  /** A user wants pods gone from now on: the referee cannot tell any more what a dry run has left. */
   endDryRuns(): void {
     this.#dryRuns.end();
   }
@@ -117,7 +117,7 @@ export class Referee {
   }
 
   /**
-   * Pods end by the hand of a kubelet, which confirms with a grace period of 0, or of somebody who asks for it: here, Sluice.
+   * Pods end by the hand of a kubelet, which confirms with a grace period of 0, or of a client that asks for it: here, Sluice.
    * The store tells of a deletion only when it is done, and the checkers look at the pod as it was.
    */
   #listenToDeletions(): void {
@@ -171,7 +171,7 @@ export class Referee {
     this.#taken.set(name, { uid, zone: zoneOf(name) });
   }
 
-  /** The StatefulSet wants it no more: its controller takes it, and nobody else needs to. */
+  /** The StatefulSet wants it no more: its controller takes it, and no other process needs to. */
   #isSurplus({ metadata: { namespace, name } }: StoredPod): boolean {
     const { store } = this.#options.world;
     const statefulSet = store.find("statefulsets", { namespace, name: zoneOf(name) });

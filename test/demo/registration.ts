@@ -7,7 +7,7 @@ import type { World } from "../fake-cluster/world.ts";
 const webhooks = "mutatingwebhookconfigurations";
 export const webhookConfiguration = { namespace: "", name: "pod-eviction-demo" };
 
-/** Has the API server ask whoever listens on `port` about evictions and sizes. It trusts nobody there until it has a caBundle. */
+/** Has the API server ask the server on `port` about evictions and sizes, which it trusts once it has a caBundle. */
 export function registerWebhook({ store }: World, namespace: string, port: number): void {
   store.create(webhooks, "", {
     metadata: {

@@ -34,7 +34,7 @@ export class Screen {
     const fitting = lines.slice(0, Math.max(1, (this.#stream.rows || 24) - 1));
     const text = fitting.map((line) => `${line}${toEndOfLine}\n`).join("");
     if (text === this.#shown && !this.#isStale) return;
-    // After a change of size the terminal has wrapped the old lines anew, and nobody knows where they are.
+    // After a change of size the terminal has wrapped the old lines anew, and the screen does not know where they are.
     const start = this.#isStale ? clear : this.#height > 0 ? `\x1b[${this.#height}F` : "";
     this.#isStale = false;
     this.#height = fitting.length;

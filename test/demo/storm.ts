@@ -6,7 +6,7 @@ import { evict } from "./eviction.ts";
 import { isUp, zoneOf } from "./referee.ts";
 import { isNew, type Stage } from "./stage.ts";
 
-/** kubectl waits 5 s after a refusal; nobody wants to watch that. */
+/** Wait after a refusal: kubectl waits 5 s, which is too long to watch. */
 const retryMs = 500;
 /** How often to look whether a pod that was evicted is gone. */
 const lookMs = 50;
@@ -60,7 +60,7 @@ export class Storm {
     this.#wanted = new Set(this.pods.map(({ metadata }) => metadata.uid));
   }
 
-  /** How many of the pods are gone, whoever took them. */
+  /** How many of the pods are gone, whatever took them. */
   get gone(): number {
     return this.pods.filter((pod) => !this.#isThere(pod)).length;
   }
@@ -102,7 +102,7 @@ export class Storm {
   }
 
   /**
-   * In the middle of the storm somebody asks in a dry run, as `kubectl drain --dry-run=server` does, whether a pod could go
+   * In the middle of the storm a user asks in a dry run, as `kubectl drain --dry-run=server` does, whether a pod could go
    * that neither a drain nor the rollout wants; again and again, until it could.
    */
   async #rehearse(): Promise<void> {

@@ -178,9 +178,9 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
       assert.match(said.stderr, expected);
     }
     const away = join(folder, "away.kubeconfig");
-    const user = { name: "nobody", user: { token: "nothing" } };
+    const user = { name: "stranger", user: { token: "nothing" } };
     const cluster = (server: string) => ({ name: "c", cluster: { server, "insecure-skip-tls-verify": true } });
-    const context = { name: "x", context: { cluster: "c", user: "nobody" } };
+    const context = { name: "x", context: { cluster: "c", user: "stranger" } };
     const kubeconfig = (server: string) =>
       JSON.stringify({ clusters: [cluster(server)], users: [user], contexts: [context], "current-context": "x" });
     await writeFile(away, kubeconfig("https://127.0.0.1:1"));
@@ -213,7 +213,7 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
     }
   });
 
-  test("release refuses what somebody may still act on, and takes out what nobody can", async () => {
+  test("release refuses what a function may still act on, and takes out what no function can act on any more", async () => {
     const line = `release ingester ingester-zone-a-1 -n ${namespace}`;
     await reserve("ingester-zone-a-1", 60);
     const young = await reservations();
@@ -235,7 +235,7 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
     assert.deepEqual([code, stderr], [0, ""]);
     assert.match(
       stdout,
-      /^ingester-zone-a-1: released: .+ nobody can act on it any more, and its pod is still there\n$/,
+      /^ingester-zone-a-1: released: .+ no function can act on it any more, and its pod is still there\n$/,
     );
     assert.equal(await reservations(), "{}");
     assert.equal(await uidOf("ingester-zone-a-1"), uid);

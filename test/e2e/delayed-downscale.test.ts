@@ -152,7 +152,7 @@ class Scene {
 
   async waitForOldLedger(): Promise<void> {
     const path = `/apis/coordination.k8s.io/v1/namespaces/${name}/leases/sluice-${name}`;
-    await eventually("the ledger old enough for anybody", 60_000, async () => {
+    await eventually("the ledger old enough for every function", 60_000, async () => {
       const { metadata } = await this.#api.get<{ metadata: { creationTimestamp: string } }>(path);
       return Date.now() - Date.parse(metadata.creationTimestamp) > 42_000 ? true : undefined;
     });
@@ -213,7 +213,7 @@ class Scene {
     return this.ingesters.lives.find((life) => life.uid === uid)?.startMs ?? Number.POSITIVE_INFINITY;
   }
 
-  /** For whoever reads why a test failed. */
+  /** Ledger, sizes, prepared pods and last lines of the logs, which show why a test failed. */
   async describe(): Promise<string> {
     const path = `/apis/coordination.k8s.io/v1/namespaces/${name}/leases/sluice-${name}`;
     const ledger = await this.#api.get<unknown>(path).catch((error: Error) => error.message);

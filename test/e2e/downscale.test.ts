@@ -154,7 +154,7 @@ describe("downscales on the real API server", { skip: await skipWithoutControlPl
     assert.equal(await replicasOf("loose"), 1);
   });
 
-  test("a protected StatefulSet keeps its first ordinal; one that takes no pod by it may move, and nobody is asked", async () => {
+  test("a protected StatefulSet keeps its first ordinal; one that takes no pod by it may move, and no webhook is asked", async () => {
     await done(["create"], manifest("moved", { labels: protection, replicas: 3 }));
     const move = (start: number, replicas = 3) => {
       const spec = { replicas, ordinals: { start } };
@@ -186,7 +186,7 @@ describe("downscales on the real API server", { skip: await skipWithoutControlPl
     await done(serverSide, manifest("applied", { annotations: follows, replicas: 5, image: "j" }));
     await done(["patch", "sts/applied", "--field-manager=sluice", "-p", '{"spec":{"replicas":7}}']);
     await done(serverSide, manifest("applied", { annotations: follows, image: "k" }));
-    assert.equal(await replicasOf("applied"), 7, "somebody else owns the number: it may be left out");
+    assert.equal(await replicasOf("applied"), 7, "another manager owns the number: it may be left out");
     await done(["scale", "sts/applied", "--replicas=1"]);
     assert.equal(await replicasOf("applied"), 1, "it was asked for");
   });
@@ -221,7 +221,7 @@ describe("downscales on the real API server", { skip: await skipWithoutControlPl
     assert.equal(await replicasOf("released"), 1);
   });
 
-  test("nobody is asked about what becomes no smaller, what has no label, and what is Sluice's own", async () => {
+  test("no webhook is asked about what becomes no smaller, what has no label, and what is Sluice's own", async () => {
     await done(["create"], manifest("plain", { kind: "Deployment", replicas: 3 }));
     await done(["create"], manifest("grown", { labels: protection, replicas: 3 }));
     for (const name of ["sluice", "sluice-admission", "mimir-rollout-operator"]) {
@@ -234,12 +234,12 @@ describe("downscales on the real API server", { skip: await skipWithoutControlPl
       await done(["scale", `deployment/${name}`, "--replicas=1"]);
     }
     await done(["scale", "deployment/plain", "--replicas=0"]);
-    // A scale does not have the labels. Where somebody else writes the object meanwhile, the API server asks again.
+    // A scale does not have the labels. Where another client writes the object meanwhile, the API server asks again.
     await eventually("a review", 10_000, async () => ((reviewsOf("plain")[0] ?? 0) > 0 ? true : undefined));
     assert.deepEqual(reviewsOf("grown", "sluice", "sluice-admission", "mimir-rollout-operator"), [0, 0, 0, 0]);
   });
 
-  test("while nobody answers downscales are refused, and all else goes on, Sluice's own downscales too", async () => {
+  test("while the webhook is down the API server refuses downscales, and all else goes on, Sluice's own downscales too", async () => {
     assert.equal((await server.stop()).code, 0);
     await refused(/failed calling webhook/, ["scale", "sts/grown", "--replicas=2"]);
     await done(["scale", "sts/grown", "--replicas=5"]);

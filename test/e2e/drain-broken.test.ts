@@ -1,4 +1,4 @@
-/** What public reports of others showed: evictions that are refused for ever, though they take nothing from anybody. */
+/** What public reports of others showed: evictions that are refused for ever, though the group loses nothing by them. */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { eventually } from "../controlplane/api.ts";

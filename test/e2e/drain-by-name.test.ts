@@ -25,7 +25,7 @@ async function storm({ controlPlane, group }: Scene, signal: AbortSignal): Promi
     while (!signal.aborted) {
       const { code, message } = await evict(api, group.namespace, pod);
       if (code === 201) allowed++;
-      assert.ok([201, 404, 409, 429].includes(code), `whoever drains gives up at ${code} ${message}`);
+      assert.ok([201, 404, 409, 429].includes(code), `a drain gives up at ${code} ${message}`);
     }
   };
   try {

@@ -93,7 +93,7 @@ describe("others are asked about the data of a pod", { skip: await skipWithoutCo
     assert.deepEqual([...new Set(asked.map(({ path }) => path))], ["/_shards?node=db-zone-a-2"]);
     assert.ok(
       asked.every(({ pod }) => pod !== "db-zone-a-2"),
-      "nobody is asked about himself",
+      "the leaving pod is not asked about itself",
     );
   });
 });

@@ -71,7 +71,7 @@ async function storm(scene: Scene, pods: readonly string[], workers: number): Pr
         const { code, message } = await evict(api, scene.group.namespace, pod);
         asked++;
         if (code === 201) break;
-        // 404 and 409: somebody else has just taken the pod that was reviewed, and its successor is to go instead.
+        // 404 and 409: another client has just taken the reviewed pod, so that the next request evicts its successor.
         assert.ok(code === 429 || code === 404 || code === 409, `${code} ${message}`);
         await delay(100);
       }
@@ -233,7 +233,7 @@ describe("evictions on a real control plane", { skip: await skipWithoutControlPl
         await grant(scene.api, "entitled", account, evaluateEviction.needs);
         // Who only reviews makes a ledger when it needs one; ahead of need another function does.
         await scene.serve({ FUNCTION: keepLedgers.name });
-        // Whoever has to wait is refused at once, so that there is a refusal to be told of.
+        // With EVICTION_WAIT=0 the webhook refuses at once instead of waiting, so that there is a refusal to be told of.
         const settings = { FUNCTION: evaluateEviction.name, EVICTION_WAIT: "0" };
         const server = await guardEvictions(scene, stage.certificate, { settings, kubeconfig });
         assert.equal((await evict(scene.api, "entitled", "entitled-zone-a-0")).code, 201);

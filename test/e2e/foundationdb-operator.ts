@@ -127,7 +127,7 @@ export class FoundationOperator {
     if (JSON.stringify(done.processGroups) === JSON.stringify(cluster.status?.processGroups)) return;
     const { resourceVersion } = cluster.metadata;
     const status = { processGroups: done.processGroups };
-    // One that somebody else has written meanwhile is read again.
+    // If another client has written the cluster meanwhile, the next turn reads it again.
     await this.#api.patch(`${this.#cluster}/status`, { metadata: { resourceVersion }, status }).catch(() => {});
   }
 

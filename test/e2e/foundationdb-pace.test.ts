@@ -142,11 +142,11 @@ describe("a FoundationDBCluster's own settings on a real control plane", {
   test("None in the middle of a suspension keeps the volume though its time is over, and the other pod; an unknown mode does, too", async () => {
     await setMode("Zone");
     await eventually("the first pod taken", 60_000, async () => (taken().length > 0 ? true : undefined));
-    await setMode("Nobody");
+    await setMode("Rack");
     const first = leaving.find((id) => takenMs(`${name}-${id}`) !== undefined) ?? "";
-    await says(first, /^mode-none: .*removalMode of orders is "Nobody", and none of All, Zone, ProcessGroup and None/);
+    await says(first, /^mode-none: .*removalMode of orders is "Rack", and none of All, Zone, ProcessGroup and None/);
     const { items } = await api.get<{ items: { message: string }[] }>(`${core}/events`);
-    assert.ok(items.some(({ message }) => /^removal-mode-unknown: .*"Nobody"/.test(message)));
+    assert.ok(items.some(({ message }) => /^removal-mode-unknown: .*"Rack"/.test(message)));
     await setMode("None");
     await delay(frozenMs);
     assert.deepEqual(taken(), [`${name}-${first}`], "one pod, and no volume");

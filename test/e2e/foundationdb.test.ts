@@ -127,7 +127,7 @@ describe("FoundationDB's process groups on a real control plane", { skip: await 
       return isOver && metadata.annotations?.["sluice.dev/held-process-groups"] === undefined ? true : undefined;
     });
     const { spec } = await operator.read();
-    assert.ok(!spec?.processGroupsToRemove?.includes(back), "nobody asks for its removal");
+    assert.ok(!spec?.processGroupsToRemove?.includes(back), "the spec does not ask for its removal");
     const others = leaving.filter((id) => id !== back);
     await eventually("the operator has removed the others", 30_000, async () =>
       operator.included.toSorted().join() === others.join() ? true : undefined,
@@ -155,13 +155,13 @@ describe("FoundationDB's process groups on a real control plane", { skip: await 
     );
   });
 
-  test("whoever recovered it is told to have the database include it again", async () => {
+  test("an Event tells the user who recovered it to have the database include it again", async () => {
     const { items } = await api.get<{ items: { reason: string; message: string }[] }>(`${core}/events`);
     const [told] = items.filter(({ reason }) => reason === "ProcessGroupRecovered");
     assert.match(told?.message ?? "", new RegExp(`include locality_instance_id:${back}'`));
   });
 
-  test("whoever is faster than our block takes no protected volume before its time, and the option taken back lets go of the rest", async (context) => {
+  test("an operator or a user who is faster than our block takes no protected volume before its time, and the option taken back lets go of the rest", async (context) => {
     const [first, second, third] = ["zone-a-log-1", "zone-b-log-1", "zone-c-log-1"] as const;
     const faster = await FoundationOperator.start(api, {
       namespace,
@@ -180,7 +180,7 @@ describe("FoundationDB's process groups on a real control plane", { skip: await 
     const isProtected = async (id: string) => (await read(id))?.finalizers?.includes("sluice.dev/volume-protection");
     for (const id of [first, second, third])
       await eventually(`${id} protected`, 30_000, async () => ((await isProtected(id)) ? true : undefined));
-    // The operator deletes this one at once, and a user that one, whose process group is removed only later.
+    // The operator deletes the first claim at once. A user deletes the second, whose process group is removed only later.
     await faster.change({ spec: { processGroupsToRemoveWithoutExclusion: [first] } });
     await api.delete(claimOf(second));
     const saysOf = (id: string, guard: string) =>

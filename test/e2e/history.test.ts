@@ -117,7 +117,7 @@ describe("the judge", () => {
     assert.match(violations[0] ?? "", /a-0 was deleted though it ran the wanted revision new/);
   });
 
-  test("blames nobody for pods that users scale away, or that were down before they were deleted", () => {
+  test("finds no violation in pods that users scale away, or that were down before they were deleted", () => {
     const { violations, takings } = judge(
       history(
         ...zone("a"),
@@ -131,7 +131,7 @@ describe("the judge", () => {
     assert.deepEqual(takings, []);
   });
 
-  test("blames nobody for the pods of a StatefulSet that a user deletes", () => {
+  test("finds no violation in the pods of a StatefulSet that a user deletes", () => {
     const { violations } = judge(
       history(
         ...zone("a"),

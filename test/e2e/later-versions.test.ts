@@ -60,7 +60,7 @@ describe("what a later version wrote, on a real control plane", {
     await stage?.stop();
   });
 
-  test("ledger-unreadable: under a ledger of another format no pod goes, and nobody writes it, until its format is put right", async () => {
+  test("ledger-unreadable: under a ledger of another format no pod goes, and no function writes it, until its format is put right", async () => {
     const options = { pods: 2, zoneBudget };
     const { takings } = await play(stage.controlPlane, "reformatted", options, async (scene) => {
       const server = await guardEvictions(scene, stage.certificate, { settings });
@@ -86,7 +86,7 @@ describe("what a later version wrote, on a real control plane", {
   });
 
   test("zone-claim-unknown: a claim of an unknown kind holds every zone, and stays byte for byte while the ledger is written", async () => {
-    // Spelled as nobody here would: with spaces, a number that this version cannot hold, and fields that it does not know.
+    // Not this version's spelling: it has spaces, a number that this version cannot hold, and fields that it does not know.
     const claim = `{ "zone":"foretold-zone-b" ,"kind":"later", "id":"later-1", "by":"later-function", "turns":12345678901234567890, "of":{"b":1,"a":[]} }`;
     const options = { pods: 2, readyAfterMs: 1_500, zoneBudget };
     const { takings } = await play(stage.controlPlane, "foretold", options, async (scene) => {

@@ -79,7 +79,7 @@ describe("suspension for an operator's own pods on a real control plane", {
       [],
     );
     await operator.setReady(sick, true);
-    // Nobody told the operator.
+    // The operator does not know of the suspension.
     await eventually("it has its pod back, and forgets the suspension", 90_000, async () => {
       const { annotations = {}, finalizers = [] } = (await look("orders-zone-a-2"))?.metadata ?? {};
       const isOver = annotations["sluice.dev/suspend"] === undefined && !finalizers.includes("sluice.dev/volume-hold");

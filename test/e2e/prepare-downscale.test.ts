@@ -110,7 +110,7 @@ describe("downscales are prepared on the real API server", { skip: await skipWit
     if (folder !== undefined) await rm(folder, { recursive: true, force: true });
   });
 
-  test("a dry run calls nobody; a scale has its pods told; the next zone waits, and is told until when", async () => {
+  test("a dry run calls no pod; a scale has its pods told; the next zone waits, and is told until when", async () => {
     const [one = "", other = ""] = group.statefulSets;
     assert.equal((await scale(one, 2, "--dry-run=server")).code, 0);
     assert.deepEqual(posts(), []);

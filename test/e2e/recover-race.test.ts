@@ -128,7 +128,7 @@ describe("recover against collection", { skip: await skipWithoutControlPlane() }
     return { uid, wish: wished, end };
   }
 
-  test("of 200 races each is won by exactly one, and nobody is told that a volume is back which is gone", async (context) => {
+  test("of 200 races each is won by exactly one, and no Event says that a volume is back which is gone", async (context) => {
     const races: Race[] = [];
     for (let round = 0; round < rounds; round++) {
       const ended = Array.from({ length: sets }, (_, n) => race(n, (n + round / rounds) / sets, (n + round) % 2 === 0));
@@ -143,7 +143,7 @@ describe("recover against collection", { skip: await skipWithoutControlPlane() }
     const untrue = races.filter(({ wish: wished, end }) => {
       return wished !== "late" && (wished === "written") !== (end === "recovered");
     });
-    assert.deepEqual(untrue, [], "whoever wrote the wish in time has the volume, and whoever was refused has not");
+    assert.deepEqual(untrue, [], "a user who wrote the wish in time has the volume, and a refused user has not");
     assert.ok(count("recovered") >= 20 && count("removed") >= 20, "both of them win at times");
     const { items } = await api.get<{ items: { reason: string; involvedObject: { uid: string } }[] }>(
       `/api/v1/namespaces/${namespace}/events`,
@@ -161,7 +161,7 @@ describe("recover against collection", { skip: await skipWithoutControlPlane() }
     assert.deepEqual(
       tooLate.filter((uid) => !late.has(uid)),
       [],
-      "nobody else is told that it was too late",
+      "no other user is told that it was too late",
     );
   });
 });

@@ -50,7 +50,7 @@ describe("a rollout on a real control plane", { skip: await skipWithoutControlPl
     assert.equal(verdict.takings.length, zones * pods, "every pod goes once");
   });
 
-  test("the observer sees what it is there to see: pods that somebody else deletes out of turn", async () => {
+  test("the observer sees what it is there to see: pods that another client deletes out of turn", async () => {
     const group = await createGroup(controlPlane, { name: "watched", namespace: "watched", zones: 2, pods: 2 });
     await waitForGroupReady(controlPlane, group);
     const observer = await Observer.start(controlPlane, group.namespace);

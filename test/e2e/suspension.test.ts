@@ -127,7 +127,7 @@ class Scene {
     return this.#api.get<Seen>(path).catch(() => undefined);
   }
 
-  /** All of them at one time, each with a word that nobody needs its data. */
+  /** Asks for all volume claims at one time, each with the word that its data is not needed any more. */
   async askAll(): Promise<void> {
     this.#askedMs = Date.now();
     const { items } = await this.#api.get<{ items: Seen[] }>(this.#claimsPath);
@@ -178,7 +178,7 @@ class Scene {
   }
 
   async waitForOldLedger(): Promise<void> {
-    await eventually("the ledger old enough for anybody", 60_000, async () => {
+    await eventually("the ledger old enough for every function", 60_000, async () => {
       const { metadata } = (await this.#get(this.#ledgerPath)) ?? {};
       return Date.now() - Date.parse(metadata?.creationTimestamp ?? "") > 42_000 ? true : undefined;
     });
@@ -201,7 +201,7 @@ class Scene {
       if (verb !== "delete" || resource !== "persistentvolumeclaims" || entry.namespace !== namespace) continue;
       deletions++;
       const claim = entry.name ?? "";
-      // No code, or a 504: whoever asked was killed before the answer, and it may have been done.
+      // No code, or a 504: the process that asked was killed before the answer, and the claim may be deleted.
       if (code !== 200 && code !== 504 && code !== undefined) {
         assert.ok(code === 404 || code === 409, `${claim}: ${code}`);
         refused++;
@@ -240,7 +240,7 @@ class Scene {
     assert.deepEqual([back.length, back.at(-1)?.takenMs], [2, undefined], "its pod went once, and came back once");
   }
 
-  /** For whoever reads why a test failed. */
+  /** Ledger, volume claims and last lines of the logs, which show why a test failed. */
   async describe(): Promise<string> {
     const ledger = await this.#get(this.#ledgerPath);
     const claims = this.#witness.claims.map((claim) => JSON.stringify(claim));

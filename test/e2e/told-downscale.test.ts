@@ -169,7 +169,7 @@ class Autoscaled {
       return rollouts;
     };
     const rolled = roll();
-    // Whoever ends it hears of it.
+    // The caller of `end` gets the error. This handler keeps it from being an unhandled rejection before.
     rolled.catch(() => {});
     return {
       end: () => {
@@ -179,14 +179,14 @@ class Autoscaled {
     };
   }
 
-  /** All writes of the StatefulSet. Throws where the watch knows of a revision that none of them made: somebody was missed. */
+  /** All writes of the StatefulSet. Throws if the watch knows of a revision that none of them made. */
   async writes(): Promise<readonly Write[]> {
     const statefulSet = { resource: "statefulsets", namespace: "scaled", name: scaledZone };
     return eventually("every revision of the StatefulSet explained", 10_000, async () => {
       const writes = await writesOf(this.#stage.controlPlane.auditLog, statefulSet);
       const versions = new Set(writes.map(({ version }) => version));
       const unexplained = [...this.#seen].filter((version) => !versions.has(version));
-      if (unexplained.length > 0) throw new Error(`nobody made the revisions ${unexplained}`);
+      if (unexplained.length > 0) throw new Error(`no write in the audit log made the revisions ${unexplained}`);
       return writes;
     });
   }
@@ -206,7 +206,7 @@ async function followRevisions(api: Api, signal: AbortSignal): Promise<Set<numbe
   return seen;
 }
 
-/** No conflict is Sluice's, nor did it write while somebody had read and not yet written. */
+/** Sluice causes no conflict, and writes nothing between the read and the write of an attempt. */
 function assertNoneIsOurs(attempts: readonly Attempt[], writes: readonly Write[]): void {
   for (const attempt of attempts) {
     const within = writesWithin(writes, attempt);
@@ -214,7 +214,7 @@ function assertNoneIsOurs(attempts: readonly Attempt[], writes: readonly Write[]
     assert.deepEqual(ours, [], `written by Sluice in the middle of ${JSON.stringify(attempt)}`);
     if (attempt.code !== 409) continue;
     assert.match(attempt.message, /the object has been modified/);
-    assert.ok(within.length > 0, `nobody wrote, and yet it was a conflict: ${JSON.stringify(attempt)}`);
+    assert.ok(within.length > 0, `a conflict, although no client wrote in between: ${JSON.stringify(attempt)}`);
   }
 }
 

@@ -88,7 +88,7 @@ describe("while pods are being told", { skip: await skipWithoutControlPlane(), c
     assert.equal((await scaling).code, 0, (await scaling).stderr);
   });
 
-  test("a StatefulSet that is deleted and made again: the API server asks about that one, and its pods are told anew", async () => {
+  test("a StatefulSet that is deleted and made again: the API server asks about the new one, and its pods are told anew", async () => {
     const [zone] = await zonesOf("again");
     told.ingesters.behave(`${zone}-2`, slow);
     const scaling = scale(zone, 2);
@@ -102,12 +102,12 @@ describe("while pods are being told", { skip: await skipWithoutControlPlane(), c
     assert.equal(await replicasOf(zone), 2);
   });
 
-  test("somebody changes the StatefulSet: the API server asks again, and nobody is told twice", async () => {
+  test("a user changes the StatefulSet: the API server asks again, and no pod is told twice", async () => {
     const [zone] = await zonesOf("changed");
     told.ingesters.behave(`${zone}-2`, slow);
     const scaling = scale(zone, 2);
     await waitUntilAsked(`${zone}-2`);
-    await kubectl("annotate", "statefulset", zone, "somebody=else");
+    await kubectl("annotate", "statefulset", zone, "changed=true");
     const { code, stderr } = await scaling;
     assert.equal(code, 0, stderr);
     assert.deepEqual(callsOf(zone), [`POST ${zone}-2`]);
@@ -144,7 +144,7 @@ describe("while pods are being told", { skip: await skipWithoutControlPlane(), c
     await eventually("the group free", 10_000, async () => ((await scale(other, 2)).code === 0 ? true : undefined));
   });
 
-  test("with ordinals that start at 5 the highest ones are told, and a dry run tells nobody", async () => {
+  test("with ordinals that start at 5 the highest ones are told, and a dry run tells no pod", async () => {
     const manifests = groupManifests(optionsOf("shifted"));
     for (const manifest of manifests)
       await api.post(sets, { ...manifest, spec: { ...manifest.spec, ordinals: { start: 5 } } });

@@ -251,7 +251,7 @@ describe("budgets are validated by the real API server's webhook", { skip: await
     const server = await Server.start({ kubeconfig: controlPlane.kubeconfig, namespace: "default", settings });
     try {
       const warning = () => server.log.some(({ level, msg }) => level === "warn" && warned.test(msg));
-      const warned = new RegExp(`^REVIEWS_ON_PORT is true: whoever reaches port ${new URL(server.url).port} can`);
+      const warned = new RegExp(`^REVIEWS_ON_PORT is true: any client of port ${new URL(server.url).port} can`);
       await eventually("the warning", 5_000, async () => (warning() ? true : undefined));
     } finally {
       await server.stop();

@@ -14,7 +14,7 @@ export interface UserInfo {
   readonly groups: readonly string[];
 }
 
-/** Whoever asks without saying who: the world authenticates nobody. */
+/** The user of a request that names none: the world authenticates no client. */
 export const anonymous: UserInfo = { username: "system:anonymous", groups: ["system:unauthenticated"] };
 
 /** What is asked, but for the object that it is about: an Eviction on its way to a pod, or an update. */

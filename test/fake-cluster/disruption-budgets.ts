@@ -1,6 +1,6 @@
 /**
- * What PodDisruptionBudgets refuse (kubernetes v1.36, pkg/registry/core/pod/storage/eviction.go), by the status that somebody
- * else keeps: no controller of the world writes it, and an eviction takes nothing off `disruptionsAllowed`.
+ * What PodDisruptionBudgets refuse (kubernetes v1.36, pkg/registry/core/pod/storage/eviction.go), by the status that a
+ * client writes: no controller of the world writes it, and an eviction takes nothing off `disruptionsAllowed`.
  */
 
 import type { PodDisruptionBudgetObject } from "../../functions/shared/kubernetes/cluster.ts";

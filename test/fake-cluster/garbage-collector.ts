@@ -1,5 +1,5 @@
 /**
- * Collects what nobody owns any more, of every type: as the garbage collector of kube-controller-manager 1.36 does
+ * Collects objects of every type whose owners are gone: as the garbage collector of kube-controller-manager 1.36 does
  * (pkg/controller/garbagecollector/garbagecollector.go), but that owners which wait for each other in a circle wait for ever.
  */
 

@@ -15,8 +15,8 @@ interface Eviction {
 }
 
 /**
- * Evicts a pod: the Status of a success. Webhooks see the Eviction before anybody looks for the pod. A precondition that does
- * not hold is refused at once, also where a real server tries again for ten seconds first (pods that are Pending or terminate).
+ * Evicts a pod: the Status of a success. Webhooks see the Eviction before the server looks for the pod. A precondition that
+ * does not hold is refused at once, also where a real server tries again for ten seconds (pods that are Pending or terminate).
  *
  * @throws ApiStatusError 404, 409 when a precondition does not hold, and what webhooks and budgets refuse with.
  */

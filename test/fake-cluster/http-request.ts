@@ -47,7 +47,7 @@ export function parseRequest(url: URL, headers: IncomingHttpHeaders): ApiRequest
   return { resource, namespace, name, subresource, query: url.searchParams, userAgent, user: userOf(headers) };
 }
 
-/** Whoever somebody else asks as: who asks by himself is nobody here. */
+/** The user that a request impersonates; anonymous if it impersonates none. */
 function userOf(headers: IncomingHttpHeaders): UserInfo {
   const username = headers["impersonate-user"]?.toString();
   if (username === undefined) return anonymous;
@@ -119,7 +119,7 @@ export async function jsonBody(
 
 type WriteOptions = "CreateOptions" | "UpdateOptions" | "PatchOptions" | "DeleteOptions";
 
-/** @throws ApiStatusError 422 for a stage of which nobody knows a dry run. */
+/** @throws ApiStatusError 422 for a stage of which the API server knows no dry run. */
 export function checkDryRun(verb: Verb, resource: Resource, kind: WriteOptions, dryRun: readonly string[]): void {
   if (dryRun.every((stage) => stage === "All")) return;
   const message = `Unsupported value: ${JSON.stringify(dryRun)}: supported values: "All"`;

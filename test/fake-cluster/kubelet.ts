@@ -99,7 +99,7 @@ export class Kubelet {
     if (hasEnded(pod)) return;
     this.#broken.delete(pod.metadata.uid);
     this.#healed.add(pod.metadata.uid);
-    // One that has not started yet starts when it would have: nobody is ready before.
+    // A pod that has not started yet starts when it would have: it is not ready before.
     if (pod.status.containerStatuses !== undefined) this.#putStatus(pod, this.#running(pod));
   }
 

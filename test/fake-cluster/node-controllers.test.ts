@@ -24,7 +24,7 @@ const taint = (world: World, key: string): void => {
   world.store.patch("nodes", { namespace: "", name: "n" }, { spec: { taints: [{ key, effect: "NoExecute" }] } });
 };
 
-test("a pod stays for forty seconds on a node that is gone, and for good on one that nobody has made or that is back", () => {
+test("a pod stays for forty seconds on a node that is gone, and for good on one that never was an object or that is back", () => {
   for (const isBack of [false, true]) {
     const { world, play, createPod } = make();
     const { store } = world;

@@ -35,7 +35,7 @@ export class ObjectHistory<T extends StoredObject> {
     return this.#versions.get(key) ?? [];
   }
 
-  /** Forgets what nobody can see who looks back no further than `ms`. */
+  /** Forgets what a reader who looks back no further than `ms` cannot see. */
   trim(ms: number): void {
     for (const [key, versions] of this.#versions) {
       let keep = 0;

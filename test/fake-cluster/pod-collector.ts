@@ -1,7 +1,7 @@
 /**
  * Takes pods by force whose node is gone, or is out of service while they terminate: as the pod garbage collector of
  * kube-controller-manager 1.36 does (pkg/controller/podgc). A node of the world is gone when it was an object and is none any
- * more: most pods here run on nodes that nobody has made.
+ * more: most pods here run on nodes that never were objects.
  */
 
 import { markDisrupted } from "./disruption-target.ts";

@@ -37,7 +37,7 @@ export interface WorldPodHttpOptions extends Pick<PodCallsOptions, "clock"> {
    * pod's uid: another pod of the same name has been told nothing.
    */
   readonly answer: (pod: StoredPod, delivery: Delivery) => PodReply;
-  /** Default: whoever runs listens on every port. */
+  /** Default: a pod that runs listens on every port. */
   readonly listens?: (pod: StoredPod, port: number) => boolean;
   /** Default: 1 ms for each. */
   readonly way?: PodWay;
@@ -71,7 +71,7 @@ class WorldTransport implements Transport {
     const { promise, resolve, reject } = Promise.withResolvers<Delivered>();
     const call: CallUnderWay = { delivery, limits, resolve, reject };
     const { signal } = limits;
-    // What is under way then still arrives: nobody can call it back.
+    // What is under way then still arrives: the caller cannot call it back.
     const onAbort = () => this.#fail(call, "given up");
     signal.addEventListener("abort", onAbort, { once: true });
     this.#after("connect", call, () => this.#connect(call));
@@ -128,7 +128,7 @@ class WorldTransport implements Transport {
     const pod = store.find("pods", { namespace, name });
     const owner = pod?.metadata.ownerReferences?.find(({ kind }) => kind === "StatefulSet");
     const set = owner && store.find("statefulsets", { namespace, name: owner.name });
-    // Without its StatefulSet nobody can tell whose Service it is: the pod itself keeps the name.
+    // Without its StatefulSet the world cannot tell whose Service it is: the pod itself keeps the name.
     if (set !== undefined && set.spec.serviceName !== service) return undefined;
     return pod?.status.containerStatuses?.some(({ state }) => state?.running !== undefined) ? pod : undefined;
   }

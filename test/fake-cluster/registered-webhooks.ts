@@ -37,7 +37,7 @@ export function webhooksFor(
   resource: "mutatingwebhookconfigurations" | "validatingwebhookconfigurations",
   asked: RequestedResource,
 ): RegisteredWebhook[] {
-  // Nobody's webhook keeps others from being registered, or taken away.
+  // No webhook keeps a user from registering others, or from taking them away.
   if (asked.group === "admissionregistration.k8s.io") return [];
   const configurations = store.list(resource).items;
   const webhooks = configurations.flatMap((configuration) => configuration.webhooks ?? []) as RegisteredWebhook[];
@@ -54,7 +54,7 @@ export function webhooksFor(
   return wanting;
 }
 
-/** A namespace that nobody has made has the one label that the API server gives it. */
+/** A namespace that is no object has the one label that the API server gives it. */
 function labelsOfNamespace(store: Store, name: string): Labels {
   const namespace = store.find("namespaces", { namespace: "", name });
   return { ...namespace?.metadata.labels, "kubernetes.io/metadata.name": name };

@@ -71,7 +71,7 @@ export function ownClaims(store: Store, set: StoredStatefulSet, pod: StoredPod):
   }
 }
 
-/** Who a claim goes with: the set, a pod that is scaled away, or nobody. */
+/** Owner that a claim goes with: the set, or a pod that is scaled away; undefined if there is none. */
 function ownerOf(set: StoredStatefulSet, pod: StoredPod, ordinal: number): OwnerReference | undefined {
   const { whenDeleted, whenScaled } = set.spec.persistentVolumeClaimRetentionPolicy ?? {};
   const start = set.spec.ordinals?.start ?? 0;

@@ -341,7 +341,7 @@ function statusOf(pass: Pass, pods: readonly StoredPod[], rolled: number): State
   }
   const { replicas, updateStrategy } = set.spec;
   const complete = updatedReplicas === replicas && readyReplicas === replicas && pods.length === replicas;
-  // Only a rolling update ends by itself; with OnDelete the current revision stays until somebody writes it.
+  // Only a rolling update ends by itself; with OnDelete the current revision stays until a client writes it.
   const finished = updateStrategy.type === "RollingUpdate" && complete;
   const current = finished ? updatedReplicas : currentReplicas - rolled;
   return {

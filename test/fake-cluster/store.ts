@@ -90,7 +90,7 @@ export class Store {
     return this.#revision;
   }
 
-  /** False after {@link withdraw}, and for what nobody has defined here. */
+  /** False after {@link withdraw}, and for a type that is not defined here. */
   serves(resource: Resource): boolean {
     return this.#shelves.has(resource) && !this.#withdrawn.has(resource);
   }
@@ -162,7 +162,7 @@ export class Store {
 
   /**
    * @param body what a client would POST; what the server sets (uid, times, generation, status) is ignored in it.
-   * @param namespace empty for what is of the whole cluster. One that nobody has made is taken to be there.
+   * @param namespace empty for what is of the whole cluster. One that is no object is taken to be there.
    * @throws ApiStatusError 403 where the namespace is being deleted, 409 AlreadyExists, 400 and 422 for a name or namespace that
    *   will not do, 404 for a type that is not served.
    */
@@ -312,7 +312,7 @@ export class Store {
     return this.#history(resource).of(keyOf(key));
   }
 
-  /** Forgets versions that nobody sees who looks back no further than `ms` (since the epoch). */
+  /** Forgets versions that a reader who looks back no further than `ms` (since the epoch) does not see. */
   trimVersions(ms: number): void {
     this.#history("pods").trim(ms);
     this.#history("statefulsets").trim(ms);

@@ -1,6 +1,6 @@
 /**
- * Updates of objects, of their status and of their scales: shown to webhooks, and tried anew on the object of now when somebody
- * else has written it meanwhile, as GuaranteedUpdate of k8s.io/apiserver v0.36 does (pkg/storage/etcd3/store.go).
+ * Updates of objects, of their status and of their scales: shown to webhooks, and tried anew on the object of now when another
+ * client has written it meanwhile, as GuaranteedUpdate of k8s.io/apiserver v0.36 does (pkg/storage/etcd3/store.go).
  */
 
 import type { ObjectKey, Resource, Subresource } from "../../functions/shared/kubernetes/cluster.ts";
@@ -28,7 +28,7 @@ export interface UpdateRequest {
 
 /**
  * Carries an update out: the object, or its scale, as it is then. A dry run answers with what would be there, and is tried once.
- * An update with a resourceVersion ends when somebody else was faster; the mutating webhooks are asked before that is noticed.
+ * An update with a resourceVersion ends when another client was faster; the mutating webhooks are asked before that is noticed.
  *
  * @throws ApiStatusError 400, 404, 409, 422, and what webhooks refuse with.
  */

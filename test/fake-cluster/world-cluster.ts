@@ -36,9 +36,9 @@ export type Leg = "request" | "reply" | "event";
 export interface WorldClusterOptions {
   /** How long a message is under way, in milliseconds. Default 1. Events of one watch never overtake each other. */
   readonly latencyMs?: (leg: Leg, verb: Verb, resource: Resource) => number;
-  /** Shows patches to the registered webhooks. Absent: nobody is asked, whatever is registered. */
+  /** Shows patches to the registered webhooks. Absent: the world asks no webhook, whatever is registered. */
   readonly admission?: Admission;
-  /** Whom webhooks hear of. Default: nobody. */
+  /** User whom webhooks hear of. Default: {@link anonymous}. */
   readonly user?: UserInfo;
 }
 
@@ -286,7 +286,7 @@ function tooLate(verb: Verb, resource: Resource): ClusterError {
   return new ClusterError({ code: 0, reason: "TooLate", message, verb, resource });
 }
 
-/** A queue that one reader takes from, in order. */
+/** A queue for one reader, who takes from it in order. */
 class EventStream<T> implements AsyncIterator<T, undefined> {
   readonly #events: T[] = [];
   readonly #endings: Cancel[] = [];

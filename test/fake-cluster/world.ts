@@ -220,7 +220,7 @@ export class World {
     }
   }
 
-  /** A node that nobody has made takes pods as long as it is there. */
+  /** A node that is no object takes pods as long as it is there. */
   #takesPods(nodeName: string): boolean {
     if (!this.kubelet.isThere(nodeName)) return false;
     const node = this.store.find("nodes", { namespace: "", name: nodeName });

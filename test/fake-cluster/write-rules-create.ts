@@ -147,7 +147,7 @@ function protectedClaim(claim: StoredObject): StoredObject {
   return { ...claim, metadata: withFinalizer(claim.metadata, claimProtection), spec, status: { phase: "Pending" } };
 }
 
-/** A volume of now, which an admission plugin protects; nobody has looked at it yet. */
+/** A volume of now, which an admission plugin protects; no controller has looked at it yet. */
 function protectedVolume(volume: StoredObject): StoredObject {
   const spec = { volumeMode: "Filesystem", persistentVolumeReclaimPolicy: "Retain", ...volume.spec };
   return { ...volume, metadata: withFinalizer(volume.metadata, volumeProtection), spec, status: { phase: "Pending" } };

@@ -278,7 +278,7 @@ describe("the image, built in empty folders as the Dockerfile has it", {
         return undefined;
       }),
     );
-    // The next sweep is minutes away: nothing but the event can wake anybody for this one.
+    // The next sweep is minutes away: nothing but the event can wake a function for this group.
     const group = await createGroup(controlPlane, { name: "told", namespace, zones: 1, pods: 1 });
     const event = {
       specversion: "1.0",

@@ -13,11 +13,11 @@ const execute = promisify(execFile);
 const project = join(import.meta.dirname, "../..");
 /** Where the base image has it. */
 const nodeOfImage = "/nodejs/bin/node";
-/** Only root may become somebody else; anybody else is unprivileged already. */
+/** Only root may become another user; every other user is unprivileged already. */
 const isRoot = process.getuid?.() === 0;
 
 export interface Image {
-  /** What would be `/` in a container. Nobody may write in it. */
+  /** What would be `/` in a container. No process may write in it. */
   readonly root: string;
   /** The same of the earlier stages, by name. */
   readonly stages: ReadonlyMap<string, string>;

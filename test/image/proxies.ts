@@ -7,7 +7,7 @@ export interface Proxy {
   readonly url: string;
   /** How many connections it has been asked for. */
   connections(): number;
-  /** Cuts off whoever is connected. */
+  /** Cuts off every client that is connected. */
   stop(): Promise<void>;
 }
 

@@ -1,4 +1,4 @@
-/** What somebody would do who has taken a process of Sluice over: with its account, by the API server alone. */
+/** What an attacker would do who has taken a process of Sluice over: with its account, by the API server alone. */
 import { usualSecretName } from "../../functions/shared/certificates/settings.ts";
 import { type Api, ApiError, eventually } from "../controlplane/api.ts";
 
@@ -34,7 +34,7 @@ export async function takeToken({ attacker, administrator, namespace }: Sides, v
   const wanted = { apiVersion: "v1", kind: "Secret", metadata, type: tokens };
   const { metadata: before } = await administrator.get<{ metadata: { uid: string } }>(path);
   const retyped = await statusOf(attacker, "PATCH", path, { metadata, type: tokens }, mergePatch);
-  const owner = { apiVersion: "v1", kind: "ConfigMap", name: "nobody", uid: crypto.randomUUID() };
+  const owner = { apiVersion: "v1", kind: "ConfigMap", name: "absent", uid: crypto.randomUUID() };
   const given = await statusOf(attacker, "PATCH", path, { metadata: { ownerReferences: [owner] } }, mergePatch);
   if (given >= 300) await administrator.delete(path);
   await eventually("the Secret gone", 60_000, async () =>

@@ -1,4 +1,4 @@
-/** Anybody in the cluster can post events: what forged ones and floods of them cost, counted by the real API server. */
+/** Every pod in the cluster can post events: what forged ones and floods of them cost, counted by the real API server. */
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";

@@ -1,4 +1,4 @@
-/** Events that nobody's source has sent, what they are answered, and what they may cost. */
+/** Events that no source has sent, what they are answered, and what they may cost. */
 import { changed, headersOf, tick } from "../support/posted.ts";
 
 export interface Forgery {
@@ -64,7 +64,7 @@ function lies(namespace: string, name: string): Forgery[] {
   };
   const late = { ...tick, "ce-time": "2020-01-01T00:00:00Z" };
   return [
-    told("a StatefulSet as somebody wishes it to be", resource, statefulSet),
+    told("a StatefulSet as its forger wishes it to be", resource, statefulSet),
     told("a StatefulSet that is said to be gone", "dev.knative.apiserver.resource.delete", statefulSet),
     told("a pod that is said to go", resource, pod),
     at("a moment long ago", "1970-01-01T00:00:00Z"),

@@ -81,7 +81,7 @@ test("each listed kind adds exactly the rights that a function says it needs to 
   assert.deepEqual(news, Array(roles).fill(added).flat());
 });
 
-test("a right that is a wildcard is not rendered, whoever asks for it: a function, or a list", () => {
+test("a right that is a wildcard is not rendered, whether a function or a list asks for it", () => {
   const kind = { plural: "things", group: "example.com" };
   for (const [needs, kinds] of [
     [[{ verbs: ["*"] }], [kind]],

@@ -122,7 +122,7 @@ suite("metrics while functions are at zero, on the real API server", { skip: awa
       const zone = await getStuck(scene);
       const [, zoneB = ""] = scene.group.statefulSets;
       await controlPlane.kubelet.breakPod(namespace, `${zoneB}-1`);
-      // Nobody writes it any more: the roller has ended.
+      // The roller has ended, so that it does not write the ledger any more.
       const ledger = await scene.api.get<{ metadata: { annotations: Record<string, string> } }>(scene.ledgerPath);
       const { since, at } = JSON.parse(ledger.metadata.annotations["sluice.dev/verdicts"] ?? "")[by.function];
       const standing = await eventually("the broken pod and the last verdict in the metrics", 30_000, async () => {
@@ -184,7 +184,7 @@ suite("metrics while functions are at zero, on the real API server", { skip: awa
     const one = { atMs: atMs + 1_000, labels: { namespace: "elsewhere", job: "rollout-operator" }, text };
     const firing = (await alertsOf([one])).map(({ name, state, labels: { zone } }) => [name, state, zone]);
     assert.deepEqual(firing, [["SluiceNeverPossible", "firing", "ingester-a"]]);
-    assert.deepEqual(await alertsOf(repeated([one], 16)), [], "nobody has asked since");
+    assert.deepEqual(await alertsOf(repeated([one], 16)), [], "no client has asked since");
   });
 
   test("a volume that is removed within the hour is an alert at once, and names the command that keeps it; one of tomorrow is none", {

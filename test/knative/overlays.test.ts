@@ -33,7 +33,7 @@ interface Selected {
 const schemas = await ensureSchemas().catch((error: Error) => error);
 if (schemas instanceof Error && process.env.CI === "true") throw schemas;
 
-/** What the API server knows without anybody's CRDs. */
+/** What the API server knows without a CRD. */
 const isBuiltIn = ({ apiVersion }: Built) => !/knative\.dev|monitoring\.coreos\.com/.test(apiVersion);
 
 const isFence = ({ kind, metadata }: Built) =>
@@ -96,7 +96,7 @@ suite("overlays on the real API server", { skip: await skipWithoutControlPlane()
     const readme = await readFile(join(import.meta.dirname, "../../knative/README.md"), "utf8");
     const [, count = ""] = /With a Broker\s(\w+)\s+are enough/.exec(readme) ?? [];
     assert.equal(["six", "seven", "eight", "nine"].indexOf(count) + 6, left.length, "the README counts them");
-    // What other operators bring is watched where somebody has them, by sources beside these.
+    // Users of other operators have sources beside these, which watch what the operators bring.
     const operators = await Promise.all(
       ["rabbitmq", "foundationdb"].map((operator) => kubectl.build(`base/sources-${operator}`)),
     );

@@ -161,7 +161,7 @@ suite("rendered manifests", () => {
     assert.deepEqual(sorted(rightsIn(rules)), sorted(needed));
   });
 
-  test("whoever answers reviews deletes no pod, writes no Secret and no webhook configuration", () => {
+  test("the process that answers reviews deletes no pod, writes no Secret and no webhook configuration", () => {
     const rules = objectsOf("admission/admission.yaml").flatMap((object) => object.rules ?? []);
     const rights = rightsIn(rules);
     const needed = rightsNeeded(admissionFunctions.flatMap(({ needs }) => needs));
@@ -180,7 +180,7 @@ suite("rendered manifests", () => {
       { group: "", resource: "nodes/status", verbs: ["patch"] },
       { group: "storage.k8s.io", resource: "volumeattachments", verbs: ["list"] },
       { group: "", resource: "persistentvolumeclaims", verbs: ["get"] },
-      // A kind of another group that is called the same is somebody else's.
+      // A kind of another group that is called the same is another kind.
       { group: "example.com", resource: "nodes", verbs: ["get"] },
     ];
     const roles = rightsOf({ name: "some", needs }) as readonly { kind: string; rules?: readonly Rule[] }[];
@@ -252,7 +252,7 @@ suite("rendered manifests", () => {
     }
   });
 
-  test("the image is of a registry that nobody can have, and whoever renders or reads it is told so", async () => {
+  test("the image is of a registry that cannot exist, and a user who renders or reads it is told so", async () => {
     const images = new Set(containers.map(({ image }) => image));
     assert.equal(images.size, 1);
     const [registry = "", ...rest] = [...images].join().split("/");
@@ -359,11 +359,11 @@ suite("rendered manifests", () => {
   test("an admission function that would be asked where it does not listen is not rendered, but refused", () => {
     const [first] = admissionFunctions;
     assert.ok(first !== undefined);
-    const stranger = { ...first, name: "judge-nobody", paths: ["/elsewhere"] };
+    const stranger = { ...first, name: "judge-nothing", paths: ["/elsewhere"] };
     const functions = { groupFunctions, admissionFunctions: [stranger], cronFunctions };
     assert.throws(
       () => renderManifests(functions),
-      /judge-nobody listens at \/elsewhere, and is registered for \/pods\/eviction\/pin/,
+      /judge-nothing listens at \/elsewhere, and is registered for \/pods\/eviction\/pin/,
     );
   });
 

@@ -253,7 +253,7 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
     await Promise.all([attacker.close(), administrator.close(), kubectl.close()]);
   });
 
-  test("no account changes a webhook configuration that is not Sluice's, and whoever renews the certificate changes those that are", async () => {
+  test("no account changes a webhook configuration that is not Sluice's, and the account that renews the certificate changes those that are", async () => {
     const renewing: string[] = [];
     for (const [namespace, overlay] of Object.entries({ "hooks-alone": "standalone", "hooks-direct": "direct" })) {
       await attack(namespace, overlay, async (sides, account) => {

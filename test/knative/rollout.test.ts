@@ -238,7 +238,7 @@ suite("on Knative's data plane and the real API server", { skip: await skipWitho
         await waitForZero(activator);
       });
 
-      test("what changes while the adapters are away is told by nobody, and found by the next sweep", async (context) => {
+      test("no adapter tells what changes while the adapters are away, and the next sweep finds it", async (context) => {
         const { activator, namespace, scene } = odd;
         const { cluster, controlPlane } = stage;
         const back = Promise.withResolvers<void>();

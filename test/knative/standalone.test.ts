@@ -49,7 +49,7 @@ suite("the overlay standalone on the real API server", { skip: await skipWithout
       const rehearse = () => evict(scene.api, namespace, `${first}-0`, "in the body");
       await eventually("an eviction allowed", 60_000, async () => ((await rehearse()).code === 201 ? true : undefined));
       assert.equal((await evict(scene.api, namespace, `${first}-0`)).code, 201);
-      // A rehearsal waits for nobody.
+      // The webhook refuses a rehearsal at once, and does not wait.
       const { code, message } = await evict(scene.api, namespace, `${second}-0`, "in the body");
       assert.equal(code, 429);
       assert.match(message, /^admission webhook "pod-eviction\.mimir\.grafana\.com" denied the request/);

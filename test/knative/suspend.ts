@@ -19,7 +19,7 @@ const foundation = "FoundationDBCluster.apps.foundationdb.org/owned";
 const everyMs = 1_000;
 
 /**
- * Its PersistentVolume is kept, so that it has to be changed. The ledger is lost in between, until whoever collects, by the name
+ * Its PersistentVolume is kept, so that it has to be changed. The ledger is lost in between, until the collector, by the name
  * of `user`, has made another.
  */
 export async function suspend(
@@ -66,8 +66,8 @@ export async function suspend(
       if (entry.user === user && entry.verb === "create" && entry.resource === "leases") return true;
     return undefined;
   };
-  await eventually("a ledger made by whoever collects", 60_000, made, everyMs);
-  // What somebody has reserved and no view shows is asked for by its name.
+  await eventually("a ledger made by the collector", 60_000, made, everyMs);
+  // The collector asks by its name for a pod that is reserved and that no view shows.
   const reserved = { [`${name}-zone-a`]: { 1: ["of-long-ago", "advance-zone-rollout", Date.now()] } };
   await api.patch(ledger, { metadata: { annotations: { "sluice.dev/reservations": JSON.stringify(reserved) } } });
   const gone = async () => {

@@ -72,7 +72,7 @@ suite("a throw-away function over ConfigMaps by their owner, in a copy of the tr
   const read = async (file: string) =>
     loadAll(await readFile(join(copy, "knative/base", file), "utf8")) as unknown as readonly Rendered[];
 
-  test("one folder and its name in the table render its Role, source, Service and Trigger, and touch nobody else's", async () => {
+  test("one folder and its name in the table render its Role, source, Service and Trigger, and touch no other function's", async () => {
     const files = ["functions", "sources"].flatMap((folder) => [`${folder}/${name}`, `${folder}/kustomization`]);
     const touched = [...files, "fence/fence", "fence/guard", "standalone/standalone", "triggers/triggers"].map(
       (file) => `${file}.yaml`,

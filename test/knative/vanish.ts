@@ -7,7 +7,7 @@ import { changed, post, tick } from "../support/posted.ts";
 import type { Scene } from "../support/scene.ts";
 import { alone, brief, budgets, type Cast } from "./walk.ts";
 
-/** Nobody's yet: a ledger that says it is not collected. */
+/** Annotation that no version writes yet: a ledger that has it is not collected. */
 const later = "sluice.dev/of-later";
 
 /** One of them holds a reservation of a pod that is gone. */
@@ -39,8 +39,8 @@ export async function vanish(scene: Scene, { ledgers: keeper }: Cast, user: stri
 }
 
 /**
- * A reservation in the ledger of a group that is gone is looked into. Who rolls the group hears of its end as well, and drops the
- * reservation: it is made again until whoever collects has found it first.
+ * A reservation in the ledger of a group that is gone is looked into. The roller hears of the group's end as well, and drops
+ * the reservation: it is made again until `keeper` has found it first.
  */
 async function lookInto(scene: Scene, keeper: Cast["ledgers"], user: string): Promise<void> {
   const { api, group } = scene;

@@ -83,7 +83,7 @@ export async function register(
   await kubectl.apply([ofNoNamespace(namespace, { [reviewKey.key]: "true" })]);
   assert.equal(await post(certificate, tick), 204);
   await eventually("an eviction judged", 30_000, async () => {
-    const { message } = await evict(api, namespace, "nobody");
+    const { message } = await evict(api, namespace, "absent");
     const denied = `admission webhook "pod-eviction.${namespace}.grafana.com" denied the request: `;
     return message.startsWith(denied) ? true : undefined;
   });
@@ -97,17 +97,17 @@ export async function judge({ api, group, controlPlane }: Scene, { reviews }: Ca
   const rehearse = () => evict(api, namespace, first, "in the body");
   await eventually("an eviction allowed", 60_000, async () => ((await rehearse()).code === 201 ? true : undefined));
   assert.equal((await evict(api, namespace, first)).code, 201);
-  // A rehearsal waits for nobody.
+  // The webhook refuses a rehearsal at once, and does not wait.
   assert.equal((await evict(api, namespace, second, "in the body")).code, 429);
-  // Nobody has asked for one of these yet: whoever judges makes the ledger where it is missing.
+  // The webhook has judged none of these yet: it makes the ledger where it is missing.
   const ledger = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/${ledgerName(`budget:${alone}`)}`;
   await (await api.send("DELETE", ledger)).body.dump();
   const kept = await evict(api, namespace, `${alone}-zone-a-0`);
   assert.deepEqual([kept.code, /PodDisruptionBudget/.test(kept.message)], [429, true], kept.message);
   await api.get(ledger);
-  // What all ledgers say is told when somebody asks.
+  // The metrics tell what all ledgers say when a client asks for them.
   await reviews.metric("sluice_group_last_progress_timestamp_seconds");
-  const spec = { maxUnavailable: 1, podNamePartitionRegex: "(", selector: { matchLabels: { name: "nobody" } } };
+  const spec = { maxUnavailable: 1, podNamePartitionRegex: "(", selector: { matchLabels: { name: "absent" } } };
   const path = `/apis/${budgets}/namespaces/${namespace}/zoneawarepoddisruptionbudgets`;
   const budget = { apiVersion: budgets, kind: "ZoneAwarePodDisruptionBudget", metadata: { name: "bad" }, spec };
   const answer = await api.send("POST", path, budget);

@@ -17,7 +17,7 @@ const { setTimeout: setTimer, clearTimeout: clearTimer } = globalThis;
 
 let strayed: ((error: unknown) => void) | undefined;
 
-/** Errors that nobody waits for fail the trial that is under way. */
+/** Errors that no caller waits for fail the trial that is under way. */
 export function catchStrays(): void {
   process.on("unhandledRejection", (error) => strayed?.(error));
   process.on("uncaughtException", (error) => strayed?.(error));

@@ -42,7 +42,7 @@ function placesOf(verdict: Verdict<RolloutTarget>, action: "delete" | "repair"):
 const words = (verdict: Verdict<RolloutTarget>): string[] =>
   targetsOf(verdict).map((target) => `${target.action} ${subjectOf(target)}`);
 
-test("whatever is deleted keeps Z1, Z2, Z3, Z4 and the budgets, and nobody else's reservation is touched", () => {
+test("whatever is deleted keeps Z1, Z2, Z3, Z4 and the budgets, and no other function's reservation is touched", () => {
   check((facts, verdict) => assert.equal(violationOf(facts, placesOf(verdict, "delete")), undefined), numRuns);
 });
 

@@ -20,7 +20,7 @@ export const nowMs = Date.UTC(2026, 0, 1, 0, 10);
 
 export interface PlaceFacts {
   readonly pod: "absent" | "ready" | "not ready" | "pending" | "terminating" | "ended";
-  /** For how many seconds a ready pod has been so; or nobody knows. */
+  /** For how many seconds a ready pod has been so; unknown if its status does not say. */
   readonly readyFor: number | "unknown";
   readonly reserved: "no" | "for this pod" | "for the pod before";
   readonly reservationAgeMs: number;
@@ -34,7 +34,7 @@ export interface ZoneFacts {
   readonly minReadySeconds: number;
   /** The StatefulSet has the label that its pods have. */
   readonly labelled: boolean;
-  /** One after the other from `start`; beyond the replicas are those that nobody wants any more. */
+  /** One after the other from `start`; beyond the replicas are those that the StatefulSet wants no more. */
   readonly places: readonly PlaceFacts[];
 }
 
@@ -252,7 +252,7 @@ function reservationOf(statefulSet: string, ordinal: number, facts: PlaceFacts):
   return { statefulSet, ordinal, uid, by: reserverOf(ordinal), stampMs: nowMs - facts.reservationAgeMs };
 }
 
-/** Who has reserved a place, if anybody has. */
+/** The function that has reserved a place, if one has. */
 export function reserverOf(ordinal: number): string {
   return ordinal % 2 === 0 ? "advance-zone-rollout" : "evaluate-eviction";
 }

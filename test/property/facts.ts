@@ -23,7 +23,7 @@ export const self = "advance-zone-rollout";
 export interface SlotFacts {
   readonly health: Health;
   readonly revision: "old" | "older" | "new" | "none";
-  /** How many seconds ago the pod was made, or nobody knows. */
+  /** Age of the pod in seconds; unknown if it does not say when it was made. */
   readonly ageSeconds: number | "unknown";
   /** For how many seconds the pod has been ready; without meaning for others. */
   readonly readyForSeconds: number;

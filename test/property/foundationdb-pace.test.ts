@@ -24,12 +24,12 @@ test("removalMode None: no pod and no volume is deleted in ten minutes", async (
   assert.match(waiting.join("\n"), /mode-none: .* spec\.automationOptions\.removalMode of orders is None/);
 });
 
-test("removalMode None, or a mode that nobody knows, freezes what was under way when it is written, and what it says later counts again", async () => {
+test("removalMode None, or a mode that Sluice does not know, freezes what was under way when it is written, and what it says later counts again", async () => {
   let before = 0;
   let after = 0;
   for (const seed of seeds) {
     const settings = [
-      { atMs: changedMs, automationOptions: { removalMode: seed % 2 === 0 ? "None" : "Nobody" } },
+      { atMs: changedMs, automationOptions: { removalMode: seed % 2 === 0 ? "None" : "Unknown" } },
       { atMs: 2 * changedMs, automationOptions: { removalMode: "All" } },
     ];
     const { deletions, violations, left } = await playFoundation(seed, { settings });

@@ -66,7 +66,7 @@ const pod = fc
   )
   .map(([metadata, spec, status]) => ({ metadata, spec, status }) as unknown as PodObject);
 
-/** Whoever makes something of a listed pod, and of containers what is compared. */
+/** All that Sluice makes of a listed pod, and of containers what is compared. */
 const read = (object: PodObject) => ({
   pod: parsePod(object),
   volumeUser: parseVolumeUser(object),

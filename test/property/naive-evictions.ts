@@ -46,7 +46,7 @@ function isWanted({ zones }: EvictionFacts, { zone, ordinal }: Member): boolean 
   return ordinal >= start && ordinal < start + replicas;
 }
 
-/** Rule R6: Ready for as long as the zone asks for; a pod that is ready since nobody knows when has not been for any time. */
+/** Rule R6: Ready for as long as the zone asks for; a pod that is ready since an unknown time has been so for no time. */
 function isUp(facts: EvictionFacts, place: Member): boolean {
   const { pod, readyFor } = at(facts, place) ?? {};
   const least = facts.zones[place.zone]?.minReadySeconds ?? 0;

@@ -75,7 +75,7 @@ export function downIn(facts: GroupFacts, zone: number, also: readonly Member[] 
   );
 }
 
-/** Something is down in the zone, or a pod that nobody wants is not gone yet. */
+/** Something is down in the zone, or a pod that no StatefulSet wants is not gone yet. */
 export function isDisturbed(facts: GroupFacts, zone: number): boolean {
   const leaving = places(facts).some(
     (place) => place.zone === zone && isThere(facts, place) && !isWanted(facts, place),
@@ -90,7 +90,7 @@ export function allowedIn({ budget, replicas }: ZoneFacts): number {
   return Math.max(1, pods);
 }
 
-/** Another revision is wanted for the pod, and it is not on its way out. Nobody knows while the status is behind. */
+/** Another revision is wanted for the pod, and it is not on its way out. False while the status is behind. */
 export function isOutdated(facts: GroupFacts, place: Member): boolean {
   const slot = slotAt(facts, place);
   if (slot === undefined || !isThere(facts, place) || !isWanted(facts, place)) return false;
@@ -296,7 +296,7 @@ export function possible(facts: GroupFacts): Set<string> {
   return acts;
 }
 
-/** The pods of which a guard may speak: one zone at most is disturbed, and then they are of that one. */
+/** The pods of which a guard may speak: one zone at most is disturbed, and then they are of that zone. */
 function waiting(facts: GroupFacts): Member[] {
   const disturbed = [...facts.zones.keys()].filter((zone) => isDisturbed(facts, zone));
   if (disturbed.length > 1) return [];

@@ -1,4 +1,4 @@
-/** Nothing goes that nobody can read: malformed annotations of volume claims whose owner is no StatefulSet, by the thousand. */
+/** Sluice takes nothing that it cannot read: thousands of malformed annotations of volume claims that no StatefulSet owns. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide } from "../../functions/gc-suspended-groups/decide.ts";

@@ -1,4 +1,4 @@
-/** Nothing is removed that nobody can read: malformed annotations of volume claims and StatefulSets, by the thousand. */
+/** Sluice removes nothing that it cannot read: malformed annotations of volume claims and StatefulSets, by the thousand. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide } from "../../functions/gc-suspended-groups/decide.ts";

@@ -40,7 +40,7 @@ const ofAnyVersion: readonly Row[] = [
   row("69 from ping, and the check runs into its time limit: the node hangs", { ping: 69, quorum: 75 }, "no-answer"),
   row("64, and the application does not run", { quorum: 64, running: 69 }, "node-down"),
   row("64, and the application runs: no such command", { quorum: 64, running: 0 }, "no-answer"),
-  row("64, and nobody says whether the application runs", { quorum: 64, running: 75 }, "no-answer"),
+  row("64, and no tool says whether the application runs", { quorum: 64, running: 75 }, "no-answer"),
   row("64 from both", { ping: 64, quorum: 64 }, "no-answer"),
   ...[1, 65, 67, 70, 75, 78, 126, 127, 137].map((code) => row(`${code} from the check`, { quorum: code }, "no-answer")),
   ...[1, 64, 70, 75].map((code) =>

@@ -209,7 +209,7 @@ suite("the stop gate", { skip: packages === undefined, concurrency: 8 }, () => {
       },
     );
 
-    test(name("one answer that the node is down lets nobody go: the next may be another"), async () => {
+    test(name("one answer that the node is down lets no pod go: the next may be another"), async () => {
       const gone = `echo "epmd reports: node 'rabbit' not running at all"; exit 69`;
       await withPod(shell, { ping: 69, quorum: gone }, async ({ standIns, start }) => {
         const gate = start({ STOP_GATE_POLL_SECONDS: "2" });
@@ -283,7 +283,7 @@ suite("the stop gate", { skip: packages === undefined, concurrency: 8 }, () => {
       });
     });
 
-    test(name("a log that nobody reads holds nothing up"), async () => {
+    test(name("a log without a reader holds nothing up"), async () => {
       await withPod(shell, { quorum: critical }, async ({ pod, standIns, start }) => {
         const pipe = join(pod.folder, "pipe");
         await promisify(execFile)("mkfifo", [pipe]);

@@ -42,7 +42,7 @@ suite("the stop gate beside the real tools of RabbitMQ", { skip: packages === un
     }
   }
 
-  test("a node that nobody needs is drained, and let go", async () => {
+  test("a node that no queue needs is drained, and let go", async () => {
     const { code, report } = await gateOf(2, {});
     assert.deepEqual([code, report], [0, "stop-gate: passed: no queue needs this node; it is drained"]);
     const { text } = await nodes.tool(2, "rabbitmqctl", "cluster_status");
@@ -51,7 +51,7 @@ suite("the stop gate beside the real tools of RabbitMQ", { skip: packages === un
   });
 
   test("a name under which no node runs is down", async () => {
-    const { code, outcome } = await gateOf(0, { RABBITMQ_NODENAME: "nobody@localhost" });
+    const { code, outcome } = await gateOf(0, { RABBITMQ_NODENAME: "absent@localhost" });
     assert.deepEqual([code, outcome], [0, "node-down"]);
   });
 
@@ -65,7 +65,7 @@ suite("the stop gate beside the real tools of RabbitMQ", { skip: packages === un
         STOP_GATE_DRAIN_SECONDS: "5",
       });
       assert.deepEqual([code, outcome], [1, "released-unknown"], report);
-      assert.match(report, /nobody says that it has ended: .*Failed to connect and authenticate/);
+      assert.match(report, /no tool says that it has ended: .*Failed to connect and authenticate/);
     } finally {
       await home.remove();
     }

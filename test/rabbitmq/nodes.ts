@@ -150,7 +150,7 @@ export class Nodes {
     node.process = started;
     const said = () => tail(this.logOf(index), 20);
     const outcome = await eventually(`${name} serves`, startTimeoutMs, async () => {
-      // Nobody asks any more, or whoever ends the node would be kept waiting for its start.
+      // A node that has ended is not asked any more, so that its end does not wait for its start.
       if (started.end() !== undefined) return "ended";
       const { status } = await this.ask<{ status: string }>(index, "/api/health/checks/local-alarms");
       // Its HTTP API answers before it takes clients.

@@ -1,6 +1,6 @@
 /**
  * RabbitMQ, and what the stop gate is tried with: packages of Debian or Ubuntu, unpacked into the cache. Nothing is installed,
- * and nobody has to be root.
+ * and no user has to be root.
  */
 import { execFile } from "node:child_process";
 import { globSync } from "node:fs";

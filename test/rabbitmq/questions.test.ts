@@ -72,7 +72,7 @@ suite("Sluice before real RabbitMQ nodes on the real API server", { skip }, () =
     });
   }
 
-  /** The node runs in its pod as it did: nobody has begun to take it. */
+  /** The node runs in its pod as it did: no function has begun to take it. */
   async function stands(ordinal: number, uid: string): Promise<void> {
     const pod = await broker.pod(ordinal);
     assert.deepEqual([pod.uid, pod.deletionTimestamp], [uid, undefined]);

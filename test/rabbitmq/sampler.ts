@@ -58,7 +58,7 @@ export class Sampler {
     const counts = states.flatMap((state) => (state === undefined ? [] : [state.online.length]));
     if (counts.length === 0) return;
     samples.answered++;
-    // A node asks the others at once. One that is starting may reach nobody yet, and the others see what there is.
+    // A node asks the others at once. One that is starting may reach no other node yet, and the others see what there is.
     const online = Math.max(...counts);
     samples.leastOnline = Math.min(samples.leastOnline, online);
     samples.mostOnline = Math.max(samples.mostOnline, online);

@@ -8,7 +8,7 @@ export type Answer = number | string;
 
 const TOOLS = ["rabbitmq-diagnostics", "rabbitmq-queues", "rabbitmq-upgrade", "rabbitmqctl"];
 
-/** What is no option is the command, as for the tools themselves. A command that nobody has told of is not known. */
+/** What is no option is the command, as for the tools themselves. A command without an answer is not known. */
 const TOOL = `#!/bin/sh
 for command; do case $command in -*) ;; *) break ;; esac; done
 echo "$(basename "$0") $*" >>"$STAND_INS/calls"
@@ -34,7 +34,7 @@ export class StandIns {
     this.#folder = folder;
   }
 
-  /** In a pod's folder, with RabbitMQ's tools all well: a node of 3.x whose loss nobody would mind. */
+  /** In a pod's folder, with RabbitMQ's tools all well: a node of 3.x that no queue needs. */
   static async make(pod: PodFiles, answers: Answers = {}): Promise<StandIns> {
     const standIns = new StandIns(join(pod.folder, "stand-ins"));
     await mkdir(join(standIns.#folder, "answers"), { recursive: true });

@@ -23,7 +23,7 @@ export async function underLoad(nodes: Nodes, work: () => Promise<void>): Promis
     const samples = await sampler.stop();
     await traffic.finish(120_000);
     assert.deepEqual(traffic.missing, []);
-    assert.ok(traffic.confirmed > messages + 50, `${traffic.confirmed} confirmed: nobody published meanwhile`);
+    assert.ok(traffic.confirmed > messages + 50, `${traffic.confirmed} confirmed: no client published meanwhile`);
     assert.ok(samples.leastOnline >= 2 && samples.leastServing >= 2, JSON.stringify(samples));
     assert.ok(samples.taken >= 20 && samples.answered >= samples.taken / 2, JSON.stringify(samples));
     assert.ok(samples.mostOnline === size && samples.leastOnline < size, "what samples cannot see they cannot prove");

@@ -21,7 +21,7 @@ export interface Actor {
   begin?(): void;
   /** The troubles are over: it mends what it has broken, and wants nothing that cannot come true. */
   makePeace?(): void;
-  /** All has come to its end, and no rollout is left: what it wants now nobody else brings about. */
+  /** All has come to its end, and no rollout is left: no other actor brings about what it wants now. */
   atRest?(): void;
   stop?(): void;
 }

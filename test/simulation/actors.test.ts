@@ -1,4 +1,4 @@
-/** Whoever adds an actor writes what it brings along, and nothing else knows of it. */
+/** An actor says itself what it brings along, and nothing else knows of it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Actor } from "./actor.ts";
@@ -68,7 +68,7 @@ test("what a checker misses for ever breaks L1, in its words", async () => {
   assert.deepEqual([violation?.invariant, violation?.sentence], ["L1", "a coin is missing"]);
 });
 
-test("a trouble that two actors bring, or nobody, is a mistake", async () => {
+test("a trouble that two actors bring, or no actor, is a mistake", async () => {
   const crashing: Actor = { name: "other", disturbances: { crash: () => undefined } };
   await assert.rejects(simulate(1, { more: () => [crashing] }), /other brings crash, and so does another actor/);
   assert.throws(() => troublesOf([crashing]), /no actor brings .*evict/);

@@ -1,4 +1,4 @@
-/** All that brings something about in a seed. Whoever adds one writes its file, and names it here. */
+/** All that brings something about in a seed. A new actor has a file of its own, and its name stands here. */
 import type { Actor } from "./actor.ts";
 import { Budgets } from "./budgets.ts";
 import { Claims } from "./claims/claims.ts";
@@ -68,7 +68,7 @@ export function openActors(run: SeedRun, more: readonly Actor[] = []): readonly 
   ];
 }
 
-/** What goes wrong, by its name. Throws where an actor brings what another one brings, or where nobody brings what plans name. */
+/** What goes wrong, by its name. Throws where two actors bring the same, or where no actor brings what plans name. */
 export function troublesOf(actors: readonly Actor[]): ReadonlyMap<Disturbance, () => void> {
   const troubles = new Map<Disturbance, () => void>();
   for (const { name, disturbances = {} } of actors) {

@@ -98,7 +98,7 @@ export class Budgets implements Actor {
       this.#writeBudget(budget, { selector: this.#selector, podNameRegexGroup: 7, podNamePartitionRegex: "(" });
     } else if (draw.chance(0.25)) {
       const matchLabels = draw.pick([
-        { [appLabel]: "nobody" },
+        { [appLabel]: "nothing" },
         { [appLabel]: this.#group },
         { "rollout-group": this.#group },
       ]);

@@ -56,7 +56,7 @@ export interface Checker {
   onLedgerWritten?(write: LedgerWrite): void;
   /** A pass over a group has come to a verdict, about a zone where one is named. */
   onVerdict?(caller: Caller, group: GroupKey, zone: string): void;
-  /** Somebody who is none of these processes has written a ledger. */
+  /** A client that is none of these processes has written a ledger. */
   onLedgerEdited?(lease: LeaseObject): void;
   /** What keeps a world at peace from being done, as a sentence; undefined when nothing does. */
   missing?(): string | undefined;

@@ -14,7 +14,7 @@ const namespace = "db";
 const group = "group";
 const newTemplate = { spec: { template: { spec: { containers: [{ name: "app", image: "app:2" }] } } } };
 
-/** Three zones of two pods at rest, and a rollout that takes what it is told to, whatever anybody promised. */
+/** Three zones of two pods at rest, and a rollout that takes what it is told to, and keeps no promise. */
 class Scene {
   readonly violations: string[] = [];
   readonly timeline = new VirtualTimeline();
@@ -123,7 +123,7 @@ test("pods that broke by themselves count as down once it has been so for longer
   }
 });
 
-test("no healthy pod goes while a pod of another zone has been down for long, whoever took it", () => {
+test("no healthy pod goes while a pod of another zone has been down for long, also when Sluice did not take it", () => {
   const scene = new Scene();
   scene.world.kubelet.breakPod({ namespace, name: "group-c-1" });
   scene.goOn(60_000);

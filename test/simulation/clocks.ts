@@ -5,7 +5,7 @@ import type { SeedRun } from "./seed.ts";
 
 /**
  * They go forward once in this time at most. A process that comes and goes has only these clocks: it is misled where they go
- * forward once more, by minutes, after a reservation was sighted, while somebody still acts on it (rule R10).
+ * forward once more, by minutes, after a reservation was sighted, while another process still acts on it (rule R10).
  */
 const forwardEveryMs = 180_000;
 
@@ -21,7 +21,7 @@ export class Clocks implements Actor {
     this.#processes = processes;
   }
 
-  /** Whoever is just acting: see `clocksMayJump` in draw-plan.ts for where they are left alone. */
+  /** Steps all clocks, also while a process acts: see `clocksMayJump` in draw-plan.ts for where they are left alone. */
   #stepFar(): void {
     const { draw, plan, world } = this.#run;
     const { farAheadMs } = plan;

@@ -39,7 +39,7 @@ export function drawPlan(draw: Draw, seed: number): Plan {
   return withVersions({ ...plan, ...drawLater(createDraw(seed + laterSeeds)) });
 }
 
-/** Every eviction is answered at once, and whoever asked is there to hear it. */
+/** The webhook answers every eviction at once, and the client is there to hear it. */
 export const neverWaits = { evictionWaitMs: 0, givesUp: 0, sendsAgain: 0 } satisfies Partial<Plan>;
 
 /** How far the source of what is drawn later is from the first one's. */
@@ -100,7 +100,7 @@ function drawUsual(draw: Draw): Plan {
   const replicas = draw.pick([1, 2, 3, 3, 4]);
   const stormy = draw.chance(0.5);
   // Rule R4 counts on a deletion or an eviction to arrive within ten seconds of its reservation, up to five of which its
-  // answer may take: no protocol helps against one that comes later to a group whose ledger somebody has deleted meanwhile.
+  // answer may take: no protocol helps against one that comes later to a group whose ledger a user has deleted meanwhile.
   const ledgerGoes = draw.chance(0.1);
   const evicts = draw.chance(0.6);
   const minReadySeconds = draw.chance(0.2) ? draw.whole(1, 15) : 0;

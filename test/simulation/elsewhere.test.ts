@@ -40,7 +40,7 @@ function counting({ world, isFaulty }: SeedRun, verdicts: Map<string, number>): 
   };
 }
 
-test("what changes in a group wakes nobody for a group of the same name in another namespace", async () => {
+test("what changes in a group wakes no process for a group of the same name in another namespace", async () => {
   const verdicts = new Map<string, number>();
   for (let seed = 1; seed <= 5; seed++) {
     const { violations } = await simulate(seed, { aim: rests, more: (run) => [counting(run, verdicts)] });
@@ -50,7 +50,7 @@ test("what changes in a group wakes nobody for a group of the same name in anoth
   assert.equal(verdicts.get("elsewhere"), undefined);
 });
 
-test("groups of the same names in two namespaces are rolled beside each other, and one that is stuck holds nobody up", async () => {
+test("groups of the same names in two namespaces are rolled beside each other, and one that is stuck does not hold up the other", async () => {
   const fates = { rolls: 0, stuck: 0 };
   for (let seed = 1; seed <= 40; seed++) {
     const { violations, history } = await simulate(seed, { aim: beside, verbose: true });

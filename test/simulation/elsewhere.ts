@@ -58,7 +58,7 @@ export class Elsewhere implements Actor {
     for (const zone of zones) this.#run.world.changeTemplate({ namespace, name: `${this.#group}-${zone}` }, image);
   }
 
-  /** What is stuck stays so, and holds nobody else up. */
+  /** What is stuck stays so, and holds no other group up. */
   #missing(): string | undefined {
     const { world, plan } = this.#run;
     if (plan.elsewhere?.fate === "stuck") return undefined;

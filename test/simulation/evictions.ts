@@ -57,7 +57,7 @@ export class Evictions implements Actor {
   readonly #run: SeedRun;
   readonly #webhooks: Webhook[] = [];
   #reviews = 0;
-  /** The pod that somebody drains at the end, until it has gone. */
+  /** The pod that a user drains at the end, until it has gone. */
   #drained: StoredPod | undefined;
 
   constructor(run: SeedRun) {
@@ -127,17 +127,17 @@ export class Evictions implements Actor {
     this.#webhooks.push({ process, judge, arrivals, monotonicMs, serverTimeMs, isDry });
   }
 
-  /** Those who are there to be asked. Nobody asks for dry runs in the end. */
+  /** The webhooks that can be asked. No client asks for dry runs in the end. */
   #asked(dryRun: boolean): Webhook[] {
     const isOver = dryRun && !this.#run.isFaulty();
     return this.#webhooks.filter(({ process, isDry }) => process.alive && isDry === dryRun && !isOver);
   }
 
-  /** One webhook stays, and whoever drains has all the time in the world: every eviction comes to its end. */
+  /** One webhook stays, and the drain has all the time in the world: every eviction comes to its end. */
   makePeace(): void {
     const { world, draw, plan, namespace, log } = this.#run;
     if (plan.budget === undefined) return;
-    // A StatefulSet that nobody rolls may have a pod that never becomes ready: its zone is never whole.
+    // A StatefulSet that Sluice does not roll may have a pod that never becomes ready: its zone is never whole.
     const pods = world.store.list("pods", { namespace }).items.filter(({ metadata }) => !isLoose(metadata.name));
     const pod = pods.length > 0 ? draw.pick(pods) : undefined;
     if (pod === undefined) return;
@@ -192,7 +192,7 @@ export class Evictions implements Actor {
     };
     const leave = (why: string) => () => {
       if (isOver) return;
-      log("api-server", `${why}: nobody waits for the review of ${asked.name} any more`);
+      log("api-server", `${why}: the API server waits no more for the review of ${asked.name}`);
       gone.abort();
       end(undefined);
     };

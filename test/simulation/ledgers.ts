@@ -1,6 +1,6 @@
 /**
  * Users who edit a ledger, or delete it. What takes a reservation away, or makes one look older than it is, is their own risk:
- * whoever relies on it may just be acting. Whatever else they write, nothing may be permitted by it, and it ends.
+ * a process that relies on it may just be acting. Whatever else they write, nothing may be permitted by it, and it ends.
  */
 import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import type { World } from "../fake-cluster/world.ts";
@@ -65,10 +65,10 @@ function edit({ world, draw, namespace, group, checkers, log }: SeedRun): void {
     annotate({ [reservations]: JSON.stringify(edited(JSON.parse(text) as Table, kind, world, draw)) });
 }
 
-/** A reservation of nobody's, or later stamps: up to ten minutes ahead of the clock. */
+/** A reservation that no function has made, or later stamps: up to ten minutes ahead of the clock. */
 function edited(table: Table, kind: "stranger" | "later", world: World, draw: Draw): Table {
   const nowMs = Math.round(world.timeline.nowMs());
-  if (kind === "stranger") return { ...table, "group-z": { 0: ["no-such-uid", "somebody", nowMs] } };
+  if (kind === "stranger") return { ...table, "group-z": { 0: ["no-such-uid", "stranger", nowMs] } };
   const laterMs = Math.round(draw.between(1_000, 600_000));
   const zones = Object.entries(table).map(([name, zone]) => {
     const later = Object.entries(zone).map(([ordinal, [uid, by, stampMs]]) => [ordinal, [uid, by, stampMs + laterMs]]);

@@ -27,7 +27,7 @@ function play({ AbortController, AbortSignal }: Kind, draw: Draw): string[] {
     listeners.push({ signal, listener });
     signal.addEventListener("abort", listener, { once: true });
   };
-  // Whoever joins signals listens at once: Node tells those that are joined in the order of their first listeners.
+  // The test listens at once to signals that it joins: Node tells these in the order of their first listeners.
   const join = () => {
     const signal = AbortSignal.any([draw.pick(controllers).signal, draw.pick(controllers).signal]);
     const name = `joined ${signals.length}`;

@@ -1,9 +1,9 @@
 /**
- * L2: no object is written more than 20 times in a minute by our processes while nobody else changes anything that it is about.
+ * L2: our processes write no object more than 20 times in a minute while no other client changes anything that it is about.
  * Two functions that undo each other's words would go on for ever, and no promise about what is deleted would tell.
  *
- * In a ledger each function has words of its own: there the writes of each function count for themselves. What a review writes
- * is written because somebody asked.
+ * In a ledger each function has words of its own: there the writes of each function count for themselves. A review writes
+ * because a client asked: what it writes does not count.
  */
 import type { Resource } from "../../functions/shared/kubernetes/cluster.ts";
 import type { StoredObject } from "../fake-cluster/objects.ts";
@@ -41,9 +41,9 @@ export class LivelockChecker implements Checker {
   readonly #judged: readonly Resource[];
   /** When our processes wrote an object, by its kind and name. */
   readonly #times = new Map<string, number[]>();
-  /** When somebody else last changed anything of a StatefulSet, or anything of a namespace. */
+  /** When another client last changed anything of a StatefulSet, or anything of a namespace. */
   readonly #others = new Map<string, number>();
-  /** The last change, as long as nobody has said that it was ours. */
+  /** The last change; undefined once {@link onWritten} has said that it was ours. */
   #last: Written | undefined;
 
   constructor(world: World, violate: SeedRun["violate"], judged: readonly Resource[]) {
@@ -78,7 +78,7 @@ export class LivelockChecker implements Checker {
     if (times.length > mostWrites)
       this.#violate(
         "L2",
-        `${process.name} writes ${what} for the ${times.length}th time in a minute, and nobody else has changed anything`,
+        `${process.name} writes ${what} for the ${times.length}th time in a minute, and no other client has changed anything`,
       );
   }
 }

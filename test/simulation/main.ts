@@ -10,7 +10,7 @@ import { simulate } from "./simulation.ts";
 const help = `npm run simulate -- [--seeds N] [--seed S] [--workers K] [--only NAME] [--without RULE [--default]]
 
   --seeds N        how many seeds to try (default 1000)
-  --seed S         the first of them (default 1); alone, it replays that one seed and prints its whole history
+  --seed S         the first of them (default 1); alone, it replays this seed and prints its whole history
   --workers K      how many processes share the work (default: one for each processor)
   --only NAME      bend every seed towards one kind of trouble: ${Object.keys(scenarios).join(", ")}
   --scenario NAME  the same

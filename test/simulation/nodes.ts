@@ -54,7 +54,7 @@ export class Nodes implements Actor {
     return true;
   }
 
-  /** Somebody deletes by force what a node has taken with it. */
+  /** A user deletes by force what a node has taken with it. */
   #clear(nodeName: string): void {
     const { world, log } = this.#run;
     log("user", `deletes the pods of node ${nodeName} by force`);
@@ -145,8 +145,8 @@ export class Pods implements Actor {
     const { world, namespace } = this.#run;
     for (const pod of world.store.list("pods", { namespace }).items) {
       if (pod.metadata.deletionTimestamp !== undefined) continue;
-      // Failed pods that nobody wants can hold up an OrderedReady scale-down for ever: somebody cleans up. So does somebody
-      // where a StatefulSet has left pods behind and does not come back.
+      // Failed pods that no StatefulSet wants can hold up an OrderedReady scale-down for ever: a user cleans up. A user also
+      // does so where a StatefulSet has left pods behind and does not come back.
       if (pod.status.phase === "Failed" || this.#isForsaken(pod)) {
         world.store.delete("pods", pod.metadata, {});
         continue;

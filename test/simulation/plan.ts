@@ -42,7 +42,7 @@ export interface Plan {
   readonly neighbours: PlannedNeighbours;
   /** A group in another namespace; absent: there is none. */
   readonly elsewhere: PlannedElsewhere | undefined;
-  /** The ZoneAwarePodDisruptionBudget over the group; absent: evictions are nobody's concern, and there are none. */
+  /** The ZoneAwarePodDisruptionBudget over the group; absent: no client evicts. */
   readonly budget: PlannedBudget | undefined;
   /** Processes that answer reviews, and whether one more is asked for dry runs alone. */
   readonly webhooks: number;
@@ -56,7 +56,7 @@ export interface Plan {
   /** The share of reviews whose client gives up before ten seconds, and of those that the API server sends a second time. */
   readonly givesUp: number;
   readonly sendsAgain: number;
-  /** A webhook is killed with this probability once it has written the ledger, before anybody hears of it. */
+  /** A webhook is killed with this probability once it has written the ledger, before the API server hears of it. */
   readonly dieAfterWrite: number;
   /** Evictions that the API server drops after the webhook has allowed them, and those that it carries out late. */
   readonly loseEvictions: number;
@@ -94,7 +94,7 @@ export interface Plan {
 export interface PlannedNeighbours {
   /** A second group of two zones. */
   readonly group: boolean;
-  /** The budget selects the pods of both groups, so that nobody can keep it; at peace it is narrowed. */
+  /** The budget selects the pods of both groups, so that Sluice cannot keep it; at peace it is narrowed. */
   readonly spanned: boolean;
   /** Two StatefulSets of no group, under a budget of their own. */
   readonly loose: boolean;
@@ -107,7 +107,7 @@ export interface PlannedNeighbours {
 export interface PlannedElsewhere {
   /** It and its StatefulSets have the names of the group and its own; otherwise they have names of their own. */
   readonly isNamesake: boolean;
-  /** Nobody changes it; its templates change; or one of them is no good, for ever. */
+  /** No user changes it; its templates change; or one of them is no good, for ever. */
   readonly fate: "rests" | "rolls" | "stuck";
 }
 
@@ -116,7 +116,7 @@ export interface PlannedClaims {
   readonly kinds: readonly KindName[];
   /** How often each of them looks. */
   readonly everyMs: number;
-  /** A later version makes claims that nobody here knows. */
+  /** A later version makes claims of a kind that this version does not know. */
   readonly isForeign: boolean;
   /** True: processes are restarted only where those that are up say so. `shipped`: rollouts and evictions ask each pod. */
   readonly asks?: boolean | "shipped";
@@ -192,15 +192,15 @@ export const skipDeeds = [
 export type SkipDeed = (typeof skipDeeds)[number];
 
 export interface PlannedSuspension {
-  /** How often somebody does something to a volume claim, or to what it belongs to. */
+  /** How often a user does something to a volume claim, or to what it belongs to. */
   readonly everyMs: number;
   /** What they do; absent from it: they never do. */
   readonly deeds: readonly SuspensionDeed[];
-  /** How long volumes are kept, and how long is waited between two removals, in milliseconds, where nobody says otherwise. */
+  /** How long Sluice keeps volumes, and waits between two removals, in milliseconds, unless an annotation says otherwise. */
   readonly durationMs: number;
   readonly waitMs: number;
   readonly mode: "Zone" | "Group" | "All";
-  /** The share of the changes of a suspension to which somebody reacts at once. */
+  /** The share of the changes of a suspension to which a user reacts at once. */
   readonly reacts: number;
   /** So many volume claims has each pod. */
   readonly volumes: 1 | 2;
@@ -236,7 +236,7 @@ export type SuspensionDeed = (typeof suspensionDeeds)[number];
 export interface PlannedVersions {
   /** An older one, which has heard of claims, and of no kind of them. */
   readonly older: boolean;
-  /** A later one, which claims zones for a purpose that nobody here knows. */
+  /** A later one, which claims zones for a purpose that this version does not know. */
   readonly laterKind: boolean;
   /** A later one, which keeps the ledger in a format of its own for a while. */
   readonly laterFormat: boolean;

@@ -1,4 +1,4 @@
-/** The processes of one seed, whoever brought them: they are started, killed, stopped for a while and told the wrong time. */
+/** The processes of one seed, from all actors: they are started, killed, stopped for a while and told the wrong time. */
 
 import type { GroupView } from "../../functions/shared/cache/cache.ts";
 import type { ObjectRef } from "../../functions/shared/contract/keys.ts";
@@ -98,7 +98,7 @@ export class Processes implements Actor {
     this.#running = [...this.#running, { role, process, clock, wake, told: connection.told, stop: connection.stop }];
   }
 
-  /** The cruellest moment: the reservation stands, and nobody has heard of it. */
+  /** The cruellest moment: the reservation stands, and no other process has heard of it. */
   #written(role: Role, process: Process, verb: string): void {
     const { draw, plan, isFaulty } = this.#run;
     if (role.diesAfterWrite !== true || verb !== "patch" || !isFaulty() || !draw.chance(plan.dieAfterWrite)) return;
@@ -147,7 +147,7 @@ export class Processes implements Actor {
     return isInstalledApart && this.#run.world.timeline.nowMs() < this.#awayUntilMs;
   }
 
-  /** Nobody of these is there for longer than two sweeps, and nobody notes what happens meanwhile. */
+  /** These roles are away for longer than two sweeps, and no process of theirs notes what happens meanwhile. */
   #uninstall(): void {
     const { draw, plan, world, isFaulty, log } = this.#run;
     const roles = this.#roles.filter(({ isInstalledApart }) => isInstalledApart);
@@ -185,7 +185,7 @@ export class Processes implements Actor {
     for (const go of backlog) world.timeline.after(0, () => runIn(process, go));
   }
 
-  /** The clock of the API server that one process talks to is set; it stays within what the protocol lets clocks differ by. */
+  /** The clock of the API server that a process talks to is set; it stays within what the protocol lets clocks differ by. */
   #stepClock(): void {
     const { draw, log } = this.#run;
     const running = this.#all();
@@ -215,7 +215,7 @@ export class Processes implements Actor {
     });
     this.#end(this.#all().filter((running) => !kept.includes(running)));
     this.#running = kept;
-    // Those that nobody is left of come after those that all begin anew.
+    // Roles that have no process left come after those that all begin anew.
     for (const role of this.#roles) if (role.inPeace === "new") this.#start(role);
     for (const role of this.#roles) {
       if (role.inPeace !== "any" && role.inPeace !== "first") continue;

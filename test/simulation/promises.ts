@@ -60,7 +60,7 @@ export class MadeReservations implements Checker {
   }
 }
 
-/** What is collected too early takes reservations with it that somebody still acts on. */
+/** A ledger that is collected too early takes reservations with it that a process still acts on. */
 export class CollectedLedgers implements Checker {
   readonly judges = ["K1"];
   readonly #checker: CollectedChecker;

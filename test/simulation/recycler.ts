@@ -57,7 +57,7 @@ export function createRecycler(draw: Draw, isActive: () => boolean, everyMs: num
   };
   return {
     name,
-    concern: "take pods that nobody else would take now",
+    concern: "take pods that no other function would take now",
     keyedBy: "groups",
     wokenBy: [{ resource: "pods", keysOf: groupOfPod }],
     listKeys: listGroupKeys,

@@ -24,7 +24,7 @@ export interface Wrappers {
   readonly connection?: (cluster: Cluster) => Cluster;
   readonly protocol?: (protocol: Protocol) => Protocol;
   readonly views?: (views: GroupCache) => GroupCache;
-  /** The protocol of a webhook that knows when the review came that somebody has of this pod now, by the API server's clock. */
+  /** The protocol of a webhook that knows when the review came that it has of this pod now, by the API server's clock. */
   readonly arrivals?: (protocol: Protocol, arrivedMs: (pod: string) => number | undefined) => Protocol;
   /** What calls to pods go through. */
   readonly pods?: (pods: PodHttp) => PodHttp;

@@ -20,14 +20,14 @@ export interface Connection {
 }
 
 /**
- * `events`: it is told of what changes. `itself`: it looks for its work when it likes. `reviews`: somebody asks it. Troubles come
- * to each of these in its own way.
+ * `events`: it is told of what changes. `itself`: it looks for its work when it likes. `reviews`: the API server asks it.
+ * Troubles come to each of these in its own way.
  */
 export type WokenBy = "events" | "itself" | "reviews";
 
 /**
  * What one healthy process of each function cannot bring to its end, no number of them may. `any`: one is left, whichever it is.
- * `first`: the oldest is left. `new`: all end, and one begins. `none`: all end. `all`: nobody asks for them any more.
+ * `first`: the oldest is left. `new`: all end, and one begins. `none`: all end. `all`: all are left, and no client asks them.
  */
 export type InPeace = "any" | "first" | "new" | "none" | "all";
 
@@ -42,7 +42,7 @@ export interface Role {
   readonly terms?: Terms;
   /** It deletes outdated pods alone, and none of a StatefulSet that is paused (invariants Z3, Z4). */
   readonly isRollout?: boolean;
-  /** It may be killed as soon as it has written, before anybody hears of it. */
+  /** It may be killed as soon as it has written, before another process hears of it. */
   readonly diesAfterWrite?: boolean;
   /** All roles that say so are installed together, and are away together (`uninstall`). */
   readonly isInstalledApart?: boolean;

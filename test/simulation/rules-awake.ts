@@ -17,7 +17,7 @@ export function awake(plan: Plan, changes: Partial<Plan> = {}): Plan {
   });
 }
 
-/** As if somebody had sighted all of them when they were made. */
+/** A ledger as if a process had sighted all its reservations when they were made. */
 function longSighted<L extends Pick<Ledger, "reservations">>(ledger: L): L {
   return { ...ledger, reservations: ledger.reservations.map((one) => ({ ...one, sightedMs: one.stampMs })) };
 }

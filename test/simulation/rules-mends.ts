@@ -27,7 +27,7 @@ const leftTakenForReady: Wrappers = {
   }),
 };
 
-/** A reservation of a StatefulSet that the view has none of asks for it, and for its pods: here nobody has ever heard of one. */
+/** A reservation of a StatefulSet that the view has none of asks for it, and for its pods: here the API server knows none. */
 const strangersUnknown: Wrappers = {
   ...orphansUncounted,
   ...wrapCluster((cluster) => ({
@@ -50,7 +50,7 @@ const listsOfNow: Wrappers["connection"] = (cluster) =>
     },
   });
 
-/** As if no status told whether a pod has ever been ready: it runs, and nobody knows since when. */
+/** As if no status told whether a pod has ever been ready: it runs, and its status does not say since when. */
 function withoutBeginning(pod: PodObject): PodObject {
   if (pod.status?.phase !== "Pending" && pod.status?.phase !== "Running") return pod;
   const { startTime: _, ...status } = pod.status as NonNullable<PodObject["status"]> & { readonly startTime?: string };
@@ -84,7 +84,7 @@ function byOwnLabels(set: StatefulSet): StatefulSet {
   return { ...set, podLabels: set.group === undefined ? {} : { "rollout-group": set.group } };
 }
 
-/** As if a ledger held no reservation, to whoever looks for those that may be collected. */
+/** As if a ledger held no reservation, to a function that looks for those that may be collected. */
 const ledgersUnread = wrapCluster((cluster) => ({
   list: async (...call) => {
     const list = await cluster.list(...call);

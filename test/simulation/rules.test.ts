@@ -28,7 +28,7 @@ for (const { rule, removed, breaks, aim, wrappers } of removedRules) {
   });
 }
 
-/** What nothing stands without is found by seeds that nobody aimed at it. */
+/** Rules without which nothing stands: seeds that are not aimed at one find that it is missing. */
 const found = new Set([
   "settled-through: views of any age are taken",
   "moving settled-through with the view",

@@ -187,7 +187,7 @@ export const rolloutRules: readonly RemovedRule[] = [
   },
   {
     rule: "R6",
-    removed: "settling the ordinals that nobody wants any more",
+    removed: "settling the ordinals that no StatefulSet wants any more",
     breaks: ["L1"],
     aim: (plan) => plain(plan, { safetyMs: 90_000, every: { ...never, scale: 5_000 } }),
     wrappers: wrapProtocol((protocol) => ({

@@ -101,7 +101,7 @@ export const scenarios: Readonly<Record<string, Aim>> = {
     ...plan,
     elsewhere: { isNamesake: true, fate: draw.pick(["rests", "rolls", "rolls", "stuck"]) },
   }),
-  /** Claims of every kind, and of one that nobody knows, beside rollouts, drains and users who scale. */
+  /** Claims of every kind, and of one that this version does not know, beside rollouts, drains and users who scale. */
   claims: (plan) => claiming(plan),
   /** Processes that are restarted where the others can do without them. */
   asking: (plan) => asking(plan),

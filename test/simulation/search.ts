@@ -22,7 +22,7 @@ export interface Found {
   readonly cpuMs: number;
 }
 
-/** Hands seeds out to workers until all are done or one is found that breaks a promise. Resolves to that one, if any. */
+/** Hands seeds out to workers until all are done or one is found that breaks a promise. Resolves to that seed, if any. */
 export function search({ seeds, first, workers, removed, isDefault, scenario }: SearchOptions): Promise<Found> {
   const end = first + seeds;
   let next = first;

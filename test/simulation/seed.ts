@@ -55,6 +55,6 @@ export interface SeedRun {
   readonly onResume: () => void;
   readonly violate: (invariant: string, sentence: string) => void;
   readonly log: (who: string, what: string) => void;
-  /** Whoever may say something line by line does so. */
+  /** True if an actor that can log something line by line does so. */
   readonly isVerbose: boolean;
 }

@@ -65,7 +65,7 @@ test("whatever is lost or late, a call ends in its time, and says that nothing w
     isOver = true;
   });
   await timeline.run(() => isOver);
-  // Some arrive when nobody waits for their answers any more.
+  // Some calls arrive when their callers do not wait for an answer any more.
   assert.ok(arrived.length > before);
   const count = (path: string) => arrived.filter((one) => one === path).length;
   for (const [path, end] of Object.entries(ends)) {

@@ -106,7 +106,7 @@ class Simulation {
   }
 
   async run(): Promise<SimulationResult> {
-    // From here on this is a microtask, whoever called: see `microtasksDone`.
+    // From here on this is a microtask, whatever the caller is: see `microtasksDone`.
     await undefined;
     this.#world.settle();
     for (const actor of this.#actors) actor.start?.();

@@ -124,7 +124,7 @@ function hasPodsIn(store: World["store"]): HasPods {
     [...store.ownedBy("pods", uid)].some(({ metadata }) => selects(budget, metadata.labels ?? {}));
 }
 
-/** Rule R5: whoever permits reads each member that it knows. */
+/** Rule R5: a process that permits reads each member that it knows. */
 async function readMembers(cluster: Cluster, members: readonly StatefulSet[]): Promise<StatefulSet[]> {
   const read = await Promise.all(members.map((one) => getStatefulSet(cluster, one)));
   return read.filter((one) => one !== undefined);
@@ -211,7 +211,7 @@ export function createStaleViews(options: StaleViewsOptions, revisions: Revision
   return {
     isLasting: true,
     read,
-    // Whoever waits for a change is told of none, and looks again by itself.
+    // A function that waits for a change is told of none, and looks again by itself.
     onChange() {},
     learn() {},
     groups: () => listGroups(cluster, undefined),

@@ -16,7 +16,7 @@ export interface WorkerReport {
   readonly found: number | undefined;
 }
 
-// Refusals are ordinary here: nobody reads the stacks of their errors.
+// Refusals are ordinary here: the worker does not read the stacks of their errors.
 Error.stackTraceLimit = 0;
 
 let usedMs = 0;

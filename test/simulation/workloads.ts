@@ -93,7 +93,7 @@ export class Workloads implements Actor {
     return this.members().length + this.#absent.size;
   }
 
-  /** The StatefulSets of groups that are there: nobody rolls the others. */
+  /** The StatefulSets of groups that are there: Sluice does not roll the others. */
   members(): ObjectKey[] {
     const { world, namespace } = this.#run;
     const all = world.store.list("statefulsets", { namespace }).items.map(({ metadata }) => metadata);

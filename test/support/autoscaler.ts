@@ -9,7 +9,7 @@ interface Scale {
   readonly spec: { readonly replicas?: number };
 }
 
-/** One change of a size: read, thought about, and written back on condition that nobody wrote in between. */
+/** One change of a size: read, thought about, and written back on condition that no other client wrote in between. */
 export interface Attempt {
   readonly atMs: number;
   readonly from: number;

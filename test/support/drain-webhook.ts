@@ -107,17 +107,17 @@ export async function registerWebhook(
 ): Promise<void> {
   await api.post(configurations(kind), configuration(namespace, kind, port, ca, path));
   await eventually("the webhook called", 30_000, async () => {
-    const { message } = await evict(api, namespace, "nobody");
+    const { message } = await evict(api, namespace, "no-such-pod");
     return message.startsWith(`admission webhook "${webhookName(namespace)}" denied the request`) ? true : undefined;
   });
 }
 
-/** Takes the registration away. Resolves when the API server asks nobody any more. */
+/** Takes the registration away. Resolves when the API server asks the webhook no more. */
 export async function removeWebhook(api: Api, namespace: string, kind: WebhookKind): Promise<void> {
   await api.delete(`${configurations(kind)}/pod-eviction-${namespace}`);
   await eventually("the webhook forgotten", 30_000, async () => {
-    const { message } = await evict(api, namespace, "nobody");
-    return message === 'pods "nobody" not found' ? true : undefined;
+    const { message } = await evict(api, namespace, "no-such-pod");
+    return message === 'pods "no-such-pod" not found' ? true : undefined;
   });
 }
 

@@ -41,7 +41,7 @@ export async function addNodes(
   }
 }
 
-/** Its uid. No controller acts for it: whoever adds a node adds its pod. */
+/** Its uid. No controller acts for it: code that adds a node adds its pod. */
 async function ensureDaemonSet(api: Api, namespace: string): Promise<string> {
   const path = `/apis/apps/v1/namespaces/${namespace}/daemonsets`;
   const known = await api.get<{ items: { metadata: { uid: string } }[] }>(path);

@@ -27,7 +27,7 @@ export interface Asked {
   readonly path: string;
   /** Absent for a GET. */
   readonly body?: Buffer;
-  /** What the API server says. A GET is cut off when whoever asked has gone. */
+  /** What the API server says. A GET is cut off when its client has gone. */
   forward(headers?: Readonly<Record<string, string>>): Promise<Dispatcher.ResponseData>;
 }
 

@@ -123,7 +123,7 @@ class Play {
 
   /**
    * A record or a block of ours, or something of ours on a volume claim: none may be left, but of one that was deleted while the
-   * operator made its pod anew, which nobody can end but whoever deletes that pod.
+   * operator made its pod anew, which only a user who deletes that pod can end.
    */
   left(): readonly string[] {
     const { spec, metadata } = this.#cluster;
@@ -152,7 +152,7 @@ class Play {
     ];
   }
 
-  /** Nobody does anything new; later users give what waits for a word of theirs that word. */
+  /** Users do nothing new; later they give what waits for a word of theirs that word. */
   #calm(): void {
     this.#isCalm = true;
     this.#say({ "suspend-duration": "20s" });
@@ -253,7 +253,7 @@ class Play {
     this.#world.annotate({ namespace, name: claim }, { [of("recover")]: "true" }, claimsResource);
   }
 
-  /** One reconciliation; whoever is removed is replaced, so that there is always something to remove. */
+  /** One reconciliation; a process group that is removed is replaced, so that there is always something to remove. */
   #operate(): void {
     const cluster = this.#cluster;
     const claims = this.#list(claimsResource);
@@ -330,7 +330,7 @@ class Play {
       );
   }
 
-  /** The operator, or a user, takes a volume before anybody could block that; or nobody can read for a while what is wanted. */
+  /** The operator, or a user, takes a volume before Sluice can block that; or Sluice cannot read for a while what is wanted. */
   #outrun(id: string): void {
     const drawn = this.#random();
     if (drawn < 0.15) {
@@ -347,7 +347,7 @@ class Play {
       this.#writeStatus(this.#groups.map((one) => (one.processGroupID === id ? { ...one, ...removed } : one)));
   }
 
-  /** Whoever wanted it removed does not any more, and has told the operator so. */
+  /** The user wants it removed no more, and has told the operator so. */
   #cancel(id: string, listed: readonly string[]): void {
     this.#count("cancelled");
     this.#change({ spec: { processGroupsToRemove: listed.filter((one) => one !== id) } });

@@ -83,7 +83,7 @@ export class HeldGroups {
     this.groups.set(id, { ...this.groups.get(id), ...status });
   }
 
-  /** Somebody has listed them, and the operator has marked them. */
+  /** A user has listed them, and the operator has marked them. */
   remove(...ids: readonly string[]): void {
     this.spec.processGroupsToRemove = ids;
     for (const id of ids) this.set(id, { removalTimestamp: minutesAgo(30) });

@@ -1,6 +1,6 @@
 /**
  * What became of a group's pods, told again in the order of the API server's own history. Pure, and it shares no line with
- * Sluice: whoever judges must be able to be right where the judged is wrong.
+ * Sluice: the judge must be able to be right where the judged is wrong.
  */
 
 /** A StatefulSet at one revision, as far as it matters here. */
@@ -64,7 +64,7 @@ export interface Verdict {
   readonly takings: readonly Taking[];
   /** The pods, by name, that were deleted or evicted before they were Ready once, as what asks for a pod by its name may do. */
   readonly neverReady: readonly string[];
-  /** The most pods of each zone, or of each partition, that were down at one moment, whoever was to blame. */
+  /** The most pods of each zone, or of each partition, that were down at one moment, whatever the cause. */
   readonly mostDown: Readonly<Record<string, number>>;
 }
 
@@ -75,7 +75,7 @@ interface Slot {
   readonly ordinal: number;
   /** Undefined while there is none. */
   pod: SeenPod | undefined;
-  /** A slot counts once it was up: pods that a user has just asked for are not yet anybody's to lose. */
+  /** A slot counts once it was up: Sluice cannot lose a pod yet that a user has just asked for. */
   established: boolean;
   /** A Ready pod of it was deleted, and none has been back for long enough. */
   taken: boolean;

@@ -21,7 +21,7 @@ export interface IngesterPod {
 }
 
 /**
- * What a pod does with calls from now on. `refuse`: 409, as a partition that somebody has locked. `crash`: it ends the connection
+ * What a pod does with calls from now on. `refuse`: 409, as a partition that is locked. `crash`: it ends the connection
  * and says nothing. `rubbish`: 200, and no JSON. `huge`: 200, and 100 MB. `undated`: 200, and no timestamp.
  */
 export type Behaviour =
@@ -154,7 +154,7 @@ export class Ingesters {
     });
   }
 
-  /** What a pod of this name does with calls from now on, whoever it is. */
+  /** What a pod of this name does with calls from now on, whichever pod it is. */
   behave(name: string, behaviour: Behaviour): void {
     this.#behaviours.set(name, behaviour);
   }
@@ -175,7 +175,7 @@ export class Ingesters {
     }
   }
 
-  /** Writes on a pod's disk: somebody else has prepared it. */
+  /** Writes on a pod's disk: another client has prepared it. */
   prepare(name: string, timestamp: number, path = this.#options.delayedPath): void {
     writeFileSync(this.#disk(name, path), String(timestamp));
   }

@@ -17,7 +17,7 @@ export interface Surroundings {
   readonly random: Random;
   /** What is wrong with the cluster as the functions see it. */
   readonly wrap: (cluster: Cluster) => Cluster;
-  /** True: nobody is killed any more, and no machine pauses. */
+  /** True: no process is killed any more, and no machine pauses. */
   isCalm(): boolean;
   /** Told of each kill and each pause. */
   count(what: "kills" | "stalls"): void;

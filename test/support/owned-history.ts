@@ -62,7 +62,7 @@ class Play {
   readonly #volumes: readonly string[];
   /** Since when a volume claim says that it is to stay, by its name. */
   readonly #keptMs = new Map<string, number>();
-  /** In the middle of all that somebody deletes the namespace. */
+  /** True: a user deletes the namespace in the middle of it all. */
   readonly #isEnding: boolean;
   #isCalm = false;
 
@@ -132,9 +132,9 @@ class Play {
     );
     for (const { metadata } of this.#claims()) {
       this.#say(metadata.name, { "pod-selector": null });
-      // Whoever asked for one volume of a pod asks for all of them.
+      // A user who asked for one volume of a pod asks for all of them.
       if (asked.has(memberOf(metadata.name))) this.#say(metadata.name, { suspend: "true" });
-      // The owner has the others, and those that somebody wants back.
+      // The owner has the others, and those that a user wants back.
       const isWanted = metadata.annotations?.[of("recover")] !== undefined || !asked.has(memberOf(metadata.name));
       if (isWanted) this.#given.delete(memberOf(metadata.name));
       if (metadata.annotations?.[of("hold")] !== undefined || metadata.annotations?.[of("drained-at")] === undefined)
@@ -147,7 +147,7 @@ class Play {
     }
   }
 
-  /** A pod that came after the word on its drain may have got new data: somebody moves that, too. */
+  /** A pod that came after the word on its drain may have got new data: a user moves that, too. */
   #drainAgain(): void {
     for (const { metadata } of this.#claims())
       if (/^(not-drained|drain-lost|(pod|claim)-newer): /.test(metadata.annotations?.[of("suspend-message")] ?? ""))
@@ -155,8 +155,8 @@ class Play {
   }
 
   /**
-   * Suspended volumes that nobody wants back and nothing holds, and claims of the ledger: none may be left. Of a namespace that
-   * was deleted nothing may be left but what somebody holds.
+   * Suspended volumes that no user wants back and nothing holds, and claims of the ledger: none may be left. Of a namespace
+   * that was deleted nothing may be left but what a user holds.
    */
   left(): readonly string[] {
     if (this.#isEnding) {
@@ -261,7 +261,7 @@ class Play {
     const drawn = this.#random();
     if (!isAsked && drawn < 0.7) {
       this.#given.add(name);
-      // Now and then somebody forgets one of two.
+      // Now and then a user forgets one of two.
       for (const suffix of this.#volumes)
         if (suffix === suffixes[0] || this.#random() < 0.9)
           this.#sayOne(`${name}-${suffix}`, { suspend: "true", "drained-at": this.#now() });
@@ -337,7 +337,7 @@ class Play {
     if (current.metadata.deletionTimestamp !== undefined) this.#begin(`${claimsResource} ${name}`, current);
     const others = this.#claims().filter((one) => memberOf(one.metadata.name) === memberOf(name));
     for (const { metadata } of others) {
-      // Whoever removes this one has looked at the other one a moment before.
+      // The process that removes this one has looked at the other one a moment before.
       const keptMs = this.#keptMs.get(metadata.name) ?? Number.POSITIVE_INFINITY;
       const isMarked = metadata.annotations?.[of("suspend-state")] === "Removing";
       if (metadata.name !== name && !isMarked && this.#timeline.nowMs() - keptMs > lookedWithinMs)
@@ -350,7 +350,7 @@ class Play {
     for (const word of ["recover", "hold"])
       if (before[of(word)] !== undefined) this.#violate(`${name} is removed though it says ${word}`);
     for (const word of ["suspend", "drained-at"])
-      if (before[of(word)] === undefined) this.#violate(`${name} is removed though nobody says ${word}`);
+      if (before[of(word)] === undefined) this.#violate(`${name} is removed though no annotation says ${word}`);
   }
 
   #violate(sentence: string): void {
@@ -360,7 +360,7 @@ class Play {
 
 const members = zones.flatMap((zone) => Array.from({ length: size }, (_, number) => `${zone}-${number}`));
 const suffixes = ["data", "journal"] as const;
-/** Whoever acts on a look does so within five seconds, and what is sent may be stopped for half a minute. */
+/** A process acts on a look within five seconds, and what it sends may be stopped for half a minute. */
 const lookedWithinMs = 40_000;
 const memberOf = (claim: string): string => claim.replace(/-(data|journal)$/, "");
 const zoneOf = (name: string): string => name.slice(0, 1);

@@ -94,7 +94,7 @@ export class Owned {
     this.claims.set(name, { ...claim, metadata: { ...claim.metadata, ...metadata } });
   }
 
-  /** Somebody asks, with a word on the drain. */
+  /** A user asks, with a word on the drain. */
   ask(...names: readonly string[]): void {
     for (const name of names) this.say(`${name}-data`, { suspend: "true", "drained-at": minutesAgo(90) });
   }

@@ -1,4 +1,4 @@
-/** CloudEvents as Knative's sources post them, and as anybody else may. */
+/** CloudEvents as Knative's sources post them, and as any other client may. */
 import { Pool } from "undici";
 import type { Server } from "./server.ts";
 

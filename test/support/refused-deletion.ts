@@ -1,4 +1,4 @@
-/** A pod that somebody may not delete, whatever rights he has. */
+/** A pod that a user may not delete, whatever rights the user has. */
 import { ApiError, eventually } from "../controlplane/api.ts";
 import type { Scene } from "./scene.ts";
 

@@ -221,7 +221,7 @@ export class Scene {
     return this.observer.verdict();
   }
 
-  /** For whoever reads why a test failed. */
+  /** For a reader who wants to know why a test failed. */
   async describe(): Promise<string> {
     const ledger = await this.api.get<{ metadata: unknown }>(this.ledgerPath).catch((error: Error) => error.message);
     const sets = await Promise.all(
@@ -278,7 +278,7 @@ function revisionsOf({ status }: StatefulSet): { current: string | undefined; up
 
 /**
  * Sets a scene, plays it, and asserts that the observer flagged nothing: no pod beyond the budget, no second zone, no pod
- * that was wanted as it was, and at no moment more down than the budget, whoever was to blame: tests that break pods of
+ * that was wanted as it was, and at no moment more down than the budget, whatever the cause: tests that break pods of
  * their own stay within it. A failure says how things stood.
  */
 export async function play(

@@ -36,7 +36,7 @@ function configurationOf({ registration }: AdmissionDefinition, namespace: strin
 const pathOf = ({ registration }: AdmissionDefinition) =>
   `/apis/admissionregistration.k8s.io/v1/${registration.kind.toLowerCase()}webhookconfigurations`;
 
-/** The API server asks nobody any more about the sizes of a namespace. */
+/** The API server asks no webhook any more about the sizes of a namespace. */
 export async function unregisterSizes(api: Api, namespace: string): Promise<void> {
   for (const definition of [guardDownscale, prepareDownscale])
     await api.delete(`${pathOf(definition)}/${definition.registration.webhook}-${namespace}`);
@@ -50,7 +50,7 @@ export async function registerSizes(api: Api, namespace: string, door: SizeDoor)
   await waitUntilAsked(api, namespace);
 }
 
-/** A StatefulSet that says nowhere how its pods would be told: each downscale of it is refused, and by nobody else. */
+/** A StatefulSet that says nowhere how its pods would be told: our webhook alone refuses each downscale of it. */
 async function waitUntilAsked(api: Api, namespace: string): Promise<void> {
   const sets = `/apis/apps/v1/namespaces/${namespace}/statefulsets`;
   const labels = { app: "probe" };

@@ -121,7 +121,7 @@ export class Suspended {
     this.sets.set(zone, { ...set, spec: { ...set.spec, ...change } });
   }
 
-  /** Somebody asks, with a word on the drain. */
+  /** A user asks, with a word on the drain. */
   ask(zone: string, ...ordinals: readonly number[]): void {
     for (const ordinal of ordinals) this.say(zone, ordinal, { suspend: "true", "drained-at": minutesAgo(90) });
   }

@@ -13,7 +13,7 @@ export interface ToldScene {
   readonly scene: Scene;
   readonly ingesters: Ingesters;
   readonly servers: readonly [Server, Server];
-  /** What the API server asks: whoever is added to it. */
+  /** What the API server asks: it leads to the servers that are added to it. */
   readonly door: TcpProxy;
   /** Aborted when the scene closes. */
   readonly signal: AbortSignal;

@@ -6,7 +6,7 @@ import { labels } from "./foundationdb.ts";
 const checked = "B2";
 const protection = "sluice.dev/volume-protection";
 const state = "sluice.dev/suspend-state";
-/** The shortest duration that anybody asks for, but for what a stamp and the age of it may differ. In milliseconds. */
+/** The shortest duration that a user asks for, but for what a stamp and the age of it may differ. In milliseconds. */
 const leastMs = 10_000 - 1_500;
 
 export class VolumeLosses {
@@ -48,13 +48,13 @@ export class VolumeLosses {
     });
   }
 
-  /** Somebody deletes a pod and its volume claim, whose volume is to be kept. False where that is too young, or gone already. */
+  /** A user deletes a pod and its volume claim, whose volume is to be kept. False where that is too young, or gone already. */
   take(pod: { readonly namespace: string; readonly name: string }): boolean {
     const { store, timeline } = this.#world;
     const claim = { ...pod, name: `${pod.name}-data` };
     const { metadata } = store.find("persistentvolumeclaims", claim) ?? {};
     const ageMs = timeline.nowMs() - Date.parse(metadata?.creationTimestamp ?? "");
-    // Until it has our finalizer nobody keeps it; processes stand still, or are dead, for half a minute.
+    // Until it has our finalizer Sluice does not keep it; processes stand still, or are dead, for half a minute.
     if (metadata === undefined || metadata.deletionTimestamp !== undefined || !(ageMs > 60_000)) return false;
     this.#expected.add(metadata.uid);
     if (store.find("pods", pod) !== undefined) store.delete("pods", pod);
@@ -62,7 +62,7 @@ export class VolumeLosses {
     return true;
   }
 
-  /** Nobody gets it back, and our finalizer alone keeps its volume. */
+  /** True when it is deleted for good, and our finalizer keeps its volume. */
   isKept({ metadata: { deletionTimestamp, finalizers } }: StoredObject): boolean {
     return deletionTimestamp !== undefined && finalizers?.includes(protection) === true;
   }

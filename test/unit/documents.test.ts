@@ -161,7 +161,7 @@ interface Stop {
   readonly file: string;
   /** The stop that knows it; undefined for the first one. */
   readonly from: number | undefined;
-  /** Those that hand it over, from whoever has it to whoever knows `from`; none where `from` imports it. */
+  /** Files that hand it over, in order from `file` to the stop `from`; empty where `from` imports it. */
   readonly over: readonly string[];
 }
 
@@ -221,7 +221,7 @@ for (const heading of ["The way of one event", "The way of one review"]) {
   });
 }
 
-test("a way that leads up, by nobody, or to no file is found out", () => {
+test("a way that leads up, that no file hands over, or that leads to no file is found out", () => {
   const stop = (number: number, file: string, from?: number, ...over: string[]): Stop => ({ number, file, from, over });
   const perform = "functions/shared/reconcile/perform.ts";
   const act = "functions/shared/reconcile/act.ts";

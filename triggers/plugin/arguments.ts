@@ -172,7 +172,7 @@ function readRecover(
   return { command: "recover", ...place, names: ids, cluster, ...asked };
 }
 
-export const help = `Says why pods of a group wait, removes a reservation that nobody can act on any more, and brings back suspended volumes.
+export const help = `Says why pods of a group wait, removes a reservation that no function can act on any more, and brings back suspended volumes.
 
   kubectl sluice why [GROUP] [-n NAMESPACE] [-o json]
   kubectl sluice release GROUP POD [-n NAMESPACE] [--wait] [--dry-run]
@@ -188,8 +188,8 @@ function that reserved each one and what becomes of the reservation. It says wha
 still holds, and what comes next. Without GROUP it prints one line for each group of the namespace.
 
 release removes one reservation from the group's ledger. It obeys the rules of every function: it removes a reservation only
-when nobody can still act on it. Before that time it refuses, and says when it can and what would end the reservation by
-itself. Nothing overrides that.
+when no function can still act on it. Before that time it refuses, and says when it can and what would end the reservation
+by itself. Nothing overrides that.
 
 suspended lists the volume claims that are kept after their pods have gone: since when, for how long, how large they are,
 and what each of them waits for.

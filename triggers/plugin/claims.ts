@@ -14,7 +14,7 @@ export interface ClaimInspection {
   /** Ordinals, such as `3-5,7`, or names where there are none; null: the whole zone. */
   readonly members: string | null;
   readonly phase: string | null;
-  /** `asked`: within the budget; `announced`: nobody could choose. */
+  /** `asked`: within the budget; `announced`: no function could choose. */
   readonly terms: "asked" | "announced" | null;
   /** When it was made or renewed last, and since when it has stood. */
   readonly at: string | null;

@@ -121,7 +121,7 @@ async function offer(words: readonly string[], { connect, out }: Terminal): Prom
     });
     out(offered.map((word) => `${escapeControls(word)}\n`).join(""));
   } catch {
-    // Whoever presses the Tab key sees names, or none.
+    // A user who presses the Tab key sees names, or none.
   } finally {
     await (await connection?.catch(() => undefined))?.close();
   }

@@ -28,7 +28,7 @@ import { groupFunctions } from "../table.ts";
 import { type ClaimInspection, inspectClaim } from "./claims.ts";
 import { abandonedFromMs, outlook, type Situation } from "./reservations.ts";
 
-/** A zone lists so many of its missing ordinals: somebody may have asked for 2^31 replicas. */
+/** A zone lists so many of its missing ordinals, because a user may have asked for 2^31 replicas. */
 const maxListedMissing = 1_000;
 
 /** One group at one moment. Fields are added, and neither renamed nor removed. Times are RFC 3339, by the API server's clock. */

@@ -76,7 +76,7 @@ async function marksOf(cluster: Cluster, key: { namespace: string; name: string 
   try {
     return parseMarks(await cluster.get("foundationdbclusters", key));
   } catch (error) {
-    // Where it is gone, or may not be read, its volume claims have the usual labels or none that anybody knows.
+    // Where it is gone, or may not be read, its volume claims have the usual labels or none that Sluice knows.
     if (hasCode(error, 403, 404)) return usualMarks(key.name);
     throw error;
   }
@@ -125,7 +125,7 @@ async function waitFor(
     }
     const { recover: asked, message } = parsePvc(object);
     if (asked.kind === "absent")
-      return refused(`${key.name}: ${message?.sentence ?? "somebody has taken the wish away"}`);
+      return refused(`${key.name}: ${message?.sentence ?? "another client has taken the wish away"}`);
     await cluster.sleep(lookEveryMs);
   }
 }
@@ -134,13 +134,13 @@ function refused(sentence: string): RecoverResult {
   return { isDone: false, sentence };
 }
 
-/** How a volume is saved whose claim nobody gets back. */
+/** How a user saves the volume of a claim that does not come back. */
 function tooLate({ name, volumeName, isTerminating, isProtected }: Pvc): string {
   if (volumeName === undefined) return `${name}: it is too late: its removal has begun, and it has no PersistentVolume`;
   const patch = `kubectl patch pv ${volumeName} -p '{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}'`;
   const saved = `clear spec.claimRef of that volume, and make ${name} anew with spec.volumeName: ${volumeName}`;
-  // Whoever makes it anew while its process group is still to go has it deleted once more.
+  // If a user makes it anew while its process group is still to go, FoundationDB's operator deletes it once more.
   if (isTerminating && isProtected)
-    return `${name}: it is too late: somebody has deleted it, and only our finalizer keeps its volume. To save that, type: ${patch}; then take ${volumeProtection} from ${name}; when FoundationDB's operator does not list the process group any more, ${saved} and the same labels`;
+    return `${name}: it is too late: another client has deleted it, and only our finalizer keeps its volume. To save that, type: ${patch}; then take ${volumeProtection} from ${name}; when FoundationDB's operator does not list the process group any more, ${saved} and the same labels`;
   return `${name}: it is too late: its removal has begun. To save its volume, type at once: ${patch}; when ${name} is gone, ${saved}`;
 }

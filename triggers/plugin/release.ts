@@ -36,7 +36,7 @@ const lookEveryMs = 2_000;
  * Releases the reservation of a pod, and resolves to a sentence about what was done.
  *
  * It goes by a conditional write (rule R3), when it has settled (R6), when it is abandoned (R10), or when its StatefulSet is
- * gone and nobody can act on it any more. Throws {@link NotReleased}, LedgerUnreadable, ClusterError.
+ * gone and no function can act on it any more. Throws {@link NotReleased}, LedgerUnreadable, ClusterError.
  */
 export async function release(cluster: Cluster, key: GroupKey, pod: string, options: ReleaseOptions): Promise<string> {
   let toldOf: string | undefined;
@@ -85,14 +85,14 @@ async function judge(cluster: Cluster, { namespace }: GroupKey, situation: Situa
   const { reservation, standing, nowMs } = situation;
   if (standing === "settled") return { mayGo: true, because: "it has settled" };
   if (standing === "abandoned")
-    return { mayGo: true, because: "nobody can act on it any more, and its pod is still there" };
+    return { mayGo: true, because: "no function can act on it any more, and its pod is still there" };
   const possibleInMs = abandonedFromMs(reservation) - nowMs;
   const place = placeOf(situation);
   const name = reservation.statefulSet;
   const isGone =
     situation.statefulSet === undefined && (await getStatefulSet(cluster, { namespace, name })) === undefined;
   if (isGone && possibleInMs <= 0) {
-    return { mayGo: true, because: `nobody can act on it any more, and its StatefulSet ${name} is gone` };
+    return { mayGo: true, because: `no function can act on it any more, and its StatefulSet ${name} is gone` };
   }
   const kind = `${place} ${isGone}`;
   if (isGone || place === "reserved") {
@@ -105,7 +105,7 @@ async function judge(cluster: Cluster, { namespace }: GroupKey, situation: Situa
   return { mayGo: false, because, possibleInMs: undefined, kind };
 }
 
-/** False when somebody else wrote the ledger meanwhile. Throws ClusterError. */
+/** False when another client wrote the ledger meanwhile. Throws ClusterError. */
 async function write(
   cluster: Cluster,
   { context, observed }: Inspection,
@@ -115,7 +115,7 @@ async function write(
   const { ledger, view } = observed;
   const change = {
     reservations: ledger.reservations.filter((other) => other !== reservation),
-    // Rule R8. The pod that was read by itself counts, too: from now on nobody may decide on a view that does not know it.
+    // Rule R8. The pod that was read by itself counts, too: from now on no function may decide on a view that does not know it.
     seenThrough: Math.max(view.seenThrough, pod?.resourceVersion ?? 0),
     membersThrough: view.membersThrough,
     refusals: ledger.refusals,

@@ -14,7 +14,7 @@ import { formatSpan } from "./span.ts";
 /** A reservation and what is known about its pod. */
 export interface Situation {
   readonly reservation: Reservation;
-  /** The next write of the ledger removes `settled` and `abandoned` ones, whoever writes it. */
+  /** The next write of the ledger removes `settled` and `abandoned` ones, whichever function writes it. */
   readonly standing: "open" | "settled" | "abandoned";
   /** The pod that has its name now. */
   readonly pod: Pod | undefined;
@@ -33,16 +33,16 @@ export function placeOf({ reservation, pod }: Situation): Presence {
   return pod.terminating ? "terminating" : "reserved";
 }
 
-/** When nobody can act on it any more, by the API server's clock in milliseconds since the epoch (rule R10). */
+/** Time from which no function can act on it, by the API server's clock in milliseconds since the epoch (rule R10). */
 export function abandonedFromMs({ stampMs }: Reservation): number {
   return stampMs + dropAfterMs;
 }
 
-/** What becomes of a reservation next if nobody interferes. */
+/** What becomes of a reservation next if no user interferes. */
 export function outlook(situation: Situation): string {
   const { reservation, standing, statefulSet } = situation;
   if (standing === "settled") return "settled; the next write of the ledger removes it";
-  if (standing === "abandoned") return "dropped by the next write of the ledger: nobody can act on it any more";
+  if (standing === "abandoned") return "dropped by the next write of the ledger: no function can act on it any more";
   const isBackWanted = statefulSet !== undefined && isWanted(statefulSet, reservation.ordinal);
   switch (placeOf(situation)) {
     case "missing":
@@ -59,9 +59,9 @@ export function outlook(situation: Situation): string {
 }
 
 function readiness({ pod, statefulSet, nowMs }: Situation): string {
-  if (pod?.stuck !== undefined) return `; that one is in ${pod.stuck}`;
+  if (pod?.stuck !== undefined) return `; the new pod is in ${pod.stuck}`;
   const inMs = pod && availableInMs(pod, statefulSet?.minReadySeconds ?? 0, nowMs);
-  return inMs === undefined ? "" : `, in ${formatSpan(inMs)} if that one stays ready`;
+  return inMs === undefined ? "" : `, in ${formatSpan(inMs)} if the new pod stays ready`;
 }
 
 /** The reserved pod is still there: its function acts on it, or gives it up. */

@@ -21,13 +21,13 @@ export interface SuspendedInspection {
   /** `Requested` before anything of ours stands on it. */
   readonly state: "Requested" | "Suspending" | "Suspended" | "Removing";
   readonly since: string | null;
-  /** When it may be removed at the earliest; null where nobody knows. */
+  /** Time of its removal at the earliest; null if that is unknown. */
   readonly until: string | null;
   readonly guard: string | null;
   readonly sentence: string | null;
   readonly bytes: number | null;
   readonly volume: string | null;
-  /** Somebody wants it back. */
+  /** Whether a user wants it back. */
   readonly recovering: boolean;
 }
 

@@ -1,4 +1,4 @@
-/** A cluster that is only looked at: what shadow mode promises (rule R16) is held here once more, whoever breaks it. */
+/** A cluster that is only read: what shadow mode promises (rule R16) is held here once more, whichever function breaks it. */
 import { type Cluster, ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
 import { wrapCalls, wrapCluster } from "../../functions/shared/kubernetes/wrap-cluster.ts";
 

@@ -80,7 +80,7 @@ function requestOfReview(
   };
 }
 
-/** Somebody may have cut the kind away, and the door then says that it is missing. */
+/** A user may have cut the kind away, and the door then says that it is missing. */
 function isReview({ kind, request }: Fields): boolean {
   return kind === "AdmissionReview" || fieldsOf(request) !== undefined;
 }

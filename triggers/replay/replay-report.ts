@@ -1,4 +1,4 @@
-/** What is heard of one request while it is replayed, as lines of plain text for whoever reads a bug report. */
+/** What is heard of one request while it is replayed, as lines of plain text for the reader of a bug report. */
 
 import type { AdmissionAnswer, AdmissionRequest } from "../../functions/shared/admission/definition.ts";
 import { escapeControls } from "../../functions/shared/base/escape-control.ts";

@@ -88,7 +88,7 @@ export async function replay(recorded: Recorded, options: ReplayOptions): Promis
   };
 }
 
-/** The doors of a process that serves, with somebody who listens to what is decided behind them. */
+/** The doors of a process that serves, with a report that hears what is decided behind them. */
 function startServers(heard: ReplayReport, options: ReplayOptions) {
   const { settings, namespaces, definitions, certificate } = options;
   const cluster = readOnly(options.cluster);

@@ -45,7 +45,7 @@ const longestUid = 256;
 const longestWord = 63;
 /** A group is a DNS name. */
 const longestGroup = 253;
-/** Nobody is called so. A longer name is cut, with a mark that makes it nobody's. */
+/** Users have no longer names. A longer one is cut, with a mark that makes it the name of no user. */
 const longestUser = 1_024;
 /** What the API server waits at most, and where a webhook says nothing, in milliseconds. */
 const longestTimeoutMs = 30_000;
@@ -81,7 +81,7 @@ export function serveAdmissions(app: Hono, options: AdmissionDoorOptions): void 
 
 declare module "hono" {
   interface ContextVariableMap {
-    /** How long the answer is, in bytes, where somebody knows: to ask its headers costs more than to write them. */
+    /** Length of the answer; undefined if its writer has not set it. To ask its headers costs more than to write them. */
     responseBytes: number | undefined;
   }
 }
@@ -108,7 +108,7 @@ function answerWithinMs(timeout = ""): number {
 /** An API server says the same with every review. */
 const answerTimesMs = new BoundedMap<string, number>(100);
 
-/** What else is in the query is nobody's concern, but it has to be one. */
+/** Reads only the timeout of the query, but refuses a query that cannot be read. */
 function timeoutOf(c: Context): string | undefined {
   try {
     return c.req.query("timeout");
@@ -294,13 +294,13 @@ function report(
 ): void {
   const { guard } = answer;
   metrics.verdicts.inc({ function: definition.name, guard });
-  // A dry run is somebody who looks, and nobody who waits.
+  // The client of a dry run only looks, and does not wait.
   if (guard === "never-possible" && !request.dryRun)
     metrics.neverPossible.note({ namespace: request.namespace, function: definition.name, zone: answer.zone ?? "" });
   const fields = { ...about(definition, request), guard, zone: answer.zone ?? "" };
   if (answer.allowed) {
     const sentence = `${request.name} is reserved, and may go: a review asked for it`;
-    // Whoever can post reviews can have pods reserved: it is written down for whom that was done.
+    // A client that can post reviews can have pods reserved, so the log names the user for whom that was done.
     if (answer.reserved) log("info", sentence, { ...fields, user: shownUser(request.user) });
     else log("debug", "a review was allowed", fields);
     return;

@@ -26,7 +26,7 @@ export interface Wanted {
   malformed(because: string): HTTPException;
 }
 
-/** The client went away before it had sent everything: nobody is left to be answered. */
+/** The client went away before it had sent its whole body, so that the server has no client to answer. */
 export class BodyAborted extends Error {}
 
 /** Who sends at all does so at once. A lost packet is sent again within a second or two. */
@@ -71,7 +71,7 @@ export class Bodies {
     const source = sourceOf(c);
     const silentMs = this.#options.stalledAfterMs ?? stalledAfterMs;
     const body = new GrowingBuffer(limitBytes);
-    // At once, and not when somebody hears of it: a stream closes right after its end.
+    // Called at once, and not when the reader of the promise continues, because a stream closes right after its end.
     const end = () => {
       // What comes after is let go of unread; an error of the connection has been dealt with.
       source.off("data", onData).off("end", onEnd).off("close", onClose);
@@ -102,7 +102,7 @@ export class Bodies {
     const reading: BodyRead = { bytes: 0, deadlineMs, late, giveUp };
     this.#stalled.add(reading);
     source.on("data", onData).on("end", onEnd).on("close", onClose).on("error", onClose);
-    // It may have gone before anybody listened.
+    // The client may have gone before these listeners were added.
     if (source.destroyed) onClose();
     return promise;
   }

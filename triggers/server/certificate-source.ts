@@ -20,7 +20,7 @@ export interface KeyPair {
   /** For the log: whom it is for, until when. */
   readonly subject: string;
   readonly notAfter: string;
-  /** Those whose clients may post reviews, in PEM; absent: nobody is asked for a certificate. */
+  /** Authorities, in PEM, whose clients may post reviews; absent if the port asks no client for a certificate. */
   readonly clientAuthorities?: string;
   /** What API servers show; absent where the pair comes from files. */
   readonly reviewKeys?: ReviewKeys;
@@ -41,7 +41,7 @@ export interface CertificateFiles {
   readonly keyFile: string;
 }
 
-/** A Secret that nobody can use or mend but its owner. */
+/** A Secret that this process cannot use, and that only its owner can mend. */
 export class UnusableSecretError extends Error {}
 
 export interface Patience {
@@ -59,7 +59,7 @@ export interface CertificateWatch extends Patience {
 
 const everyMs = 1_000;
 const longestMs = 10_000;
-/** From a renewal until the old one expires there are twenty looks: nobody presents what has expired. */
+/** From a renewal until the old one expires there are twenty looks, so that the port presents no expired certificate. */
 const looksPerLifetime = 60;
 
 /** The pair in two files. */

@@ -16,7 +16,7 @@ export async function readClientAuthorities(file: string): Promise<string> {
     throw new Error(`TLS_CLIENT_CA_FILE cannot be read: ${messageOf(error)}`);
   }
   const certificates = text.match(pem) ?? [];
-  // Without any, OpenSSL would take nobody, or those that the machine trusts.
+  // Without a certificate here, OpenSSL would accept no client, or the clients of the authorities that the machine trusts.
   if (certificates.length === 0) throw new Error(`TLS_CLIENT_CA_FILE ${file} holds no certificate in PEM`);
   for (const certificate of certificates) {
     try {

@@ -9,8 +9,9 @@ export function releaseSoon(piece: Buffer): void {
 }
 
 /**
- * Gives the memory of this back at once: nobody may read it any more. V8 frees what is outside its heap when it collects garbage,
- * and lets some 64 MiB or more gather before it does: a flood of bodies would be in memory several times over.
+ * Gives the memory of this buffer back at once. The caller must not read the buffer any more. V8 frees what is outside its heap
+ * when it collects garbage, and lets some 64 MiB or more gather before it does: a flood of bodies would be in memory several
+ * times over.
  */
 export function release({ buffer, byteLength }: Buffer): void {
   const isAlone = byteLength === buffer.byteLength && byteLength >= releasedFromBytes;

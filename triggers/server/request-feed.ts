@@ -14,7 +14,7 @@ export class RequestFeed {
   /** What has come and was not read yet: at most what one read of a socket brings. */
   #held: Buffer | undefined;
   #isFeeding = false;
-  /** We have paused the socket, and nobody else has. */
+  /** True while this feed, and not Node, has paused the socket. */
   #isHolding = false;
 
   /** Stands between a connection of an HTTP server and its parser: another request is read only while `mayRead`. */

@@ -27,9 +27,9 @@ export interface AppOptions
   extends Omit<EventEndpointOptions, "count" | "bodies">,
     Pick<AdmissionDoorOptions, "admissions"> {
   readonly reporting: Reporting;
-  /** Reviews are answered without TLS, too, whoever posts them. */
+  /** Whether the plain port answers reviews, too: without TLS, and to any client. */
   readonly reviewsOnPort: boolean;
-  /** Clients of the TLS port have to show a certificate of these authorities; nobody has to where it is false. */
+  /** Whether clients of the TLS port have to show a certificate of the client authorities. */
   readonly asksForCertificates: boolean;
   /** Clients of the TLS port have to show the key of API servers when this says so. Absent: no client has to. */
   readonly reviewKeys?: ReviewKeyDoor | undefined;
@@ -91,7 +91,7 @@ function serveReviews(app: Hono, options: AppOptions): void {
   serveAdmissions(app, { ...options, bodies: new Bodies({ mostBytes }) });
 }
 
-/** Whoever reaches the plain port is nobody in particular, and an allowed review reserves a pod. */
+/** A client of the plain port does not prove who it is, and an allowed review reserves a pod. */
 function refuseReviews(app: Hono, options: AppOptions): void {
   const sentence = "Reviews are answered on TLS_PORT alone. REVIEWS_ON_PORT=true lets everybody post them here, too.";
   for (const path of reviewPaths(options)) app.all(path, (c) => c.text(sentence, 421));
@@ -147,12 +147,12 @@ function measure({ reporting, admissions, monotonicMs }: AppOptions): Middleware
   };
 }
 
-/** Probes come before any event: what nobody has to count costs a start less. */
+/** The answer tells its length: probes come before any event, and a start is faster while `lengthOf` counts nothing. */
 function say(c: Context, text: string, status: 200 | 503): Response {
   return c.text(text, status, { "content-length": String(Buffer.byteLength(text)) });
 }
 
-/** A copy is read only where nobody has counted: that costs as much as a whole review. */
+/** Reads a copy of the body only if no header tells its length, because that costs as much as a whole review. */
 async function lengthOf(response: Response): Promise<number> {
   if (response.status === 204) return 0;
   const told = response.headers.get("content-length");
@@ -213,7 +213,7 @@ export async function listen(app: Hono, options: ListenOptions): Promise<Listeni
     keepAliveTimeout: idleMs,
     connectionsCheckingInterval: Math.min(requestTimeoutMs, 1_000),
   };
-  // Whoever shows no certificate, or a wrong one, is told so by an answer, and not by a handshake that breaks.
+  // A client that shows no certificate, or a wrong one, gets an answer that says so, and not a handshake that breaks.
   const asked = { requestCert: pair?.clientAuthorities !== undefined, rejectUnauthorized: false };
   const secured = pair && { ...serverOptions, ...contextOf(pair), ...asked, handshakeTimeout: requestTimeoutMs };
   const server = secured === undefined ? createServer(serverOptions, handle) : createSecureServer(secured, handle);
@@ -301,7 +301,7 @@ const protocols = {
 
 const plainText = "text/plain; charset=UTF-8";
 
-/** What Node cannot read as a request, as a whole answer: whoever sends it learns why, and the connection ends. */
+/** The whole answer to what Node cannot read as a request. It tells the client why, and ends the connection. */
 function answerTo({ code, message = "" }: Partial<NodeJS.ErrnoException>): string {
   const [status, sentence] = {
     ERR_HTTP_REQUEST_TIMEOUT: ["408 Request Timeout", "The request took too long to come."],

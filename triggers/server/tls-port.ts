@@ -27,7 +27,7 @@ export interface SecureDoorOptions {
 }
 
 export interface TlsPort extends Pick<Listening, "close" | "turnAway"> {
-  /** Why nobody is answered yet; undefined once it is open. */
+  /** Reason why the port does not answer yet; undefined once it is open. */
   notReady(): string | undefined;
   /** Resolves when it is open, or when it was closed before; rejects with a sentence where it can never open. */
   readonly opened: Promise<void>;

@@ -24,7 +24,7 @@ export interface CommandLine {
   readonly access: { readonly kubeconfig?: string; readonly server?: string };
 }
 
-/** The ports that rollout-operator's users expect, and that nobody who keeps its arguments has written down. */
+/** The ports that rollout-operator's users expect, and that the arguments which they keep do not name. */
 const usualPort = "8001";
 const usualTlsPort = "8443";
 

@@ -93,14 +93,14 @@ export const settingsTable = {
   tlsClientCaFile: setting<string>({
     name: "TLS_CLIENT_CA_FILE",
     fallback: "",
-    says: "authorities, in PEM; read again when it changes; who posts a review on TLS_PORT must show a certificate of one of them; not set: nobody is asked for one",
+    says: "authorities, in PEM; read again when it changes; who posts a review on TLS_PORT must show a certificate of one of them; not set: no client is asked for one",
     grammar: "a path",
     parse: (text) => text,
   }),
   reviewsOnPort: setting<boolean>({
     name: "REVIEWS_ON_PORT",
     fallback: "false",
-    says: "true answers admission reviews on PORT, too, without TLS; whoever reaches it can then have pods reserved",
+    says: "true answers admission reviews on PORT, too, without TLS; any client that reaches it can then have pods reserved",
     grammar: "true or false",
     parse: parseBoolean,
   }),
@@ -226,13 +226,13 @@ function tlsMistakes({ tlsPort, tlsCertFile, tlsKeyFile }: Settings): string[] {
   );
 }
 
-/** Whom a certificate is asked of, nobody may go round it. */
+/** While TLS_PORT asks clients for a certificate, no client may go round that. */
 function clientMistakes({ tlsPort, tlsClientCaFile, reviewsOnPort }: Settings): string[] {
   const { tlsClientCaFile: file, reviewsOnPort: plain } = settingsTable;
   if (tlsClientCaFile === "") return [];
   return [
     ...(tlsPort === "off" ? [`${file.name} is set without TLS_PORT; set TLS_PORT too, or neither`] : []),
-    ...(reviewsOnPort ? [`${plain.name} is true beside ${file.name}; on PORT nobody is asked for a certificate`] : []),
+    ...(reviewsOnPort ? [`${plain.name} is true beside ${file.name}; PORT asks no client for a certificate`] : []),
   ];
 }
 

@@ -2,7 +2,7 @@
  * How each group stands: what its ledger says, and what the watches tell of its pods. This is for the metrics of processes that
  * live, and true while every function is at zero.
  *
- * Ledgers are listed when somebody asks, and not watched: a watch would bring each write of every ledger, of up to 100 KB and
+ * A scrape lists the ledgers, and no watch follows them: a watch would bring each write of every ledger, of up to 100 KB and
  * several times a second in a storm, to each replica, scraped or not; and it wants one more right.
  */
 
@@ -25,7 +25,7 @@ export interface GroupStanding {
   /** Undefined where there is none, or where it cannot be read. */
   readonly ledger: Ledger | undefined;
   readonly isUnreadable: boolean;
-  /** Undefined for a group that is made of a budget: nobody rolls it. */
+  /** Undefined for a group that is made of a budget, because no function rolls it. */
   readonly rollout: Rollout | undefined;
 }
 
@@ -47,7 +47,7 @@ export interface GroupLookOptions {
 
 /** One look serves all who ask for so long, in milliseconds: a flood of scrapes is no flood of LISTs. */
 export const lookAgainAfterMs = 10_000;
-/** Nobody waits longer for a look than this: while the API server is away, what was last seen is told. */
+/** No scrape waits longer for a look than this: while the API server is away, it gets what was last seen. */
 export const lookWithinMs = 2_000;
 
 /** What one scope's LIST of ledgers said: a namespace, or all of them. */
@@ -92,7 +92,7 @@ export function createGroupLook(options: GroupLookOptions): () => Promise<readon
   };
 }
 
-/** One LIST for each namespace, so that one that may not be read hides no other: what it said last time stands. */
+/** One LIST for each namespace, so that an unreadable namespace hides no other: what its last LIST said stands. */
 async function listLedgers({ cluster, namespaces }: GroupLookOptions, listed: Map<string, Listed>): Promise<void> {
   const labelSelector = `${managedBy.key}=sluice`;
   const scopes = namespaces ?? [""];
@@ -119,7 +119,7 @@ async function standingsOf(
       inOrderMs: undefined,
       standing: undefined,
     };
-    // Whoever is told of while this looks has come back, or was not there when it began.
+    // A group that a watch tells of during this look has come back, or was not there when the look began.
     options.seen.delete(path);
     const standing = await standingOf(options, key, listed.get(key.namespace) ?? listed.get(""), memory);
     if (standing === "vanished") {
@@ -177,8 +177,8 @@ function parse(key: GroupKey, lease: LeaseObject | undefined): Pick<GroupStandin
 }
 
 /**
- * While nothing has to be done nobody writes, so that the moment of this look counts: that of its LIST, because while the API
- * server is away nobody knows.
+ * While nothing has to be done no function writes the ledger, so that the moment of this look counts: that of its LIST, because
+ * this process knows nothing newer while the API server is away.
  */
 function rolloutOf(
   zones: readonly Zone[],
@@ -190,7 +190,7 @@ function rolloutOf(
   const isFailing = verdicts.some(({ guard }) => failingGuards.has(guard));
   if (readMs !== undefined && !isFailing && !zones.some(isToBeRolled)) memory.inOrderMs = readMs;
   const succeeded = verdicts.filter(({ guard }) => !failingGuards.has(guard));
-  // A time to come, which somebody has written there, would keep alerts silent until then.
+  // A time to come, which a user has written there, would keep alerts silent until then.
   const written = succeeded.map(({ at }) => Math.min(at, readMs ?? at));
   const waits = verdicts.filter(({ guard }) => guard !== "done").map(({ since }) => Math.min(since, readMs ?? since));
   const inOrder = memory.inOrderMs === undefined ? [] : [memory.inOrderMs];
@@ -203,7 +203,7 @@ function rolloutOf(
 /** A paused zone waits for its user. The last step of a zone records its revision: until then its rollout is not over. */
 function isToBeRolled({ statefulSet, outdated }: Zone): boolean {
   const { paused, strategy, updateRevision, currentRevision } = statefulSet;
-  // Nobody knows who rolls it: a pass over it has failed.
+  // Sluice does not roll it with another strategy: a pass over it has failed.
   if (strategy !== "OnDelete") return true;
   if (paused) return false;
   return outdated.length > 0 || updateRevision === undefined || (currentRevision ?? updateRevision) !== updateRevision;

@@ -17,9 +17,9 @@ interface Series<Label extends string> {
 
 type ReadStandings = () => Promise<readonly GroupStanding[]>;
 
-/** Whoever edits a ledger may name any number of functions there: no more than these become series. */
+/** A user who edits a ledger may name any number of functions there: no more than these become series. */
 const functionsOfALedger = 20;
-/** A label is no place for what somebody has written a novel into; names of objects are not longer. */
+/** Names of objects are no longer than this. A label holds no more, although a user may write a novel into a ledger. */
 const longestLabel = 253;
 
 export type LedgerMetrics = ReturnType<typeof createLedgerMetrics>;

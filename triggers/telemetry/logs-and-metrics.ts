@@ -143,7 +143,7 @@ function reportGroups(
     },
     conflict(key, by) {
       metrics.conflicts.inc({ function: by });
-      log("debug", "somebody else wrote the ledger meanwhile; deciding again", about(key, by));
+      log("debug", "another client wrote the ledger meanwhile; deciding again", about(key, by));
     },
     problem(key, by, sentence, error) {
       // The API server's refusals and silences are part of life; anything else is a fault of ours.
@@ -245,7 +245,7 @@ function reportTraffic(
   return {
     held({ function: by, held, ended }) {
       metrics.held.set({ function: by }, held);
-      // Users alert on many of these: nobody is to be called because a drain waits its turn.
+      // Users alert on many of these, and a drain that waits its turn must not raise that alert.
       metrics.inflightEvictions.dec(held - alreadyHeld);
       alreadyHeld = held;
       if (ended !== undefined) metrics.heldSeconds.observe({ function: by, outcome: ended.outcome }, ended.seconds);

@@ -231,7 +231,7 @@ function sluiceMetrics(registers: Registry[]) {
     }),
     conflicts: new Counter({
       name: "sluice_ledger_conflicts_total",
-      help: "Writes of a ledger that somebody else had written meanwhile.",
+      help: "Writes of a ledger that another client had written meanwhile.",
       labelNames: ["function"] as const,
       registers,
     }),
@@ -257,7 +257,7 @@ function sluiceMetrics(registers: Registry[]) {
   };
 }
 
-/** An alert looks back no further than this, in seconds: what nobody has asked for since has no series any more. */
+/** An alert looks back no further than this, in seconds: a zone that no review has asked about since has no series. */
 const toldForSeconds = 3_600;
 
 /** So many zones are told of at most; the one that was told of longest ago makes room. */

@@ -1,4 +1,4 @@
-/** What would be said again and again: once a minute it is worth a line, so that nobody misses it, nor reads nothing else. */
+/** What would be said again and again is worth a line once a minute, so that a reader finds both it and the other lines. */
 import { BoundedMap } from "../../functions/shared/base/bounded-map.ts";
 
 const sayAgainAfterMs = 60_000;

@@ -1,6 +1,6 @@
 /**
  * OpenTelemetry's standard environment variables, as far as its SDK does not read them itself. As its specification has it, a
- * value that is not understood is warned of and counts as not set: traces never keep anybody from starting.
+ * value that is not understood is warned of and counts as not set: traces never keep a process from starting.
  */
 
 import { showValue } from "../../functions/shared/base/escape-control.ts";
@@ -30,7 +30,7 @@ export interface TracingSettings {
 }
 
 const endpoints = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
-/** What rollout-operator took before these, and nobody here speaks. */
+/** Variables that rollout-operator took before these, and that Sluice does not support. */
 const legacy = ["JAEGER_AGENT_HOST", "JAEGER_ENDPOINT", "JAEGER_SAMPLER_MANAGER_HOST_PORT"];
 
 /**

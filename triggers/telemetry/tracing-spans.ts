@@ -7,7 +7,7 @@ import { isGroup, type Key } from "../../functions/shared/contract/keys.ts";
 
 type Header = (name: string) => string | undefined;
 
-/** Whoever posts an event may write as much as the body may hold. */
+/** Characters of an attribute at most: the sender of an event may write as much as the body may hold. */
 const longest = 256;
 
 /**

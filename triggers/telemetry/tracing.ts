@@ -7,7 +7,7 @@ import { createRepeats } from "./repeats.ts";
 import { readTracing } from "./tracing-settings.ts";
 
 export interface Tracing {
-  /** Sends what there is to send, and ends. Resolves within two seconds, whoever does not answer. */
+  /** Sends what there is to send, and ends. Resolves within two seconds, although the collector may not answer. */
   stop(): Promise<void>;
 }
 

@@ -46,7 +46,7 @@ export function createSuspendedMetrics(registers: Registry[]) {
   define(
     {
       name: "sluice_volume_removal_timestamp_seconds",
-      help: "When the next suspended volume of a zone may be removed, unless somebody recovers or holds it; in seconds since the epoch.",
+      help: "When the next suspended volume of a zone may be removed, unless a user recovers or holds it; in seconds since the epoch.",
       labelNames: zoneLabels,
     },
     zoneOf,

@@ -1,6 +1,6 @@
 /**
- * Which volumes are suspended, for the metrics of processes that live. They are listed when somebody asks, by the label that all
- * of them have; StatefulSets are listed only where there is one.
+ * Which volumes are suspended, for the metrics of processes that live. A scrape lists them by the label that all of
+ * them have; StatefulSets are listed only where there is one.
  */
 
 import { suspended } from "../../functions/shared/annotations/suspension.ts";
@@ -16,9 +16,9 @@ export interface SuspendedVolume {
   /** The name of its StatefulSet; empty for one whose StatefulSet is gone. */
   readonly zone: string;
   readonly state: string;
-  /** 0 where nobody knows. */
+  /** Size of the volume; 0 if its claim does not tell it. */
   readonly bytes: number;
-  /** When it may be removed, in milliseconds since the epoch; undefined where nobody knows, or something holds it. */
+  /** Time from which it may be removed, in milliseconds since the epoch; undefined if that is unknown, or while it is held. */
   readonly removableMs: number | undefined;
 }
 
@@ -28,7 +28,7 @@ export interface VolumeLookOptions {
   readonly namespaces: readonly string[] | undefined;
 }
 
-/** One look serves all who ask for so long, and nobody waits longer for one, in milliseconds. */
+/** One look serves all scrapes for so long, and a scrape waits for one at most so long, in milliseconds. */
 const lookAgainAfterMs = 10_000;
 const lookWithinMs = 2_000;
 

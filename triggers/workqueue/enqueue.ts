@@ -28,7 +28,7 @@ import { sweep, sweepDue } from "./sweep.ts";
 import { causeOf, leastBackoffMs, runReconcile, type ServedFunction, sentenceOf } from "./worker.ts";
 
 export interface Enqueuer {
-  /** An event names an object that has changed: what becomes of that. Whoever sent it may be anybody. */
+  /** An event names an object that has changed: what becomes of that. Any client may have sent it. */
   changed(resource: Resource, object: ObjectKey): Exclude<EventResult, "malformed">;
   /** The same, but a watch of ours tells of it, for functions that wait for what has this label; undefined: for all objects. */
   watched(resource: Resource, object: ObjectKey, selector: string | undefined): void;
@@ -81,7 +81,7 @@ interface Pass {
 const done: RunOutcome = { requeueAfterMs: undefined, acting: undefined };
 
 /**
- * Anybody can post an event, and each may cost a read. At most 100 look-ups of objects that no pass has seen happen at once,
+ * Any client can post an event, and each may cost a read. At most 100 look-ups of objects that no pass has seen happen at once,
  * then 20 a second, and each function has an object looked up at most once in five seconds. At most 500 wait; the sweep finds the
  * rest.
  */

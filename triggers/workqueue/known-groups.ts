@@ -6,7 +6,7 @@ import type { GroupKey, StatefulSet } from "../../functions/shared/workloads/sta
 /** More StatefulSets than a cluster has; beyond them the one that was learnt first is forgotten. */
 export const mostKnown = 100_000;
 
-/** It learns from what the API server answered alone, never from an event: nobody fills it but who makes StatefulSets. */
+/** It learns only from answers of the API server, never from an event: only a client that makes StatefulSets can fill it. */
 export class KnownGroups {
   readonly #groups = new BoundedMap<string, GroupKey>(mostKnown);
   readonly #onMove: (to: GroupKey) => void;

@@ -1,4 +1,4 @@
-/** The pace of look-ups for reviews. Whoever reaches the door can name pods that do not exist, and each would cost a GET. */
+/** The pace of look-ups for reviews. A client of the port can name pods that do not exist, and each would cost a GET. */
 
 import { type LookUps, TooManyLookUps } from "../../functions/shared/cache/look-ups.ts";
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";

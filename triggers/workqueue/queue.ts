@@ -73,7 +73,7 @@ interface QueuedKey<Item> {
 
 interface Requeue {
   readonly dueMs: number;
-  /** Whoever wakes the key before needs no run of his own. */
+  /** Whether a wake-up before that, unless it is a sweep's, starts no run of its own. */
   readonly isEnough: boolean;
   readonly timer: AbortController;
 }
@@ -287,7 +287,7 @@ export class KeyedQueue<Item> {
     known?.timer.abort("cancelled");
     const timer = this.#after(Math.max(0, ms), () => {
       this.#requeues.delete(name);
-      // Nobody wakes it then: the span that was active when the timer was set has ended.
+      // No span wakes it then: the one that was active when the timer was set has ended.
       this.offer(item, { sweep: false, wakers: [] });
     });
     this.#requeues.set(name, { dueMs, isEnough, timer });

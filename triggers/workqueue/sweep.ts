@@ -15,7 +15,7 @@ export const pingType = "dev.knative.sources.ping";
 /** At the end of the name of a PingSource that ticks for a function's own schedule, and not for its sweep. */
 export const dueSuffix = "-due";
 
-/** Anybody can post a tick, and a sweep lists much. Ticks beyond this pace share one sweep. */
+/** Any client can post a tick, and a sweep lists much. Ticks beyond this pace share one sweep. */
 const ticksPace = { burst: 3, everyMs: 5_000 };
 
 /** What a tick calls: it sweeps at once, or when the ticks before it leave room for it. Never false: one more is waited for. */
@@ -39,7 +39,7 @@ export function paceTicks(clock: Clock, sweepNow: () => void): () => boolean {
 export interface SweepOptions {
   readonly served: readonly ServedFunction[];
   readonly reporting: Reporting;
-  /** Swept one by one, so that one that may not be read holds up no other. Undefined: all of them at once. */
+  /** Namespaces that are swept one by one, so that an unreadable one holds up no other; undefined: all of them at once. */
   readonly namespaces: readonly string[] | undefined;
   /** Wakes a function for one of its keys; false where it could not be queued. */
   wake(served: ServedFunction, key: Key): boolean;
@@ -70,7 +70,7 @@ export async function sweep({ served, reporting, namespaces, wake }: SweepOption
   const refused = found.flatMap(({ served: those, keys }) =>
     keys.filter((key) => those.filter((one) => !wake(one, key)).length > 0),
   );
-  // The keys come first: what is done besides may take long in one namespace, and there anybody may have made work for it.
+  // The keys come first: what is done besides may take long in a namespace where a user has made much work for it.
   for (const { served: those, namespace, keys } of found) {
     for (const one of those) await sweepBesides(one, reporting, namespace, keys);
   }

@@ -52,7 +52,7 @@ export interface BatchDecider<Subject, Snapshot> {
     petitions: readonly EvictionReview<Subject>[],
   ): Promise<Snapshot>;
   decide(snapshot: Snapshot): readonly Decision[];
-  /** Asks pods what the rulings rest on (rule R22): the snapshot with their answers; undefined where nobody is to be asked. */
+  /** Asks pods what the rulings rest on (rule R22): the snapshot with their answers; undefined where no pod is to be asked. */
   ask?(context: Context, observed: GroupObservation, snapshot: Snapshot): Promise<Snapshot> | undefined;
   /**
    * Looks at what is let go once more, after the write that reserves it: resolves to the refusal of what is another thing by now,
@@ -80,7 +80,7 @@ export class GroupCommit<Subject, Snapshot> {
     this.#lines = new ReviewQueues(context, gate.name, (line, batch) => this.#serve(line, batch));
   }
 
-  /** Nobody waits longer than a client would: whatever goes on, at the deadline the answer is a refusal. */
+  /** The deadlines of all reviews: at its own a review is refused, so that it waits no longer than its client would. */
   get deadlines(): Deadlines {
     return this.#lines.deadlines;
   }
@@ -102,7 +102,7 @@ export class GroupCommit<Subject, Snapshot> {
     return promise;
   }
 
-  /** Answers all who wait their turn, and has nobody wait from now on. */
+  /** Answers all reviews that wait their turn. No review waits from now on. */
   stop(): void {
     this.#lines.stop();
   }
@@ -176,9 +176,9 @@ export class GroupCommit<Subject, Snapshot> {
       else if (context.mode === "shadow") this.#lines.answer(waiting, unreserved(ruling.answer));
       else granted.push({ waiting, answer: ruling.answer, ...this.#make(observed, ruling.reserve) });
     }
-    // What a clock that was ahead has written ages only once it is written anew: nobody is made to wait for an allowance for it.
+    // What a clock that was ahead has written ages only once it is written anew: that write waits for no allowance.
     const mends = observed.isMended && young === undefined && !this.#isTraceless(present);
-    // Whoever can wait is told nothing before that write: it may be a conflict, and all of this is decided again.
+    // A review that can wait gets no answer before that write: after a conflict all of this is decided again.
     for (const [waiting, answer] of refused)
       if (!this.#lines.mayWait(waiting, answer)) this.#lines.answer(waiting, answer);
     if (granted.length > 0 || mends) await this.#grant(line, observed, granted);
@@ -215,7 +215,7 @@ export class GroupCommit<Subject, Snapshot> {
   ): Promise<void> {
     const { cluster } = this.#context;
     const sentMs = Math.min(cluster.monotonicMs(), observed.view.statefulSetsReadMs ?? Number.POSITIVE_INFINITY);
-    // Rule R9: whoever hears of an allowance later than this could act on a reservation that others have dropped.
+    // Rule R9: a client that hears of an allowance later than this could act on a reservation that others have dropped.
     for (const { waiting } of granted) this.#lines.hasten(waiting, sentMs + actWithinMs);
     // Two may ask for the same pod: it is reserved once for both.
     const made = new Map(granted.map(({ reservation }) => [podNameOf(reservation), reservation]));
@@ -265,7 +265,7 @@ export class GroupCommit<Subject, Snapshot> {
     return granted.map((one, index) => ({ ...one, answer: refusals[index] ?? one.answer }));
   }
 
-  /** What a decision that failed is answered with; undefined where that is a fault of ours, which is thrown to whoever asked. */
+  /** The refusal where a decision has failed; undefined for a fault of ours, with which the caller's promise is rejected. */
   #failureOf(waiting: PendingReview<Subject>, key: GroupKey, error: unknown): Denied | undefined {
     const unusable = waitForLedger(error);
     if (unusable !== undefined) return askAgain(unusable.guard, unusable.sentence);

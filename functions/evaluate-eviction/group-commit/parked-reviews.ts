@@ -1,5 +1,5 @@
 /**
- * Reviews that wait their turn: each was refused for a reason that time alone may cure, and whoever asked has time. They keep
+ * Reviews that wait their turn: each was refused for a reason that time alone may cure, and its client has time. They keep
  * their order for each group, and hold nothing in any ledger. Each costs a seat in the API server: so there are bounds.
  */
 
@@ -10,14 +10,14 @@ import type { HeldReport } from "../../shared/contract/reporter.ts";
 /** How many wait at most, of one group and of all groups of one process. */
 export const mostHeldOfGroup = 32;
 export const mostHeld = 64;
-/** A pace is only a guess: whoever comes a little too late by it may come in time. */
+/** A pace is only a guess: a review that is a little too late by it may be in time. */
 const surelyLate = 1.25;
 
 /** A review that may wait. */
 export interface MayWait {
   /** Until when, by the monotonic clock; absent: it is never made to wait. */
   readonly holdUntilMs?: number | undefined;
-  /** Aborted when whoever asked has gone. */
+  /** Aborted when the client has gone. */
   readonly signal?: AbortSignal | undefined;
   /** Hears, once, that it waits, and why. */
   onHold?(refusal: Denied): void;
@@ -51,7 +51,7 @@ export interface HeldOptions<Review> {
   readonly deadlines: Deadlines;
   monotonicMs(): number;
   report(report: HeldReport): void;
-  /** It has waited as long as it may, or whoever asked has gone. */
+  /** Called when a review has waited as long as it may, or its client has gone. */
   onEnd(review: Review, outcome: Extract<HeldOutcome, "over" | "gone">): void;
 }
 
@@ -68,7 +68,7 @@ export class HeldReviews<Review extends MayWait> {
     return this.#held === 0;
   }
 
-  /** From now on nobody is made to wait. */
+  /** No review waits from now on. */
   close(): void {
     this.#isClosed = true;
   }
@@ -108,7 +108,7 @@ export class HeldReviews<Review extends MayWait> {
     return undefined;
   }
 
-  /** Why it is sent away. Whoever is first waits as long as it may: nobody knows what comes. */
+  /** Why a review is sent away. The first of a line waits as long as it may, whatever the pace. */
   #behind(
     { size }: HeldLine<Review>,
     { holdUntilMs = 0 }: Review,

@@ -14,7 +14,7 @@ import { type GroupKey, groupPathOf } from "../../shared/workloads/statefulsets.
 import { type HeldLine, type HeldOutcome, HeldReviews, type MayWait } from "./parked-reviews.ts";
 import { RateEstimate } from "./rate-estimate.ts";
 
-/** A review that nobody has answered yet. */
+/** A review that waits for its answer. */
 export interface WaitingReview<Withdrawn> extends MayWait, HasDeadline {
   readonly line: ReviewQueue<WaitingReview<Withdrawn>, Withdrawn>;
   deadlineMs: number;
@@ -29,7 +29,7 @@ export interface WaitingReview<Withdrawn> extends MayWait, HasDeadline {
 export interface ReviewQueue<Review, Withdrawn> {
   readonly key: GroupKey;
   readonly queue: Review[];
-  /** Those who wait their turn. They are looked at again with whoever comes, and before them. */
+  /** Reviews that wait their turn. Each batch has them first, and those of `queue` after them. */
   readonly held: HeldLine<Review>;
   /**
    * Reservations that stand in the ledger though their petition was refused: the next write undoes them. What they renewed
@@ -37,7 +37,7 @@ export interface ReviewQueue<Review, Withdrawn> {
    */
   withdrawn: readonly Withdrawn[];
   isServed: boolean;
-  /** Since when something has changed that nobody looks at yet, by the monotonic clock; undefined: nothing has. */
+  /** Monotonic time of the first change that no look has taken up yet; undefined if there is none. */
   changedMs: number | undefined;
   /** When those who wait are looked at again; when it is though nothing changes; from when on a change brings it forward. */
   readonly again: HasDeadline & { deadlineMs: number };
@@ -92,7 +92,7 @@ export class ReviewQueues<Review extends WaitingReview<Withdrawn>, Withdrawn> {
       report: (report) => reporter.held(report),
       onEnd: (review, outcome) => this.#endHold(review, outcome),
     });
-    // Each look is a LIST where nobody tells of changes: that costs the API server more than a client that asks again.
+    // Without a watch each look is a LIST: that costs the API server more than a client that asks again.
     if (views.onChange === undefined) this.#held.close();
     views.onChange?.((namespace, group) => this.#changed(namespace, group));
   }
@@ -106,11 +106,11 @@ export class ReviewQueues<Review extends WaitingReview<Withdrawn>, Withdrawn> {
     if (!review.isAnswered) this.deadlines.add(review);
   }
 
-  /** Answers all who wait their turn, and has nobody wait from now on. */
+  /** Answers all reviews that wait their turn. No review waits from now on. */
   stop(): void {
     this.#held.close();
     for (const line of this.#lines.values()) {
-      // Whoever is being looked at is answered after that.
+      // A line that is being served answers its reviews when that is done.
       if (!line.isServed) for (const [review, { refusal }] of [...line.held]) this.answer(review, refusal, "stopped");
     }
   }
@@ -124,7 +124,7 @@ export class ReviewQueues<Review extends WaitingReview<Withdrawn>, Withdrawn> {
     return !answer.allowed && !review.isAnswered && this.#held.mayWait(review, answer);
   }
 
-  /** Whoever may wait does so, in the order of arrival and as far as there is room; others hear their answer. */
+  /** Keeps the reviews that may wait, in the order of arrival and as far as there is room; answers the others. */
   holdOrRefuse(
     line: ReviewQueue<Review, Withdrawn>,
     asked: Iterable<Review>,
@@ -151,7 +151,7 @@ export class ReviewQueues<Review extends WaitingReview<Withdrawn>, Withdrawn> {
     }
   }
 
-  /** Nothing is reserved for whoever has gone, or has no time left: a process may have been stopped for a while. */
+  /** Answers reviews whose client has gone, or whose time ran out while the process was stopped: they reserve nothing. */
   dismiss(batch: readonly Review[]): void {
     const nowMs = this.#context.cluster.monotonicMs();
     for (const review of batch) {
@@ -177,7 +177,7 @@ export class ReviewQueues<Review extends WaitingReview<Withdrawn>, Withdrawn> {
     if (!review.isAnswered) this.deadlines.add(review);
   }
 
-  /** Nobody waits for this one any more. A promise keeps to the first answer that it is given. */
+  /** Marks a review as answered, and takes it out of its line. A promise keeps to the first answer that it is given. */
   close(review: Review, outcome: HeldOutcome): void {
     const line = review.line as ReviewQueue<Review, Withdrawn>;
     review.isAnswered = true;
@@ -186,7 +186,7 @@ export class ReviewQueues<Review extends WaitingReview<Withdrawn>, Withdrawn> {
     if (line.held.size === 0 && !line.isServed) this.#restOf(line);
   }
 
-  /** Whoever is being looked at is answered after that, and waits no longer then: it may be about to be let go. */
+  /** Ends the wait of a review. While its line is served only `gone` ends it, because the batch may be about to let it go. */
   #endHold(review: Review, outcome: "over" | "gone"): void {
     const line = review.line as ReviewQueue<Review, Withdrawn>;
     const held = line.held.get(review);
@@ -223,7 +223,7 @@ export class ReviewQueues<Review extends WaitingReview<Withdrawn>, Withdrawn> {
     this.#restOf(line);
   }
 
-  /** Whoever waits is looked at again some time; a line that nobody is in is forgotten. */
+  /** Plans the next look at the reviews that wait; forgets a line that has neither reviews nor withdrawn reservations. */
   #restOf(line: ReviewQueue<Review, Withdrawn>): void {
     const { key, held, queue, withdrawn } = line;
     if (held.size > 0) {
@@ -254,7 +254,7 @@ export class ReviewQueues<Review extends WaitingReview<Withdrawn>, Withdrawn> {
     return changedMs !== undefined && again.deadlineMs <= this.#context.cluster.monotonicMs() + gatherMs;
   }
 
-  /** A moment after the first change that nobody has looked at, or after the rest. */
+  /** Plans the next look: a moment after the first change that no look has taken up, or after the rest. */
   #lookInTime({ again, changedMs, restUntilMs, quietUntilMs }: ReviewQueue<Review, Withdrawn>): void {
     const soonMs = changedMs === undefined ? Number.POSITIVE_INFINITY : Math.max(quietUntilMs, changedMs + gatherMs);
     const isSooner = Math.min(restUntilMs, soonMs) < again.deadlineMs;
@@ -264,9 +264,9 @@ export class ReviewQueues<Review extends WaitingReview<Withdrawn>, Withdrawn> {
 
   async #lookAgain(line: ReviewQueue<Review, Withdrawn>): Promise<void> {
     line.again.deadlineMs = Number.POSITIVE_INFINITY;
-    // Whoever told of a change is to be done with it first.
+    // The caller that tells of a change finishes its own work first.
     await undefined;
-    // Whoever serves it now looks after those who wait when it is done.
+    // The call that serves the line now plans the next look when it is done.
     if (line.isServed || line.held.size + line.queue.length === 0) return;
     await this.#serveLine(line);
   }

@@ -11,7 +11,7 @@ const servesForMs = 30_000;
 export class RateEstimate {
   readonly #moments: { readonly atMs: number; count: number }[] = [];
 
-  /** One was let go. `hasWaited`: until then nobody was let go for want of room; otherwise it says nothing of the pace. */
+  /** Notes that a review was let go. `hasWaited`: reviews waited for room until then; otherwise it says nothing of the pace. */
   letGo(atMs: number, hasWaited: boolean): void {
     const last = this.#moments.at(-1);
     if (last !== undefined && atMs - last.atMs < oneMomentMs) {

@@ -2,7 +2,7 @@
 # The stop gate: a preStop hook that lets a RabbitMQ node go when no queue loses its majority by that. README.md
 # says what it promises, what its settings are, and what each exit code of RabbitMQ's tools means to it. It
 # needs a POSIX shell, the usual small tools of an image, and RabbitMQ's own. It exits 0 when the node may go,
-# and 1 when it goes although nobody said so.
+# and 1 when it goes although no check said so.
 
 set -u
 
@@ -80,13 +80,13 @@ spell() {
 
 # --- what is said
 
-# put FILE LINE. A pipe is opened for both ways: so it opens even when nobody reads it any more.
+# put FILE LINE. A pipe is opened for both ways: so it opens even when no process reads it any more.
 put() {
   if [ -p "$1" ]; then printf '%s\n' "$2" 1<>"$1"; else printf '%s\n' "$2" >>"$1"; fi
 } 2>/dev/null
 
 # Into the container's log, beside the node's own lines. It is written in the background, because a log that
-# nobody reads must not hold the gate. What cannot be written there goes to the hook's output.
+# no process reads must not hold the gate. What cannot be written there goes to the hook's output.
 say() {
   line="$(date -u +%Y-%m-%dT%H:%M:%SZ) stop-gate: $1"
   if [ -z "$folder" ] || [ -e "$folder/saying" ] || [ ! -w "$log" ]; then
@@ -95,7 +95,7 @@ say() {
   fi
   : >"$folder/saying"
   (
-    # Whoever started the hook waits for all that have its output.
+    # The process that started the hook waits for all that have its output.
     exec >/dev/null 2>&1
     put "$log" "$line" || : >"$folder/unsaid"
     rm -f "$folder/saying"
@@ -127,7 +127,7 @@ is_marked() {
   return 1
 }
 
-# True when whoever waits has to stop it: the marker is there, or it is `deadline`.
+# True when the gate has to stop a wait: the marker is there, or it is `deadline`.
 is_interrupted() {
   if is_marked; then return 0; fi
   tell_time
@@ -157,7 +157,7 @@ in_background='
 '
 
 # call SECONDS COMMAND...: sets `code`, and `text` to the first of what it printed. The tool runs in the
-# background, so that one that hangs can hold nothing: after SECONDS it is ended, with code 124. False when the
+# background, so that a tool that hangs can hold nothing: after SECONDS it is ended, with code 124. False when the
 # wait was interrupted, and nothing was learned.
 call() {
   limit=$1
@@ -207,7 +207,7 @@ end_call() {
   forget_call
 } 2>/dev/null
 
-# A shell keeps what it knows of each child until somebody waits for it, and a week has many polls.
+# A shell keeps what it knows of each child until it waits for that child, and a week has many polls.
 forget_call() {
   wait "$caller"
   caller=''
@@ -219,7 +219,7 @@ unknown() {
   class=no-answer why=$1
 }
 
-# ask_twice CLASS: RabbitMQ says 69 of a check that failed, and of a node that nobody reaches. What was reached
+# ask_twice CLASS: RabbitMQ says 69 of a check that failed, and of a node that it does not reach. What was reached
 # before and after was critical in between.
 ask_twice() {
   suspicion=$text
@@ -267,7 +267,7 @@ ask() {
       if grep -q 'not running at all' "$files/text" 2>/dev/null; then
         class=node-down why="no such node runs here"
       else
-        unknown "the node is not reached, and nobody says that it has ended: $ping_text"
+        unknown "the node is not reached, and no tool says that it has ended: $ping_text"
       fi
       ;;
     *) unknown "ping ended with $ping, the check for quorum with $code: $text" ;;

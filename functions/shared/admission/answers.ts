@@ -17,7 +17,7 @@ export function askAgain(guard: string, sentence: string, zone = ""): Denied {
   return { allowed: false, guard, sentence, zone, ...status };
 }
 
-/** The same, where time alone may cure it within seconds: whoever may wait is held. `inMs`: it is not cured sooner. */
+/** The same, where time alone may cure it within seconds: a review that may wait is held. `inMs`: it is not cured sooner. */
 export function notYet(guard: string, sentence: string, zone = "", inMs = 0): Denied {
   return { ...askAgain(guard, sentence, zone), curedInMs: inMs };
 }
@@ -27,7 +27,7 @@ export function badRequest(guard: string, sentence: string, about: About = {}): 
   return deny(400, "BadRequest", { guard, sentence, ...about });
 }
 
-/** 403: somebody forbids it, and nobody asks again. */
+/** 403: a budget forbids it, and a client does not ask again. */
 export function forbidden(guard: string, sentence: string, about: About = {}): Denied {
   return deny(403, "Forbidden", { guard, sentence, ...about });
 }
@@ -47,19 +47,19 @@ export function internalError(guard: string, sentence: string): Denied {
   return deny(500, "InternalError", { guard, sentence });
 }
 
-/** What shadow mode says in place of a refusal: nobody is held back, and everybody is told what would have been. */
+/** What shadow mode says in place of a refusal: the request goes through, and a warning tells what would have been. */
 export function inShadow(refusal: Denied): Allowed {
   const { guard, code, sentence, zone = "" } = refusal;
   const warnings = [`in shadow mode; otherwise refused with ${code}: ${sentence}`];
   return allow(guard, { warnings, zone, otherwise: refusal });
 }
 
-/** The refusal of whoever has waited as long as a client would. */
+/** The refusal of a review that has waited as long as a client would. */
 export function tooLate(): Denied {
   return askAgain("late", "the answer took too long, and what it rests on is out of date: try again");
 }
 
-/** True for a refusal that nobody asks again after: it rests on what the API server says now, and on no memory. */
+/** True for a refusal after which a client does not ask again: it rests on what the API server says now, and on no memory. */
 export function isFinal(answer: AdmissionAnswer): boolean {
   return !answer.allowed && answer.code !== 429;
 }

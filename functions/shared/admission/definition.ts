@@ -2,7 +2,7 @@ import type { Context } from "../contract/context.ts";
 import type { Definition } from "../contract/definition.ts";
 import type { Registration } from "./registration.ts";
 
-/** What the API server asks before it does something to an object. Whoever posts it may write anything: only types are sure. */
+/** What the API server asks before it does something to an object. Its sender may write anything: only types are sure. */
 export interface AdmissionRequest {
   readonly uid: string;
   /** `CREATE`, `UPDATE`, `DELETE` or `CONNECT`; empty when it was not said. */
@@ -11,7 +11,7 @@ export interface AdmissionRequest {
   readonly resource: { readonly group: string; readonly version: string; readonly resource: string };
   /** Such as `eviction`; empty for the object itself. */
   readonly subresource: string;
-  /** The name of whoever asked the API server; empty where the review does not say it. */
+  /** Name of the user that asked the API server; empty where the review does not say it. */
   readonly user: string;
   readonly namespace: string;
   readonly name: string;
@@ -23,7 +23,7 @@ export interface AdmissionRequest {
   readonly path: string;
   /** No answer is of use after this moment of the monotonic clock. */
   readonly deadlineMs: number;
-  /** Aborted when whoever asked has gone, and hears no answer any more; absent: nobody tells. */
+  /** Signal that is aborted when the caller has gone and hears no answer any more; absent: no signal tells of that. */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -57,7 +57,7 @@ export interface Denied {
   readonly sentence: string;
   /** The StatefulSet whose pod it is about, where it is about one. */
   readonly zone?: string;
-  /** Time alone may cure it within seconds, and not sooner than in so many milliseconds; absent: nobody waits for that. */
+  /** Time alone may cure it within seconds, and not sooner than in so many milliseconds; absent: no review waits for that. */
   readonly curedInMs?: number;
 }
 
@@ -66,7 +66,7 @@ export type AdmissionAnswer = Allowed | Denied;
 /** Judges the reviews of one process; a dry run without a trace. A review rejects where it breaks: see `whenBroken`. */
 export interface AdmissionHandler {
   review(request: AdmissionRequest): Promise<AdmissionAnswer>;
-  /** Answers whoever waits, and has nobody wait any more: the process is ending. Absent: nobody ever waits. */
+  /** Answers the reviews that wait, and has none wait any more: the process is ending. Absent: no review ever waits. */
   stop?(): void;
 }
 
@@ -79,7 +79,7 @@ export interface AdmissionDefinition extends Definition {
   readonly bodyLimitBytes: number;
   /** What the function reads of an object, where that is less than all of it: nothing else is kept while a review waits. */
   keepOf?(object: unknown): unknown;
-  /** Whether an object goes through, with a warning, when the function breaks; where nobody answers: see `failurePolicy`. */
+  /** Whether an object goes through, with a warning, when the function breaks; where no answer comes: see `failurePolicy`. */
   readonly whenBroken: "open" | "closed";
   /** True for one that judges by pods and StatefulSets, so that a process that serves it keeps views of them. */
   readonly readsViews: boolean;

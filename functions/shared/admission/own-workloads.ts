@@ -1,4 +1,4 @@
-/** Which pods answer reviews: without any nobody would answer for them either, so that no budget holds them. */
+/** Which pods answer reviews. No budget holds them, because without any of them no pod answers reviews of them, either. */
 import type { Pod } from "../workloads/pods.ts";
 
 /** The labels of the pods that answer reviews, as our manifests have them. */
@@ -10,15 +10,15 @@ const ownReplicaSet = /^sluice(-admission)?-[a-z0-9]+$/;
 const drawn = "[bcdfghjklmnpqrstvwxz2456789]{5}";
 /**
  * In CEL, a review of a pod that is called like one of a Deployment of ours: they end in five letters or digits that are drawn.
- * All that the API server knows there is a name: where these are digits alone, it may be that of a StatefulSet's pod, and whoever
- * answers the review looks at the pod itself.
+ * All that the API server knows there is a name: where these are digits alone, it may be that of a StatefulSet's pod, and the
+ * webhook that answers the review looks at the pod itself.
  */
 export const namedLikeOurs = `request.name.matches('^sluice(-admission)?-[a-z0-9]+-${drawn}$') && !request.name.matches('-[0-9]+$')`;
 
 const deployments = "(sluice(-admission)?|([a-z0-9-]+-)?rollout-operator)";
 /**
  * In CEL, a review of a Deployment of ours, or of a ReplicaSet of one; rollout-operator's Deployment may be ours by its image.
- * Who answers reviews must be changed and made smaller where nobody answers, or it could never be mended.
+ * Users must be able to change it and make it smaller while no webhook answers, or they could never mend it.
  */
 export const workloadNamedLikeOurs =
   `request.resource.resource == 'deployments' && request.name.matches('^${deployments}$')` +

@@ -71,7 +71,7 @@ export async function findWait(
       const { message = "", lastTimestamp = "" } = await cluster.get("events", { namespace: owner.namespace, name });
       return { sentence: message, at: lastTimestamp };
     } catch (error) {
-      // Whoever may not read Events sees the rest.
+      // A user who may not read Events sees the rest.
       if (!hasCode(error, 403, 404)) throw error;
     }
   }

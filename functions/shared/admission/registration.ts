@@ -16,6 +16,6 @@ export interface Registration {
   /** What the API server does where it gets no answer in this time: it refuses, or goes on. */
   readonly failurePolicy: "Fail" | "Ignore";
   readonly timeoutSeconds: number;
-  /** CEL; nobody is asked about an object that one of them is not true of. */
+  /** CEL expressions; the API server asks nothing about an object for which any of them is false. */
   readonly matchConditions?: readonly { readonly name: string; readonly expression: string }[];
 }

@@ -25,15 +25,15 @@ function parseDrainUrl(text: string): QuestionUrl | undefined {
 
 export const drainUrl = onStatefulSet("sluice.dev/drain-url", parseDrainUrl, {
   grammar: "http://:PORT/PATH or https://:PORT/PATH, without a host, and with {pod} in the path",
-  fallback: "absent: nobody is asked; malformed: no pod of the StatefulSet is suspended, and no volume removed",
-  says: "another pod of the group is asked there whether the data of {pod} is needed by nobody: before it goes, and before its volume goes",
+  fallback: "absent: no pod is asked; malformed: no pod of the StatefulSet is suspended, and no volume removed",
+  says: "another pod of the group is asked there whether no pod needs the data of {pod} any more: before it goes, and before its volume goes",
   mayHoldSecret: true,
 });
 
 export const drainField = onStatefulSet("sluice.dev/drain-field", parseExpectedField, {
   grammar: "FIELD=VALUE or FIELD.FIELD=VALUE, of a JSON object",
   fallback: "absent: the status 200 says yes; malformed: as for sluice.dev/drain-url",
-  says: "which field of the answer says that nobody needs the data, and by which value",
+  says: "which field of the answer says that no pod needs the data, and by which value",
 });
 
 export const drainSecret = onStatefulSet("sluice.dev/drain-secret", (text) => (isObjectName(text) ? text : undefined), {

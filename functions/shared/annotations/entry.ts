@@ -13,7 +13,7 @@ export interface Annotation<T> {
   /** What an absent or malformed value means, in words. */
   readonly fallback: string;
   readonly says: string;
-  /** The operator that alone writes it, as of types of objects; absent: anybody may. */
+  /** The operator that alone writes it, as of types of objects; absent: any account may. */
   readonly broughtBy?: string;
   /** True for what Sluice or kubectl writes, which may be longer than what users write; a ledger has its own bounds, too. */
   readonly isLong?: true;

@@ -8,7 +8,7 @@ import type { Annotation } from "./entry.ts";
 export interface HeldGroup {
   /** In milliseconds since the epoch. */
   readonly sinceMs: number;
-  /** When its recovery began, or was last seen to be undone by somebody, in milliseconds since the epoch; absent: it is to go. */
+  /** Time at which its recovery began, or a writer last undid it, in milliseconds since the epoch; absent: it is to go. */
   readonly recoveringMs?: number;
 }
 
@@ -63,7 +63,7 @@ export const protectVolumes: Annotation<boolean> = {
   on: "Owner",
   grammar: "a Go boolean: 1, t, T, TRUE, true, True, 0, f, F, FALSE, false, False",
   fallback: "absent: false; malformed: no volume claim gets our finalizer, and none loses it",
-  says: "true: every volume claim of the cluster has our finalizer all its life, so that nobody's deletion is faster than we are",
+  says: "true: every volume claim of the cluster has our finalizer all its life, so that no deletion is faster than we are",
   parse: parseGoBoolean,
 };
 

@@ -3,7 +3,7 @@
 export interface ProductTraits {
   /** Where its pods answer, unless a user says otherwise; absent: the user must say. */
   readonly url?: { readonly scheme: "http" | "https"; readonly port: number; readonly path: string };
-  /** True for one that answers nobody without a password. */
+  /** True for one that answers no request without a password. */
   readonly needsSecret: boolean;
   /** True where a user may say which field of the answer says yes. */
   readonly takesField: boolean;

@@ -7,7 +7,7 @@ import type { ProductName } from "./health-products.ts";
 import { productTraits } from "./health-products.ts";
 
 export interface HealthQuestion {
-  /** How it is asked; undefined where it is malformed: nobody can be asked, and no pod goes. */
+  /** How it is asked; undefined where it is malformed: no pod can be asked, and none goes. */
   readonly ask: Ask | undefined;
   /** What becomes of a pod that gives no answer. */
   readonly unknown: "wait" | "go";
@@ -24,14 +24,14 @@ export interface Ask {
   readonly field: keys.ExpectedField | undefined;
 }
 
-/** Undefined for an object whose pods nobody asks. `serviceName`: what gives its pods their names in DNS. */
+/** Undefined for an object whose annotations ask its pods nothing. `serviceName`: what gives its pods their names in DNS. */
 export function parseQuestion(metadata: Metadata, serviceName: string): HealthQuestion | undefined {
   const isSaid = keys.questionEntries.some(({ key }) => metadata.annotations?.[key] !== undefined);
   if (!isSaid) return undefined;
   const malformed: Malformed[] = [];
   const of = <T>(entry: Annotation<T>): T | undefined => read(entry, metadata, malformed);
   const unknown = of(keys.healthUnknown) ?? "wait";
-  // A policy that cannot be read is the careful one; whoever is asked is asked all the same.
+  // A policy that cannot be read is the careful one; the pods are asked all the same.
   const isPolicyAlone = malformed.length > 0;
   const product = of(keys.healthQuestion);
   const [said, secret, field] = [of(keys.healthUrl), of(keys.healthSecret), of(keys.healthField)];
@@ -48,7 +48,7 @@ export function parseQuestion(metadata: Metadata, serviceName: string): HealthQu
     );
   const isSaidSecret = metadata.annotations?.[keys.healthSecret.key] !== undefined;
   if (row?.needsSecret && !isSaidSecret)
-    wrong(`annotation ${keys.healthSecret.key} is missing, and ${product} answers nobody without a password`);
+    wrong(`annotation ${keys.healthSecret.key} is missing, and ${product} answers no request without a password`);
   if (row?.takesField === false && field !== undefined)
     wrong(`annotation ${keys.healthField.key} says nothing of ${product}, whose answers are known: remove it`);
   if (serviceName === "")

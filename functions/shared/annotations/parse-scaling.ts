@@ -39,7 +39,7 @@ export interface Scaling {
   /** As its user wrote them; undefined where they are absent or empty. */
   readonly preparePath: string | undefined;
   readonly preparePort: string | undefined;
-  /** At these ordinals a pod that nobody can tell may leave all the same. */
+  /** At these ordinals a pod that Sluice cannot tell may leave all the same. */
   readonly unprepared: readonly { readonly first: number; readonly last: number }[];
   readonly refusesDownscale: boolean;
   readonly malformed: readonly Malformed[];
@@ -75,7 +75,7 @@ export function isMalformed({ malformed }: Scaling, { key }: Annotation<unknown>
   return malformed.some((one) => one.key === key);
 }
 
-/** Its size is somebody else's to say: it follows a leader, or mirrors an object. */
+/** True where another object says its size: it follows a leader, or mirrors an object. */
 export function hasLeader({ leader, mirrored }: Scaling): boolean {
   return leader !== undefined || mirrored !== undefined;
 }

@@ -17,7 +17,7 @@ export interface RebalanceState {
   /** The digest that was last rebalanced, and when that was asked for. */
   readonly balanced: string | undefined;
   readonly balancedMs: number | undefined;
-  /** When somebody claimed to ask for the next one; undefined while nobody does. */
+  /** Time at which a process claimed to ask for the next one; undefined while none does. */
   readonly claimedMs: number | undefined;
   /** How often it has failed in a row. */
   readonly failed: RebalanceFailure | undefined;

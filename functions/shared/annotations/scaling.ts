@@ -175,7 +175,7 @@ export const prepareDownscalePort = onStatefulSet("annotation", "grafana.com/pre
 export const unpreparedPods = onStatefulSet("annotation", "sluice.dev/unprepared-pods", parseOrdinals, {
   grammar: "ordinals and ranges of them, such as 4,6-49",
   fallback: "each pod that leaves must have said that it may",
-  says: "at these ordinals a pod that is missing, or was never ready, may leave though nobody could tell it",
+  says: "at these ordinals a pod that is missing, or was never ready, may leave though Sluice could not tell it",
 });
 
 export const noDownscale = onStatefulSet("label", "grafana.com/no-downscale", isTrue, {

@@ -19,7 +19,7 @@ export interface SkipLabel {
 export interface SkipStatus {
   readonly guard: string;
   readonly sentence: string;
-  /** The key of the label that pods of it got; undefined where nobody could tell which. */
+  /** The key of the label that pods of it got; undefined where neither the owner nor the status before names one. */
   readonly label: string | undefined;
   /** Since when the guard has held, in milliseconds since the epoch. */
   readonly sinceMs: number;

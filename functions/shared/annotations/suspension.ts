@@ -70,7 +70,7 @@ function onPvc<T>(key: string, parse: Annotation<T>["parse"], words: SuspensionT
   return { key, kind: "annotation", on: "PersistentVolumeClaim", parse, ...words };
 }
 
-/** Between two removals where nobody says how long, in milliseconds. */
+/** Time between two removals where an owner does not say how long, in milliseconds. */
 export const usualWaitMs = 60_000;
 
 const time = "a time as in RFC 3339, such as 2026-01-31T12:00:00Z";
@@ -118,7 +118,7 @@ export const suspendRequest = onPvc("sluice.dev/suspend", yesOrNo, {
 export const drainedAt = onPvc("sluice.dev/drained-at", parseTime, {
   grammar: time,
   fallback: "absent or malformed: its data is taken to be needed, and nothing goes",
-  says: "since when nobody needs the data of the volume: whoever has moved it says so, or sluice.dev/drain-url has asked",
+  says: "since when no pod needs the data of the volume: the user or tool that moved it says so, or another pod, asked at sluice.dev/drain-url",
 });
 
 export const recover = onPvc("sluice.dev/recover", onlyTrue, {
@@ -206,7 +206,7 @@ export const suspendTogether = onPvc(
 
 export const suspendPodCreated = onPvc("sluice.dev/suspend-pod-created", parseTime, {
   grammar: time,
-  fallback: "absent or malformed: nobody has seen a pod with the volume since somebody asked for its suspension",
+  fallback: "absent or malformed: no function has seen a pod with the volume since its suspension was asked for",
   says: "when the newest pod that was seen with the volume was made: an older word on the drain says nothing; written by us",
   isWrittenByUs: true,
 });
@@ -242,8 +242,8 @@ export const removalClaim = onPvc("sluice.dev/removal-claim", asText, {
 
 export const removalHeld = onPvc("sluice.dev/removal-held", onlyTrue, {
   grammar: "true",
-  fallback: "absent or malformed: nobody has to hear of a wish before it is fulfilled",
-  says: "the owner wants it removed, and that is held back: a wish waits until nobody wants that any more; written by us",
+  fallback: "absent or malformed: a wish is fulfilled without a wait for the owner",
+  says: "the owner wants it removed, and that is held back: a wish waits until the owner gives that up; written by us",
   isWrittenByUs: true,
 });
 

@@ -179,7 +179,7 @@ export const membersThrough = inLedger("sluice.dev/members-through", parseRevisi
 
 export const members = inLedger("sluice.dev/members", parseNames, {
   grammar: 'JSON: ["STATEFULSET", …]',
-  fallback: "absent: whoever is in the group; malformed: nobody, so that each of them is looked at afresh",
+  fallback: "absent: the zones that are in the group; malformed: no zone, so that each of them is looked at afresh",
   says: "the zones that the last decision counted: one that joins is waited for (rule R4)",
 });
 
@@ -244,7 +244,7 @@ export const lastApplied: Annotation<boolean> = {
   parse: parseSaysReplicas,
 };
 
-/** What stands in a ledger, whoever writes it. */
+/** What stands in a ledger, whichever function writes it. */
 export const ledgerEntries = [
   ledgerGroup,
   ledgerFormat,

@@ -1,12 +1,12 @@
 /** Our finalizers on volume claims. */
 import type { Annotation } from "./entry.ts";
 
-/** Ours: a volume claim that has it is suspended, or about to be, and keeps its volume, whoever deletes it. */
+/** Ours: a volume claim that has it is suspended, or about to be, and keeps its volume, whichever account deletes it. */
 export const volumeHold = "sluice.dev/volume-hold";
 
 /**
- * Ours, too, and on volume claims that nobody wants to suspend: it says nothing of a suspension. Whoever ends one takes the other
- * finalizer away, and never this one, as long as nobody has deleted the volume claim.
+ * Ours, too, and also on volume claims that are not to be suspended: it says nothing of a suspension. A function that ends one
+ * takes the other finalizer away, and never this one, unless the volume claim is being deleted.
  */
 export const volumeProtection = "sluice.dev/volume-protection";
 
@@ -17,7 +17,7 @@ export const protectedVolume: Annotation<true> = {
   on: "PersistentVolumeClaim",
   grammar: "true",
   fallback: "absent: it is not protected",
-  says: "the volume claim keeps its volume, whoever deletes it; written by us",
+  says: "the volume claim keeps its volume, whichever account deletes it; written by us",
   isWrittenByUs: true,
   parse: (text) => (text === "true" ? true : undefined),
 };

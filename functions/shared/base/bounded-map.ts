@@ -2,7 +2,7 @@
 
 /**
  * Beyond `capacity`, which is at least 1, it forgets the key that came first. One that is set again stays in its place, as in any
- * map: whoever wants it to be the youngest deletes it before.
+ * map: a caller that wants it to be the youngest deletes it before.
  */
 export class BoundedMap<Key, Value> extends Map<Key, Value> {
   readonly #capacity: number;

@@ -2,7 +2,7 @@
 
 export type Fields = Readonly<Record<string, unknown>>;
 
-/** The last moment that has a date: whoever is told of a time is told of its date. */
+/** The last moment that has a date, because messages show a time as its date. */
 const latestMs = 8.64e15;
 
 /** True for a moment in whole milliseconds since the epoch. */

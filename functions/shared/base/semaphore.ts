@@ -46,7 +46,7 @@ export class Semaphore {
     this.#free = options.mostAtOnce;
   }
 
-  /** Waits for a turn, at most so many milliseconds. Whoever has one ends it once. */
+  /** Waits at most `waitMs` for a slot. The caller must end it; ending it twice does nothing. */
   take(asked: TurnOwner, waitMs: number, signal: AbortSignal | undefined): Promise<Slot> {
     if (signal?.aborted) return Promise.resolve("aborted");
     // None of the calls that wait could begin: so this call overtakes none.

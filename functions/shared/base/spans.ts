@@ -101,7 +101,7 @@ export function callerOf(fields: Readonly<Record<string, unknown>>): SpanContext
   return trace.getSpanContext(propagation.extract(ROOT_CONTEXT, fields));
 }
 
-/** A context in which a span is that one's child. */
+/** A context in which a span is a child of `parent`. */
 export function under(parent: SpanContext | undefined): Context {
   return parent === undefined ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, parent);
 }

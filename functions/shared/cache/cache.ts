@@ -25,7 +25,7 @@ export interface ViewNeed {
   readonly membersThrough?: number | undefined;
   /**
    * Set when the decision may permit something. StatefulSets must then have been read after this moment of the monotonic
-   * clock (the last time that somebody else's ledger write came to be known), and a view that has heard nothing for 30 s
+   * clock (the last time that another writer's ledger write came to be known), and a view that has heard nothing for 30 s
    * is replaced by a consistent LIST.
    */
   readonly permitSinceMs: number | undefined;
@@ -66,7 +66,7 @@ export interface GroupCache {
   read(key: GroupKey, need: ViewNeed): Promise<GroupView>;
   /**
    * Has `listener` called, as long as the process lives, when something changed in a namespace that a decision about `group` may
-   * read; without a group, one about any. Absent where nobody tells of changes: each look is a LIST there.
+   * read; without a group, one about any. Absent where no watch tells of changes: each look is a LIST there.
    */
   onChange?(listener: (namespace: string, group: string | undefined) => void): void;
   /** Takes over what a write of ours was answered, so that the next look does not begin from before it. */
@@ -82,7 +82,7 @@ export interface GroupCache {
   pod(key: ObjectKey, lookUps?: LookUps): Promise<Pod | undefined>;
   /** The StatefulSet that controls a pod, the same way. */
   ownerOf(pod: Pod, lookUps?: LookUps): Promise<StatefulSet | undefined>;
-  /** The standing pods that were made for a StatefulSet of that name and are its own or nobody's: some, or none where none is. */
+  /** The standing pods that were made for a StatefulSet of that name, its own or orphans: some, or none where none is. */
   podsMadeFor(statefulSet: ObjectKey): Promise<readonly Pod[]>;
   /** All standing pods of a namespace that StatefulSets have released. */
   orphans(namespace: string): Promise<readonly Pod[]>;

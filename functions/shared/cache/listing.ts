@@ -140,7 +140,7 @@ export function readBehindNewPods(
   return readAgain(cluster, key, view, behind);
 }
 
-/** The standing pods made for a StatefulSet of that name, its own or nobody's, by a consistent LIST. Throws ClusterError. */
+/** The standing pods made for a StatefulSet of that name, its own or orphans, by a consistent LIST. Throws ClusterError. */
 export async function listPodsMadeFor(cluster: Cluster, { namespace, name }: ObjectKey): Promise<Pod[]> {
   const isMadeFor = (pod: Pod) => statefulSetNameOf(pod.name) === name && (pod.orphaned || pod.ownerUid !== undefined);
   return (await listStanding(cluster, namespace)).filter(isMadeFor);
@@ -201,8 +201,8 @@ export async function getStatefulSet(cluster: LookUps, key: ObjectKey): Promise<
 }
 
 /**
- * The view of a group whose pods no StatefulSet controls (rule R1). Nobody watches such a group: what is permitted is seldom, and
- * each view costs three LISTs. Its members are known through the newest of its volume claims, which say the zones. Throws
+ * The view of a group whose pods no StatefulSet controls (rule R1). No watch serves such a group: permits are seldom, and each
+ * view costs three LISTs. Its members are known through the newest of its volume claims, which say the zones. Throws
  * ClusterError.
  */
 export async function readOwnedView(

@@ -5,12 +5,12 @@ import { hasCode, type ObjectKey, type Resource, tooManyToKeep } from "../kubern
 import { type GroupKey, groupPathOf } from "../workloads/statefulsets.ts";
 import { createWatchCache, type WatchingOptions, type WatchingViews } from "./watching.ts";
 
-/** Why watches were let go: nobody asked, nobody asked for far longer (the process stood still), or they were of no use. */
+/** Why watches ended: no function used them, none did for far longer (the process stood still), or they were of no use. */
 export type WatchEnd = "idle" | "overslept" | "broken" | "stopped";
 
 export interface NamespaceWatchOptions extends Pick<WatchingOptions, "cluster" | "onChange" | "onTrouble"> {
   readonly namespace: string;
-  /** How long nobody has to ask before they are let go, in milliseconds. */
+  /** Time without a use after which the watches end, in milliseconds. */
   readonly idleMs: number;
   /** Pods of the namespace that are kept, at most. */
   readonly mostPods: number;
@@ -66,7 +66,7 @@ export class NamespaceWatch {
         if (this.isReady) onChange(key, by);
       },
       onTrouble: (resource, error) => {
-        // What is listed meanwhile is no worse, so that nobody has to wait until a watch that broke is mended.
+        // A LIST is no worse meanwhile, so that no pass has to wait until a watch that broke works again.
         if (!this.#ended.signal.aborted) options.onTrouble(resource, error);
         this.#end("broken", error);
       },
@@ -104,9 +104,9 @@ export class NamespaceWatch {
   }
 
   /**
-   * Somebody else tells that an object has changed. Where its watch then tells nothing for a while, the object is read: a watch
-   * that does not know its newest state stands still, and is let go. Whoever tells may be anybody, and may be late: that costs a
-   * GET a second at most.
+   * An event says that an object has changed. If its watch then tells nothing for a while, this process reads the object: a
+   * watch that does not know its newest state stands still, and ends. Any client may send such an event, and late: that costs
+   * a GET a second at most.
    */
   doubt(resource: Resource, object: ObjectKey): void {
     const toldMs = this.#options.cluster.monotonicMs();

@@ -1,6 +1,6 @@
 /**
  * Views of a process that comes and goes: a function that has work watches the namespace that it works in, and decides from
- * memory as a process that lives does. Nobody asks for some seconds, and the watches are let go.
+ * memory as a process that lives does. The watches end when no function has asked for some seconds.
  */
 
 import { BoundedMap } from "../base/bounded-map.ts";
@@ -48,7 +48,7 @@ interface WatchPause {
   untilMs: number;
 }
 
-/** Views that list, and watch a namespace from the first decision in it on until nobody has asked for `idleMs`. */
+/** Views that list, and watch a namespace from the first decision in it on until no function has asked for `idleMs`. */
 export function createOnDemandCache(options: AwakeOptions): OnDemandCache {
   const { cluster, namespaces } = options;
   const listing = createListReader(cluster, namespaces);
@@ -58,13 +58,13 @@ export function createOnDemandCache(options: AwakeOptions): OnDemandCache {
     // It ends soon: what it has known it has not known for long.
     isLasting: false,
     async read(key, need) {
-      // Nobody watches a group of an owner: its view is made of other things.
+      // No watch serves a group of an owner: its view is made of other things.
       if (isOwnerGroup(key.group)) return listing.read(key, need);
       const watch = watches.find(key);
       if (watch !== undefined && (await watch.opened)) return watch.use(key, (views) => views.read(key, need));
       // Who asks for the members alone has no work yet.
       const opened = watch === undefined && !need.membersOnly ? watches.open(key, need) : undefined;
-      // Its lists are asked for by now, after the ledger was read, and are made for whoever asked for them.
+      // Its lists are asked for by now, after the ledger was read, and are made for this caller.
       if (opened !== undefined && (await opened.opened))
         return opened.use(key, (views) => views.readFirst(key, need, opened.beganMs));
       return listing.read(key, need);
@@ -143,7 +143,7 @@ class Watches {
     void ended.then(() => this.#ending.delete(ended));
     if (how === "broken") this.#rest(namespace, watch, error);
     if (how !== "broken" && how !== "overslept") return;
-    // A pass may have been too early for what the watches would have told, and nobody tells of that again.
+    // A pass may have been too early for what the watches would have told, and no event tells of that again.
     for (const key of known) {
       this.#options.onChange(key, "statefulsets");
       this.#options.onChange(key, "pods");

@@ -57,7 +57,7 @@ export function emptyMemory(clock: Pick<Cluster, "monotonicMs">): GroupWatchMemo
   };
 }
 
-/** Under what a pod is kept: its StatefulSet's uid, or, while it is nobody's, the name of the one that it was made for. */
+/** Cache key of a pod: the uid of its StatefulSet. An orphan's key is the StatefulSet's name, taken from the pod's name. */
 function ownerOf(pod: Pod): string | undefined {
   return pod.ownerUid ?? (pod.orphaned ? orphansOf(pod.namespace, statefulSetNameOf(pod.name)) : undefined);
 }
@@ -73,7 +73,7 @@ export function podsMadeFor(memory: GroupWatchMemory, namespace: string, statefu
   return [...memory.pods.values()].filter((pod) => isMadeFor(pod) && isStanding(pod));
 }
 
-/** The standing pods of a namespace that are nobody's. */
+/** The standing pods of a namespace that no StatefulSet controls any more. */
 export function orphansIn(memory: GroupWatchMemory, namespace: string): readonly Pod[] {
   const prefix = orphansOf(namespace, "");
   const owners = [...memory.podsByOwner].filter(([owner]) => owner.startsWith(prefix));
@@ -138,7 +138,7 @@ export function confirm(
 
 /**
  * True when a pod runs what the StatefulSet does not want, and was not known when that was read: then it may be the read that is
- * old and not the pod. Whoever is made after a change of the template must not be taken for outdated.
+ * old and not the pod. A pod that is made after a change of the template must not be taken for outdated.
  */
 export function isBehindPods(
   memory: GroupWatchMemory,
@@ -211,7 +211,7 @@ function putPod(memory: GroupWatchMemory, pod: Pod, owner: string): void {
 function removePod(memory: GroupWatchMemory, pod: Pod): void {
   memory.pods.delete(`${pod.namespace}/${pod.name}`);
   memory.bornMs.delete(pod.uid);
-  // Pods that are nobody's are not kept.
+  // Memory keeps no pod without a key.
   const owner = ownerOf(pod) as string;
   const siblings = memory.podsByOwner.get(owner);
   siblings?.delete(pod.name);

@@ -122,8 +122,8 @@ async function readMembers(
 }
 
 /**
- * Rule R5: a StatefulSet by GET after the ledger was read. One GET serves for 3 s, as long as nobody else has written the
- * ledger since (`sinceMs`): what another function did in between it would have written there first.
+ * Rule R5: a StatefulSet by GET after the ledger was read. One GET serves for 3 s, as long as no other writer has written
+ * the ledger since (`sinceMs`): what another function did in between it would have written there first.
  */
 async function readStatefulSet(
   { cluster, reads }: ViewReader,

@@ -8,7 +8,7 @@ export interface Reflection {
   readonly store: Store<{ readonly metadata: Metadata }>;
   /** A type whose CRD may not be installed: then there are none of them, and that is no trouble. */
   readonly optional: boolean;
-  /** How far it has got, where somebody may want it to begin again with a list. */
+  /** Progress of the watch; absent if no caller may have it begin again with a list. */
   readonly progress?: WatchProgress;
   /** More objects than this are not listed: see {@link ListQuery.atMost}. */
   readonly atMost?: number;
@@ -27,7 +27,7 @@ const longestBackoffMs = 10_000;
 const listServesMs = 10_000;
 /** A watch that the server ends sooner than this has not been one: they last for minutes. */
 const watchLastsMs = 1_000;
-/** How often to look whether a CRD has been installed meanwhile: before anybody would list for having heard nothing (rule R5). */
+/** How often to look whether a CRD has been installed meanwhile: before a decision lists for having heard nothing (rule R5). */
 const missingRequeueMs = 20_000;
 
 /** Pauses between what is done again: none before the first, and then longer each time until one was not needed soon after. */

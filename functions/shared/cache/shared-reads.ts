@@ -13,7 +13,7 @@ interface SharedRead<Value> {
   readonly answer: Promise<Value>;
 }
 
-/** It remembers the reads of the last second, and nothing of the others. One that failed serves nobody who comes later. */
+/** It remembers the reads of the last second, and nothing of the others. A read that failed serves no later caller. */
 export class SharedReads<Value> {
   readonly #clock: Pick<Cluster, "monotonicMs">;
   /** In the order in which they were made. */

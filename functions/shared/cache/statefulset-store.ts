@@ -17,7 +17,7 @@ export interface Membership extends WatchProgress {
   readonly byPath: Map<string, StatefulSet>;
   readonly byUid: Map<string, StatefulSet>;
   /**
-   * The revision of the state in which each of them became what decides its membership, by uid. Whoever has seen that
+   * The revision of the state in which each of them became what decides its membership, by uid. A view that has seen that
    * revision knows it as a member, and a status that changes with every pod moves nothing.
    */
   readonly since: Map<string, number>;
@@ -48,7 +48,7 @@ export function heardOfMs(membership: Membership, namespace: string): number {
   return Math.max(membership.heardMs, membership.confirmed.get(namespace)?.askedMs ?? Number.NEGATIVE_INFINITY);
 }
 
-/** The revision that whoever decides about these must have seen, to know all of them: the ledger's `members-through`. */
+/** The revision that a view must have reached, to know all of these StatefulSets: the ledger's `members-through`. */
 export function membersThrough(membership: Membership, members: readonly StatefulSet[]): number {
   return Math.max(
     0,
@@ -159,7 +159,7 @@ export function statefulSetStore(
         if (event.type === "DELETED") remove(membership, statefulSet);
         else put(membership, statefulSet, true);
       }
-      // Told after it is known: whoever waits for this revision looks at once.
+      // The change is stored first, because a decision that waits for this revision looks at once.
       noteRevision(membership, revisionOf(statefulSet), cluster.monotonicMs());
       if (!isNews) return;
       if (event.type !== "DELETED" && sameButRevision(known, statefulSet)) return;

@@ -55,8 +55,8 @@ export async function awaitProgress(
 }
 
 /**
- * True when nothing changed that a decision reads: heartbeats and counters wake nobody. Both are of one parser, so that they
- * have the same fields.
+ * True when nothing changed that a decision reads: heartbeats and counters wake no function. One parser has made both, so that
+ * they have the same fields.
  */
 export function sameButRevision<T extends object>(one: T | undefined, other: T): boolean {
   if (one === undefined) return false;

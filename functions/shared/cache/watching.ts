@@ -180,7 +180,7 @@ function readsOfOne(
     async pod({ namespace, name }, lookUps = cluster) {
       const memory = memoryOf(namespace);
       const kept = memory.pods.get(`${namespace}/${name}`);
-      // There may be any number of names that nobody has, but only so many that memory has: those wait for no other.
+      // A client can name any number of pods that do not exist, but memory has only so many: reads of those wait for no other.
       if (kept === undefined) return getPod(lookUps, { namespace, name });
       if (isRecent(podHeardOfMs(memory, kept))) return kept;
       return podReads.read(`${namespace}/${name}`, () => getPod(cluster, { namespace, name }));

@@ -1,7 +1,7 @@
 /**
  * The certificate of the TLS port: how one is made, and the Secret that all replicas share it through.
  *
- * An authority signs one leaf, and then its key is forgotten: nobody can sign a second leaf, and there is no key to steal.
+ * An authority signs one leaf, and then its key is forgotten: no process can sign a second leaf, and there is no key to steal.
  */
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import type { ObjectKey, SecretObject } from "../kubernetes/cluster.ts";
@@ -64,7 +64,7 @@ const [pemBegins, pemEnds] = ["-----BEGIN CERTIFICATE-----", "-----END CERTIFICA
 
 /**
  * The certificates of a bundle, each as PEM in one form, so that they can be compared as texts. Each letter is looked at once:
- * anybody may write a bundle, and one that begins again and again, and never ends, is read as fast as any other.
+ * other accounts may write a bundle, and one that begins again and again, and never ends, is read as fast as any other.
  */
 export function splitPem(bundle: string): string[] {
   const blocks: string[] = [];

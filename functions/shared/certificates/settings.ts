@@ -41,7 +41,7 @@ export const certificateSettings = {
   updateCaBundle: setting<boolean>({
     name: "UPDATE_CA_BUNDLE",
     fallback: "true",
-    says: "false: Sluice writes no caBundle; whoever does must add next-ca of the Secret, and the next certificate waits until it is trusted",
+    says: "false: Sluice writes no caBundle; the account that does must add next-ca of the Secret, and the next certificate waits until it is trusted",
     grammar: "true or false",
     parse: parseBoolean,
   }),

@@ -19,7 +19,7 @@ export class Deadlines {
   readonly #clock: Clock;
   readonly #waiting = new Set<HasDeadline>();
   #isWatched = false;
-  /** When the next look is, and what brings it forward. While it is under way, it sees whoever comes. */
+  /** Time of the next look, and what brings it forward. A look that is under way also sees what a caller adds meanwhile. */
   #nextMs = Number.NEGATIVE_INFINITY;
   #sooner = new AbortController();
 

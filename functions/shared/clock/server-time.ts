@@ -26,7 +26,7 @@ export class ServerTime {
    * @param sentMs monotonic time at which the request was sent: the server cannot have read its clock earlier.
    * @param receivedMs monotonic time at which the reply arrived: nor later.
    * @param skippedMs how much of it the wall clock alone has told by then. Either the machine slept, and the server's clock went
-   *   on with ours; or somebody set the wall clock, and only ours jumped: the bounds of before then leave room for both.
+   *   on with ours; or an operator set the wall clock, and only ours jumped: the bounds of before then leave room for both.
    */
   observe(date: string, sentMs: number, receivedMs: number, skippedMs = this.#skippedMs): void {
     const stampMs = Date.parse(date);

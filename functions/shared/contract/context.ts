@@ -19,7 +19,7 @@ export interface Context {
   readonly namespaces: readonly string[] | undefined;
   /** Where reviews read what memory does not have, at a pace; absent: from `cluster`. */
   readonly lookUps?: LookUps;
-  /** The settings of this process, by field, for `valuesOf`; absent: nobody set any. */
+  /** The settings of this process, by field, for `valuesOf`; absent: the user has set none. */
   readonly settings?: Readonly<Record<string, unknown>>;
   /** HTTP to pods; absent in a process none of whose functions calls any. */
   readonly pods?: PodHttp;

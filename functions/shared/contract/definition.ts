@@ -26,8 +26,8 @@ export interface Need {
 }
 
 /**
- * What a function does to objects of kinds that users name: a right that it gets for each kind that whoever installs it lists,
- * and for no other. They are in the namespace that is served.
+ * What a function does to objects of kinds that users name: a right that it gets for each kind that the user who installs it
+ * lists, and for no other. They are in the namespace that is served.
  */
 export interface KindNeed {
   /** Absent: the object itself. */
@@ -46,7 +46,7 @@ export interface ReconcileResult {
   readonly acting: Promise<number | undefined> | undefined;
   /** Why the pass counts as failed, though nothing broke: see `failingGuards`; absent: it does not. */
   readonly failure?: string;
-  /** No StatefulSet is left in the group; absent: one is, or nobody looked. */
+  /** No StatefulSet is left in the group; absent: one is, or the pass has not looked. */
   readonly isGone?: boolean;
 }
 

@@ -56,8 +56,8 @@ export interface Waking {
 /** What wakes a function for its keys: changes of the objects of one type. */
 export interface WatchSource<K extends Key = Key> extends Waking {
   /**
-   * The keys that a change of this object concerns, or the look-up that finds them. Whoever names the object may be anybody,
-   * and there may be no such object. Empty for one that concerns no key.
+   * The keys that a change of this object concerns, or the look-up that finds them. Any client may name the object, and
+   * there may be no such object. Empty for one that concerns no key.
    */
   keysOf(changed: ObjectKey, known: KnownKeys): readonly K[] | KeyLookUp<K>;
 }

@@ -20,8 +20,8 @@ export interface GroupMemory {
   /** To be read and changed through `ledger-copy.ts`. */
   readonly copy: LedgerCopy;
   /**
-   * When a ledger that somebody else may have written was last taken over, by the monotonic clock. Another function of this
-   * process is somebody else: what it decided by may be newer than what this one has read of StatefulSets (rule R5).
+   * Monotonic time at which a ledger that another writer may have written was last taken over. Another function of this
+   * process is another writer: what it decided by may be newer than what this one has read of StatefulSets (rule R5).
    */
   ledgerReadMs: number;
   /** When this function last wrote it, by the monotonic clock. A storm of reviews beside it must not keep a verdict untold. */

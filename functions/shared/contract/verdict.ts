@@ -44,7 +44,7 @@ export function guardOf(verdict: Verdict<unknown>, taking: string): string {
 }
 
 /**
- * The guards of a group that Sluice may not roll as it is, until somebody corrects what is wrong. Such a pass has failed, because
+ * The guards of a group that Sluice may not roll as it is, until a user corrects what is wrong. Such a pass has failed, because
  * rollout-operator's users alert on that: it is an error in the log, and counts as failed in the metrics.
  */
 export const failingGuards: ReadonlySet<string> = new Set([

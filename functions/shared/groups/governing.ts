@@ -20,7 +20,7 @@ export interface StoredBudget {
   readonly matchLabels: ReadonlyMap<string, string>;
 }
 
-/** What is said of a pod that cannot be judged until somebody mends a budget or its labels. */
+/** What is said of a pod that cannot be judged until a user mends a budget or its labels. */
 export interface Ungovernable {
   readonly guard: "several-budgets" | "invalid-budget" | "budget-spans-groups";
   readonly sentence: string;

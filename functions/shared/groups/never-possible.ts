@@ -1,4 +1,4 @@
-/** Rule R25: what arithmetic can never allow. Nobody waits for it: it is said at once, with the numbers, and what to change. */
+/** Rule R25: what arithmetic can never allow. No function waits for it: each says it at once, with the numbers and a remedy. */
 import type { ClaimContent } from "../ledger/claim.ts";
 import { kinds } from "../ledger/claim-kinds.ts";
 import type { Pod } from "../workloads/pods.ts";
@@ -48,7 +48,7 @@ export function neverWithin(
 ): string | undefined {
   if (kinds[kind].countsAs !== "members-down") return undefined;
   const end = start + replicas - 1;
-  // Ranges: somebody may have asked for 2^31 of them.
+  // Ranges: a user may have asked for 2^31 of them.
   const wanted = members.reduce(
     (sum, { first, last }) => sum + Math.max(0, Math.min(last, end) - Math.max(first, start) + 1),
     0,

@@ -17,7 +17,7 @@ export interface Departed extends Pick<Reservation, "statefulSet" | "ordinal"> {
   readonly isLeft?: true;
 }
 
-/** All that one ledger holds, and the zones that it is about. */
+/** Contents of one ledger, and the zones that it is about. */
 export interface LedgerSurroundings {
   readonly zones: readonly Zone[];
   /** What is down, and the claims, in StatefulSets that are none of the group's any more. */
@@ -28,13 +28,14 @@ export interface LedgerSurroundings {
 /**
  * Rule R17: why a claim may not be made now; undefined where it may. `limit`: how many pods of its zone may be down with it.
  *
- * What is announced nobody can choose: it may always be made. What is asked waits for every other zone to be whole, and for its
- * members to be nobody else's. What the limit can never allow is `never-possible`: whoever wants it asks for less, or says so.
+ * An announced claim may always be made, because no function can choose it. An asked one waits until every other zone is whole
+ * and no other function has its members. What the limit can never allow is `never-possible`: its function asks for less, or
+ * says so.
  */
 export function refuseClaim(around: LedgerSurroundings, content: ClaimContent, limit: number): Blocked | undefined {
   if (content.terms === "announced") return undefined;
   const own = around.zones.find(({ statefulSet }) => statefulSet.name === content.zone);
-  // Before whatever passes: nobody waits for what can never be.
+  // Before whatever passes: no function waits for what can never be.
   const never = own && neverWithin(limit, content, own.statefulSet);
   if (never !== undefined) return { guard: "never-possible", sentence: never };
   const [departed] = around.departed;
@@ -92,7 +93,7 @@ function refuseByLimit(own: Zone, { members, kind }: ClaimContent, limit: number
 
 /**
  * Why the pods of a zone may not leave for good by a claim; undefined where they may. How many leave, the limit does not say:
- * `max-unavailable` is for pods that come back. Whoever asks pods about their health does so besides (`heldLeaving`).
+ * `max-unavailable` is for pods that come back. A function that asks pods about their health does so besides (`heldLeaving`).
  */
 export function refuseScaleDown(around: LedgerSurroundings, content: ClaimContent): Blocked | undefined {
   const held = refuseClaim(around, content, Number.POSITIVE_INFINITY);
@@ -140,7 +141,7 @@ function stayingDown(own: Zone, { members }: Leaving, leavers: readonly Pod[]): 
   const down = [...own.down.keys()].filter((ordinal) => !leaving.has(ordinal) && !isNamed(members, ordinal));
   let left = own.statefulSet.maxUnavailable + 1;
   for (const ordinal of missingOrdinals(own)) {
-    // Ordinals go up, and what leaves is the highest of them. Somebody may have asked for 2^31.
+    // Ordinals go up, and what leaves is the highest of them. A user may have asked for 2^31.
     if (left-- === 0 || isNamed(members, ordinal)) break;
     down.push(ordinal);
   }

@@ -18,7 +18,7 @@ export interface Zone {
   readonly outdated: readonly Pod[];
   /** The ordinals that are down (rule R7) and that have a pod or an open reservation. */
   readonly down: ReadonlyMap<number, WhyDown>;
-  /** How many more are down: wanted ordinals without either. Counted, never listed: somebody may have asked for 2^31. */
+  /** How many more are down: wanted ordinals without either. Counted, never listed: a user may have asked for 2^31. */
   readonly missing: number;
   /** The open reservations of the zone by ordinal. */
   readonly reserved: ReadonlyMap<number, Reservation>;
@@ -34,7 +34,7 @@ export interface Zone {
  *
  * Rule R7: down are wanted ordinals that are missing, terminating or not Ready for `minReadySeconds`, and every ordinal
  * with an open reservation, wanted or not, whatever its pod looks like. So is every pod that a claim names (rule R18): of a
- * claimed ordinal that has none, one is missing, or nobody wants one.
+ * claimed ordinal that has none, one is missing, or the StatefulSet wants none.
  */
 export function surveyZone(
   statefulSet: StatefulSet,
@@ -117,7 +117,7 @@ export function isUnsettled(zone: Zone): boolean {
   return countDown(zone) > 0 || zone.leaving.length > 0 || zone.claims.length > 0;
 }
 
-/** Rule R18: the claim of the zone that names an ordinal: nobody but its own function takes the pod there. */
+/** Rule R18: the claim of the zone that names an ordinal: only its own function takes the pod there. */
 export function claimOn({ claims }: Pick<Zone, "claims">, ordinal: number): Claim | undefined {
   return claims.find((claim) => namesOrdinal(claim, ordinal));
 }

@@ -34,7 +34,7 @@ export async function askHealth(http: PodHttp, question: HealthRequest, options?
     answer = await http.send(address, request, options);
   } catch (error) {
     if (!(error instanceof PodHttpError)) throw error;
-    // An answer that is too long to be read has still said its status: that a check failed, whoever would have read the rest.
+    // An answer that is too long has still said its status: that a check failed counts, whichever reader the rest was for.
     const { failed, status, isUntrusted } = error;
     const message = isUntrusted && untrusted !== undefined ? `${untrusted}: ${error.message}` : error.message;
     if (failed !== "size" || status === undefined) return unknownHealth(message);

@@ -30,7 +30,7 @@ const rememberedAnswers = 1_000;
 
 const kept = new WeakMap<GroupMemory, BoundedMap<string, HealthAnswer>>();
 
-/** What a decision about a group knows of its questions before anybody is asked; undefined where nobody is to be asked. */
+/** What a decision about a group knows of its questions before it asks a pod; undefined where no pod is to be asked. */
 export function openQuestions(context: Context, { key, ledger, open, zones }: GroupObservation): Questions | undefined {
   if (!zones.some(({ statefulSet }) => isAsked(statefulSet))) return undefined;
   const readMs = context.memoryOf(key).copy.atMs;

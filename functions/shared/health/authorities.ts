@@ -32,7 +32,7 @@ async function readAuthority(cluster: AuthorityReader, namespace: string, ref: A
   if (before !== undefined && atMs - before.atMs < keptMs) return before.pem;
   const pem = read(cluster, namespace, ref);
   known.set(path, { atMs, pem });
-  // What is wrong is looked at again at once: somebody mends it.
+  // The next call reads again what was wrong, because a user mends it.
   pem.catch(() => known.delete(path));
   return pem;
 }
@@ -82,14 +82,14 @@ async function read(cluster: AuthorityReader, namespace: string, ref: AuthorityR
 
 const certificate = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
-/** The certificates alone: a key beside them is nobody's to see. */
+/** The certificates alone: no caller may see a key beside them. */
 function certificatesIn(text: string, what: string): string {
   const found = text.match(certificate) ?? [];
   if (found.length === 0) throw new NoAuthority(`${field} of ${what} holds no certificate in PEM`);
   try {
     for (const one of found) new X509Certificate(one);
   } catch {
-    throw new NoAuthority(`${field} of ${what} holds a certificate that nobody can read`);
+    throw new NoAuthority(`${field} of ${what} holds a certificate that Sluice cannot read`);
   }
   return `${found.join("\n")}\n`;
 }

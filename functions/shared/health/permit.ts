@@ -19,13 +19,13 @@ export interface Questions {
    * The pod's own reservation is nothing beside it.
    */
   readonly refuse: (pod: Pod, answered: HealthAnswer | undefined) => Blocked | undefined;
-  /** Nobody is asked any more: who was not asked stays. */
+  /** True when no pod is asked any more: a pod that was not asked stays. */
   readonly isOver: boolean;
 }
 
 type AskedZone = Pick<Zone, "statefulSet" | "down" | "missing" | "leaving" | "claims">;
 
-/** While a StatefulSet is being deleted nobody is asked: all of its pods are to go. */
+/** Sluice asks no pod while its StatefulSet is being deleted, because all of its pods are to go. */
 export function isAsked({ question, deleting }: StatefulSet): boolean {
   return question !== undefined && !deleting;
 }
@@ -62,8 +62,8 @@ export function heldByQuestion(
 }
 
 /**
- * The same of pods that leave for good, by one claim: two of them may both be told that they are not needed, so that one at a
- * time goes where its StatefulSet asks.
+ * The same of pods that leave for good, by one claim: two of them may both be told that they are not needed, so that they
+ * go one at a time where their StatefulSet asks.
  */
 export function heldLeaving(
   questions: Questions | undefined,

@@ -63,7 +63,7 @@ function readHttp(answer: PodAnswer, expected: Expected | undefined): Health {
   return { state: "bad", words: `${place} is ${String(at)}, and not ${value}`.slice(0, longestWords) };
 }
 
-/** Whoever redirects has answered, and not what was asked: no policy for pods that give no answer lets such a one go. */
+/** A pod that redirects has answered, and not what was asked: no policy for pods that give no answer lets it go. */
 function readStatus(answer: PodAnswer): Health {
   const { status } = answer;
   if (status < 300 || status > 399) return healthByStatus(answer);

@@ -186,7 +186,7 @@ class PodCalls implements PodHttp {
         if (span.isRecording()) {
           span.setAttributes({
             "http.request.method": request.method,
-            // A query may hold what is nobody else's business.
+            // A query may hold a secret, which a span must not show.
             "url.full": target.origin + withoutQuery(request.path),
             "url.path": withoutQuery(request.path),
             "server.address": target.host,

@@ -80,7 +80,7 @@ class PodConnections implements Transport {
     await Promise.all([...this.#agents.values()].map((agent) => agent.destroy()));
   }
 
-  /** A connection that one authority vouched for carries nothing to a pod that another one is to vouch for. */
+  /** Over a connection to a pod that an authority vouched for, nothing goes to a pod that another one is to vouch for. */
   #agentFor(authorities: string | undefined): Agent {
     const known = this.#agents.get(authorities);
     if (known !== undefined) return known;
@@ -227,7 +227,7 @@ function failureOf(error: Error): DeliveryError["failed"] {
   return error instanceof errors.InvalidArgumentError ? "request" : "connection";
 }
 
-/** What OpenSSL says of a certificate that nobody whom it trusts has signed. */
+/** Codes of OpenSSL for a certificate that no trusted authority has signed. */
 const strangers: ReadonlySet<unknown> = new Set([
   "DEPTH_ZERO_SELF_SIGNED_CERT",
   "SELF_SIGNED_CERT_IN_CHAIN",

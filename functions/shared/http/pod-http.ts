@@ -5,7 +5,7 @@
  */
 import { withoutQuery } from "../base/ports-and-paths.ts";
 
-/** One container port of one pod of a StatefulSet. Only this makes a host: no URL that somebody wrote is ever called. */
+/** One container port of one pod of a StatefulSet. Only this makes a host: Sluice never calls a URL that a user wrote. */
 export interface PodAddress {
   readonly scheme: "http" | "https";
   readonly pod: string;
@@ -16,7 +16,7 @@ export interface PodAddress {
   readonly group: string;
   /** From 1 to 65535; see `parsePort`. */
   readonly port: number;
-  /** Whose certificates are trusted over https, in PEM, and nobody else's; absent: those that the client trusts. */
+  /** The only authorities that are trusted over https, in PEM; absent: those that the client trusts. */
   readonly authorities?: string | undefined;
 }
 
@@ -72,7 +72,7 @@ export interface PodHttp {
  * - `crowded`: too many calls wait for their turn, or the turn did not come in time.
  * - `time`: no whole answer in time, or it was too late to send it.
  * - `size`: the answer is longer than allowed, or its length cannot be known before it is read.
- * - `connection`: no such host, nobody listens, no trust, or the connection broke.
+ * - `connection`: no such host, no listener, no trust, or the connection broke.
  * - `status`: it is an answer, and a refusal; see {@link refusal}.
  * - `aborted`: the caller gave it up.
  */

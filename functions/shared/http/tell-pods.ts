@@ -1,4 +1,4 @@
-/** Several pods are told the same thing, and each answer counts: whoever has not said that it heard has not heard. */
+/** Several pods are told the same thing, and each answer counts: a pod that has not said that it heard has not heard. */
 
 import { messageOf } from "../base/error-message.ts";
 import type { Clock } from "../clock/clock.ts";

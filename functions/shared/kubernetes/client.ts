@@ -39,7 +39,7 @@ const defaultConnections = 16;
 /** Of a document of discovery: some hundred times that of the core group. */
 const documentLimitBytes = 1_048_576;
 const silenceLimitMs = 70_000;
-/** For an answer that nobody reads: a deletion is answered with the whole object otherwise, written and parsed for nothing. */
+/** For an answer that no caller reads. A deletion is otherwise answered with the whole object, written and parsed in vain. */
 const metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 const shortestWatchSeconds = 240;
 const longestWatchSeconds = 300;

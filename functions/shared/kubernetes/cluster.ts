@@ -1,6 +1,6 @@
 /**
  * The whole I/O surface of Sluice: what a function may ask of the API server, and of time. What it may ask for stands in
- * `resources.ts` and `types/objects.ts`, and is told from here too: whoever calls needs all of it.
+ * `resources.ts` and `types/objects.ts`, and is exported from here, too, because a caller needs all of it.
  */
 import type { Clock } from "../clock/clock.ts";
 import type { AnsweredObject, ObjectKey, ObjectTypes, Resource, ServedKind } from "./resources.ts";
@@ -125,7 +125,7 @@ export interface Cluster extends Clock {
 
   /**
    * The text of a small file in a container, by `exec`; undefined where it is not there. Rejects with a {@link ClusterError}.
-   * Absent: nobody can read one.
+   * Absent: this cluster reads no files.
    */
   readFile?(pod: ObjectKey, container: string, path: string, signal: AbortSignal): Promise<string | undefined>;
 
@@ -142,8 +142,8 @@ export interface Cluster extends Clock {
    */
   monotonicMs(): number;
   /**
-   * How much of {@link monotonicMs} only the wall clock has told, which somebody may have set: it is not to be relied on by what
-   * has to have lasted for a time. Absent: none.
+   * How much of {@link monotonicMs} only the wall clock has told, which an operator may have set: what has to have lasted for a
+   * time must not rely on it. Absent: none.
    */
   skippedMs?(): number;
   /** Resolves after `ms`, or at once when the signal is aborted. */
@@ -181,7 +181,7 @@ export class ClusterError extends Error {
   }
 }
 
-/** Nobody serves such a kind: as a rule its CRD is not installed. It is not the 404 of an object that is gone. */
+/** The API server serves no such kind: as a rule its CRD is not installed. It is not the 404 of an object that is gone. */
 export class KindNotServedError extends ClusterError {
   constructor(group: string, kind: string) {
     // Users write both, at any length.
@@ -205,8 +205,8 @@ export function hasCode(error: unknown, ...codes: number[]): error is ClusterErr
 }
 
 /**
- * True when asking again later can help: no answer, too many requests, a server fault, a view that is not there yet. 401 too: a
- * token that has run out is renewed by whoever issues it, and nothing about the request itself was refused.
+ * True when asking again later can help: no answer, too many requests, a server fault, a view that is not there yet. 401, too,
+ * because the issuer of a token renews it when it has run out, and the server refused nothing about the request itself.
  */
 export function isTransient(error: unknown): error is ClusterError {
   return hasCode(error, 0, 401, 408, 429) || (error instanceof ClusterError && error.code >= 500);

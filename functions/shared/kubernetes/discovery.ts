@@ -1,6 +1,6 @@
 /**
- * Which kinds the API server serves, and as what: asked when somebody needs one, and remembered for a while. It has no clock and
- * no connection of its own, so that the worlds of tests remember as production does.
+ * Which kinds the API server serves, and as what: asked when a caller needs one, and remembered for a while. It has no clock
+ * and no connection of its own, so that the worlds of tests remember as production does.
  */
 import { KindNotServedError } from "./cluster.ts";
 import { aborted } from "./errors.ts";
@@ -9,16 +9,16 @@ import { type ReadDocument, readServedKinds, type ServedKinds } from "./served-k
 
 /** For so long a kind that is served is not asked for again, in milliseconds: CRDs seldom go, or get another version. */
 const foundForMs = 300_000;
-/** The same of one that is not: somebody may be about to install its CRD, and waits. Also of one that a 404 casts doubt on. */
+/** The same of one that is not: a user may be about to install its CRD, and waits. Also of one that a 404 casts doubt on. */
 const missingForMs = 5_000;
-/** Whoever writes annotations names groups: those asked for least recently are forgotten. */
+/** Users name groups in annotations: those asked for least recently are forgotten. */
 const rememberedGroups = 100;
 /** What can be the name of a group, and a part of a path that is only that. */
 const groupName = /^[a-z0-9][-a-z0-9.]{0,252}$/;
 
 /** Of one group. */
 interface KindMemory {
-  /** What is under way: nobody asks for the group beside it. */
+  /** Request that is under way; no caller asks for the group beside it. */
   reading: Promise<DatedKinds> | undefined;
   answer: DatedKinds | undefined;
   /** A request for one of its kinds was answered with 404: the object is gone, or its whole type is. */

@@ -90,7 +90,7 @@ function fitting(items: readonly { readonly metadata: Metadata }[]): number {
   return Math.max(1, Math.floor((mostCharactersPerPage * items.length) / Math.max(1, characters)));
 }
 
-/** `managedFields` are as long as all the rest, and of a list nobody reads them. */
+/** `managedFields` are as long as all the rest, and no function reads them in a list. */
 function withoutUnread<T extends { readonly metadata: Metadata }>(item: T): T {
   (item.metadata as { managedFields?: unknown }).managedFields = undefined;
   return item;

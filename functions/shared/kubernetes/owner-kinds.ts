@@ -3,7 +3,7 @@
 import { setting } from "../base/settings.ts";
 import { type Cluster, KindNotServedError, type Resource } from "./cluster.ts";
 
-/** A kind that whoever installs Sluice names. */
+/** A kind that the user who installs Sluice names. */
 export interface OwnerKind {
   readonly kind: string;
   /** Empty for the core group. */

@@ -8,7 +8,7 @@ import type { Access } from "./configuration.ts";
 const protocols = ["v4.channel.k8s.io"];
 const stdout = 1;
 const outcome = 3;
-/** A label, and more than anybody needs of it. */
+/** A label, and more than a caller needs of it. */
 const mostBytes = 4_096;
 
 export interface FileInPod {

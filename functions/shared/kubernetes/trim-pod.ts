@@ -1,4 +1,4 @@
-/** What a LIST keeps of each pod. Most of a pod is read by nobody here, and most of the rest is what the pod before says, too. */
+/** What a LIST keeps of each pod. No function reads most of a pod, and most of the rest is what the pod before says, too. */
 import type { ContainerStatus, Metadata, OwnerReference, PodObject } from "./cluster.ts";
 
 type PodStatus = NonNullable<PodObject["status"]>;

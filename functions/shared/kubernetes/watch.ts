@@ -124,7 +124,7 @@ export class WatchStream<T> implements AsyncIterableIterator<WatchEvent<T>, unde
     signal?.addEventListener("abort", this.#onAbort, { once: true });
     const body = await requests.open(request, { signal: this.#controller.signal });
     this.#body = body;
-    // Whoever waits in next() hears of an error; between two calls nobody listens.
+    // A caller that waits in next() hears of an error; between two calls there is no other listener.
     body.on("error", () => {});
     if (this.#controller.signal.aborted) body.destroy();
     this.#chunks = body[Symbol.asyncIterator]();

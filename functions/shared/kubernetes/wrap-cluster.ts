@@ -1,12 +1,12 @@
 /**
- * A cluster around another one. Whoever stands between a caller and a cluster is made of this, so that a verb that
- * {@link Cluster} gets one day is named here, and reaches all of them.
+ * A cluster around another one. Wrappers of a cluster are built with this, so that a verb that {@link Cluster} gets one day is
+ * named here, and reaches all of them.
  */
 import type { Cluster } from "./cluster.ts";
 
 /**
  * `look-up` is a read that no resource is given to; `stream` answers at once, and its events come later; `pod` asks a container,
- * and not every cluster has it; `clock` asks nobody.
+ * and not every cluster has it; `clock` sends no request.
  */
 const kinds = {
   get: "read",

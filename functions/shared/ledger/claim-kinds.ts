@@ -12,7 +12,7 @@ import type { StatefulSet } from "../workloads/statefulsets.ts";
 import { type Claim, describeMembers, type KindName, type KnownClaim, type OrdinalRange } from "./claim.ts";
 import { dropAfterMs } from "./reservation.ts";
 
-/** Rule R20: so long after its last stamp nobody can still carry a scale-down out: 60 s of the API server, and the clocks. */
+/** Rule R20: this long after its last stamp no request can carry out a scale-down: the API server's 60 s, and the clocks. */
 export const undoAfterMs = 60_000 + clockSkewMs;
 
 /** Rule R21: what is known of a claim's objects, each by a GET that was made after the ledger was read, and no view. */
@@ -38,7 +38,7 @@ export interface KindRow {
   readonly ends: string;
   /** True when what was claimed has happened and is over: its function takes it out of the ledger. */
   isSettled(claim: KnownClaim, where: ClaimedObjects, nowMs: number): boolean;
-  /** True when nobody carries it out any more: its function undoes what has to be undone, and then takes it out. */
+  /** True when no function carries it out any more: its function undoes what has to be undone, and then takes it out. */
   isAbandoned(claim: KnownClaim, where: ClaimedObjects, nowMs: number): boolean;
   /** The members whose pods must be told that they stay, before the claim goes; none where nothing is to be undone. */
   undoes(claim: KnownClaim, where: ClaimedObjects): readonly OrdinalRange[];
@@ -46,7 +46,7 @@ export interface KindRow {
 
 /**
  * Rule R10a: an anchored claim is dropped only when a GET shows its anchor gone or naming another claim. Its age alone never
- * drops it; and before its age would do, whoever wrote it may still be acting.
+ * drops it; and before its age would do, the function that wrote it may still be acting.
  */
 function isUnanchored({ stampMs }: KnownClaim, { isAnchored }: ClaimedObjects, nowMs: number): boolean {
   return !isAnchored && nowMs - stampMs >= dropAfterMs;
@@ -61,7 +61,7 @@ export const kinds: Readonly<Record<KindName, KindRow>> = {
     purpose: "a scale-down",
     ends: "when its StatefulSet wants none of the members and no pod stands at their ordinals; where another owner has them, when they are gone; or its function takes it back",
     isSettled: (claim, { statefulSet, pods }) => wanted(claim, statefulSet).length === 0 && pods.size === 0,
-    // Rule R20: a scale-down that never came is undone by its age; while its anchor stands, somebody still wants it.
+    // Rule R20: a scale-down that never came is undone by its age; while its anchor stands, that object still wants it.
     isAbandoned: (claim, { statefulSet, isAnchored }, nowMs) =>
       !isAnchored && nowMs - claim.stampMs >= undoAfterMs && wanted(claim, statefulSet).length > 0,
     undoes: (claim, { statefulSet }) => wanted(claim, statefulSet),
@@ -98,7 +98,7 @@ export const kinds: Readonly<Record<KindName, KindRow>> = {
     countsAs: "members-down",
     guard: "zone-losing-node",
     purpose: "a node that failed",
-    ends: "when each member is back elsewhere and ready, or nobody wants it any more",
+    ends: "when each member is back elsewhere and ready, or its StatefulSet does not want it any more",
     isSettled: (claim, where, nowMs) => membersAreBack(claim, where, nowMs, isAnother),
     isAbandoned: isUnanchored,
     undoes: nothing,
@@ -109,8 +109,8 @@ export const kinds: Readonly<Record<KindName, KindRow>> = {
 export const foreignGuard = { guard: "zone-claim-unknown" } as const;
 
 /**
- * True when every member is over: its pod is available and as `isNew` wants it, or there is none and nobody wants one. A member
- * that nobody wants would otherwise hold its group for ever. `isNew` gets the uid that the claim names for a pod.
+ * True when every member is over: its pod is available and as `isNew` wants it, or there is none and its StatefulSet wants
+ * none. An unwanted member would otherwise hold its group for ever. `isNew` gets the uid that the claim names for a pod.
  */
 function membersAreBack(
   { zone, members, uids = {} }: KnownClaim,
@@ -128,7 +128,7 @@ function membersAreBack(
   return !isAnyMissing && [...pods].every(isBack);
 }
 
-/** True for another pod than the claim names at that ordinal; where it names none, nobody knows. */
+/** True for another pod than the claim names at that ordinal; false where it names none. */
 function isAnother(pod: Pod, uid: string | undefined): boolean {
   return uid !== undefined && pod.uid !== uid;
 }
@@ -152,7 +152,7 @@ export function countsAsDown(claim: Claim): boolean {
   return !claim.isKnown || kinds[claim.kind].countsAs === "members-down";
 }
 
-/** The name under which whoever meets a claim waits for it. */
+/** The name under which a function that meets a claim waits for it. */
 export function guardOfClaim(claim: Claim): string {
   return claim.isKnown ? kinds[claim.kind].guard : foreignGuard.guard;
 }
@@ -163,7 +163,7 @@ export interface Blocked {
   readonly sentence: string;
 }
 
-/** Whoever meets a claim waits for it. */
+/** Why a function that meets a claim waits for it. */
 export function blockedBy(claim: Claim): Blocked {
   return { guard: guardOfClaim(claim), sentence: describeClaim(claim) };
 }

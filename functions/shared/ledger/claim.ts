@@ -2,7 +2,7 @@
  * Claims: what is reserved besides a pod that goes, such as a scale-down or a volume. They stand in the ledger beside its
  * reservations, one line of JSON each, and are written by the same conditional write (rule R18).
  *
- * A line that nobody changes is written back as it was read, byte for byte: a later version may have put more into it.
+ * A line that no function changes is written back as it was read, byte for byte: a later version may have put more into it.
  */
 
 import { type Fields, fieldsOf, isTime } from "../base/fields.ts";
@@ -14,8 +14,8 @@ export const claimKinds = ["scale-down", "volume", "process", "node"] as const;
 export type KindName = (typeof claimKinds)[number];
 
 /**
- * Rule R17: an `asked` claim is limited by the budget. An `announced` one tells of what nobody can choose, such as a node that
- * failed: everybody counts it, and nobody limits it.
+ * Rule R17: an `asked` claim is limited by the budget. An `announced` one tells of what no function can choose, such as a node
+ * that failed: every function counts it, and no budget limits it.
  */
 export type Terms = "asked" | "announced";
 
@@ -88,7 +88,7 @@ export interface KnownClaim extends ClaimContent, Stated {
   readonly isKnown: true;
 }
 
-/** A claim of a kind that only a later version knows: its whole zone counts as down, and nobody here ends it. */
+/** A claim of a kind that only a later version knows: its whole zone counts as down, and this version never ends it. */
 export interface ForeignClaim extends Stated {
   readonly isKnown: false;
   readonly kind: string;

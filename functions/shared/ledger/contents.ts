@@ -77,7 +77,7 @@ export function parseLedger(key: GroupKey, lease: LeaseObject): Ledger {
   };
 }
 
-/** Nothing but a downscale, or a removal, waits for them: one that does not parse holds up nobody else. */
+/** Nothing but a downscale, or a removal, waits for them: one that does not parse holds up nothing else. */
 function readTimes(
   metadata: LeaseObject["metadata"],
 ): Pick<Ledger, "lastDownscales" | "hasMalformedTimes" | "looks" | "lastRemovalMs"> {
@@ -98,11 +98,11 @@ function readTimes(
 
 function foreign(name: string, format: string): LedgerUnreadable {
   const why = `its format is ${JSON.stringify(format.slice(0, 60))}, and this version of Sluice knows ${knownFormat} alone`;
-  // Whoever deletes it deletes what a later version has reserved.
+  // A user who deletes it deletes what a later version has reserved.
   return new LedgerUnreadable(
     name,
     why,
-    "A later version of Sluice wrote it: run that one, and leave the Lease as it is.",
+    "A later version of Sluice wrote it: run that version, and leave the Lease as it is.",
   );
 }
 

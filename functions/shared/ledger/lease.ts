@@ -1,4 +1,4 @@
-/** The ledger as a Lease: read, made, and written on condition that nobody else wrote it (rules R1, R3, R4 and R8). */
+/** The ledger as a Lease: read, made, and written on condition that no other process wrote it (rules R1, R3, R4 and R8). */
 
 import * as vocabulary from "../annotations/table.ts";
 import { escapeControls } from "../base/escape-control.ts";
@@ -38,7 +38,7 @@ export async function createLedger(cluster: Cluster, key: GroupKey): Promise<Led
 }
 
 /**
- * Rules R3 and R8: replaces the ledger's contents, on condition that nobody wrote it or made it anew since it was read.
+ * Rules R3 and R8: replaces the ledger's contents, on condition that no process wrote it or made it anew since it was read.
  *
  * `settled-through` and `members-through` never go back. What is written is read first: throws {@link LedgerUnwritable}, with
  * nothing sent, where it could not be read again. Throws {@link LedgerFull}; ClusterError: 409 (or 404, 422 for a ledger
@@ -52,7 +52,7 @@ export async function writeLedger(cluster: Cluster, ledger: Ledger, change: Ledg
     [vocabulary.membersThrough.key]: String(Math.max(ledger.membersThrough ?? 0, change.membersThrough)),
     ...(change.members === undefined ? {} : { [vocabulary.members.key]: JSON.stringify(change.members) }),
     [vocabulary.reservations.key]: formatReservations(change.reservations),
-    // A merge patch leaves alone what it does not name: whoever has changed no claim of its own keeps them to the byte.
+    // A merge patch leaves alone what it does not name: a function that has changed no claim keeps them to the byte.
     ...(change.claims === undefined ? {} : { [vocabulary.claims.key]: formatClaims(change.claims) }),
     ...timesOf(change),
     [vocabulary.refusals.key]: formatRefusals(refusals),
@@ -72,7 +72,7 @@ function timesOf({ lastDownscales, looks, lastRemovalMs }: LedgerTimes): Readonl
   };
 }
 
-/** A ledger that cannot be read holds its group until somebody mends it by hand: none of ours may come to that. */
+/** A ledger that cannot be read holds its group until a user mends it by hand: none of ours may come to that. */
 function readFirst(
   { key, name, uid, resourceVersion, claims }: Ledger,
   change: LedgerChange,

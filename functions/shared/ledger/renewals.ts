@@ -24,7 +24,7 @@ export function renewalOf(before: Reservation | undefined, uid: string, by: stri
 
 /**
  * What is remembered of a reservation that was given up, once it is dropped. Its stamp is the moment from which rule R10 lets
- * anybody drop it: whoever looks says the same, though a refusal writes nothing.
+ * any function drop it: each one that looks says the same, though a refusal writes nothing.
  */
 export function refusalOfRenewals(reservation: Reservation): Refusal {
   const { uid, by, stampMs, sinceMs = stampMs } = reservation;

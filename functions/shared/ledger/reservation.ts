@@ -21,7 +21,7 @@ export interface Reservation {
   readonly stampMs: number;
   /** Since when it has stood without a break, by the same clock, where it was renewed since; absent: since its stamp. */
   readonly sinceMs?: number;
-  /** When somebody saw it overdue who could not tell by a clock of its own, by the same clock as the stamp (rule R10). */
+  /** Time at which a process that comes and goes saw it overdue, by the same clock as the stamp (rule R10). */
   readonly sightedMs?: number;
 }
 
@@ -45,13 +45,13 @@ export interface RecordedVerdict {
   readonly at: number;
 }
 
-/** What a ledger says of times: whoever writes one names those that change. By the API server's clock, since the epoch. */
+/** What a ledger says of times: a write names those that change. By the API server's clock, since the epoch. */
 export interface LedgerTimes {
-  /** When each StatefulSet was last made smaller, by name; absent: nobody said, or it is malformed. */
+  /** When each StatefulSet was last made smaller, by name; absent: no function said it, or it is malformed. */
   readonly lastDownscales?: Readonly<Record<string, number>> | undefined;
-  /** When the suspended volumes of the group were looked at without a gap; absent: nobody said, or it is malformed. */
+  /** When the suspended volumes of the group were looked at without a gap; absent: no function said it, or it is malformed. */
   readonly looks?: Looks | undefined;
-  /** When the last removal of a pod or of a volume ended; absent: nobody said. One that is malformed is of the far future. */
+  /** End of the last removal of a pod or of a volume; absent: no function said it. A malformed one is of the far future. */
   readonly lastRemovalMs?: number | undefined;
 }
 
@@ -65,9 +65,9 @@ export interface Ledger extends LedgerTimes {
   readonly othersBytes: number;
   /** Undefined in a ledger that has never been decided on (rule R4: its first decision uses a consistent LIST). */
   readonly settledThrough: number | undefined;
-  /** The StatefulSet revision from which on all zones that it counted are known; undefined where nobody has said so yet. */
+  /** The StatefulSet revision from which on all zones that it counted are known; undefined until a function says so. */
   readonly membersThrough: number | undefined;
-  /** The zones that its last decision counted; undefined where nobody has said so yet. */
+  /** The zones that its last decision counted; undefined until a function says so. */
   readonly members?: readonly string[] | undefined;
   /** What it says was written in another cluster, or at another time of this one: it is aged and begun anew (rule R4). */
   readonly isElsewhere?: boolean;
@@ -97,9 +97,9 @@ export interface LedgerChange extends LedgerTimes {
 
 /** Rule R2: no ledger holds more reservations and ranges of claims; the cap keeps them far below `maxLedgerBytes`. */
 export const maxReservations = 1000;
-/** Rule R4: a ledger younger than this permits nothing: whoever acted on a lost one has finished by then (rule R9). */
+/** Rule R4: a ledger younger than this permits nothing: a function that acted on a lost one has finished by then (rule R9). */
 export const ledgerNewMs = 10_000;
-/** Rule R9: nobody acts later than this after sending the write that stamped the reservation. */
+/** Rule R9: no function acts later than this after sending the write that stamped the reservation. */
 export const actWithinMs = 5_000;
 /** Rule R10: a reservation whose pod still stands is finished by its function once its writer must have given up. */
 export const finishAfterMs = 7_000;

@@ -1,4 +1,4 @@
-/** How a reservation ends: its pod is back, or nobody can act on it any more (rules R6 and R10). */
+/** How a reservation ends: its pod is back, or no function can act on it any more (rules R6 and R10). */
 import { type Cluster, hasCode } from "../kubernetes/cluster.ts";
 import { isAvailable, type Pod, podNameOf } from "../workloads/pods.ts";
 import { isWanted, type StatefulSet } from "../workloads/statefulsets.ts";
@@ -16,7 +16,7 @@ export interface ReservedPodState {
 }
 
 /**
- * Rule R6: a reservation is settled when another pod at its ordinal is available, or when none is there and nobody wants one.
+ * Rule R6: a reservation is settled when another pod at its ordinal is available, or when no pod is there or wanted.
  *
  * While a StatefulSet is gone and pods that it left behind stand, it will be made again, as `kubectl delete --cascade=orphan` is
  * for: what was reserved is still down until then. What has moved to another group is counted there as soon as the pod is gone.
@@ -34,7 +34,7 @@ export function isSettled(reservation: Reservation, where: ReservedPodState, now
 
 /**
  * Rule R10: notes since when a process has known the reservations that stand in a ledger, and forgets those that do not any more.
- * `nowMs` is of a clock that nobody sets. Returns which of them it has known for so long that no act can rest on them.
+ * `nowMs` is of the monotonic clock. Returns which of them it has known for so long that no act can rest on them.
  */
 export function noteKnown(
   knownSince: Map<string, number>,
@@ -49,7 +49,7 @@ export function noteKnown(
 }
 
 /**
- * Rule R10: the reservations that nobody can still act on and whose pod still stands, seen by a direct GET and not by a
+ * Rule R10: the reservations that no function can still act on and whose pod still stands, seen by a direct GET and not by a
  * view. Any function may drop these with its next write.
  */
 export async function findAbandoned(

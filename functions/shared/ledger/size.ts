@@ -4,7 +4,7 @@ import { escapeControls } from "../base/escape-control.ts";
 import type { Metadata } from "../kubernetes/cluster.ts";
 import type { RecordedVerdict, Refusal } from "./reservation.ts";
 
-/** The API server takes 262,144 bytes of annotations on one object, keys and values, whoever wrote them; we stay far below. */
+/** The API server takes 262,144 bytes of annotations on one object, keys and values of all writers; we stay far below. */
 export const maxLedgerBytes = 192 * 1024;
 
 /** What a set of annotations counts as for the API server. */

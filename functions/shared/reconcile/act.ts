@@ -13,7 +13,7 @@ import { finishAfterMs, type Reservation } from "../ledger/reservation.ts";
 import type { Pod } from "../workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
 
-/** How soon to look again at what no reservation holds and somebody else wrote meanwhile, in milliseconds. */
+/** How soon to look again at what no reservation holds and another client wrote meanwhile, in milliseconds. */
 const lookOnceMoreMs = 1_000;
 /** How soon to look at the siblings of a pod that stays, in milliseconds. */
 const goOnMs = 1_000;
@@ -45,7 +45,7 @@ export interface Act {
   readonly claims: readonly (PodClaim | OtherClaim)[];
   /** True: it needs none, but the ledger is read again before it and must be as it was decided on (rules R13 and R18). */
   readonly confirmsLedger?: true;
-  /** True: it takes no pod from anybody, so that a ledger which is too young to permit anything does not hold it (rule R4). */
+  /** True: it takes no pod, so that a ledger which is too young to permit anything does not hold it (rule R4). */
   readonly takesNothing?: true;
   /** Sends no request later than `deadlineMs` of the monotonic clock (rule R9). Throws ClusterError. */
   carryOut(context: Context, deadlineMs: number): Promise<void>;
@@ -63,7 +63,7 @@ export function whileYoung(verdict: Take<Act>, young: Wait): Verdict<Act> {
   return targets.length === 0 ? young : { ...verdict, targets, requeueAfterMs: young.requeueAfterMs };
 }
 
-/** The acts that need a reservation, in their order, as long as the ledger has room for all that one claims. */
+/** The acts that need a reservation, in their order, as long as the ledger has room for all that an act claims. */
 export function fittingInto(room: number, acts: readonly Act[]): readonly Act[] {
   let left = room;
   return acts.filter(({ claims }) => {

@@ -11,7 +11,7 @@ import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
 export interface Concern {
   /** A StatefulSet asks for what the function does. */
   isAsked(statefulSet: StatefulSet): boolean;
-  /** A claim is the function's to end, though nobody may ask for it any more. */
+  /** A claim is the function's to end, although no StatefulSet may ask for it any more. */
   isOwn(claim: Claim): boolean;
 }
 
@@ -57,7 +57,7 @@ async function concerns(
     const ledger = known ?? (sweep ? await protocol.readLedger(cluster, key) : undefined);
     return ledger?.claims.some(isOwn) ?? false;
   } catch (error) {
-    // Whoever decides by it says so.
+    // The functions that decide by the ledger say so.
     if (waitForLedger(error) !== undefined) return false;
     throw error;
   }

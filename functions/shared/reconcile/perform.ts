@@ -43,7 +43,7 @@ export interface GroupReconciler<Snapshot, Target> extends EventSource {
   /** May read more than what was observed. Throws ClusterError. */
   observe(observed: GroupObservation, context: Context): Snapshot | Promise<Snapshot>;
   decide(snapshot: Snapshot): Verdict<Target>;
-  /** Asks pods what a verdict rests on (rule R22): the snapshot with their answers; undefined where nobody is to be asked. */
+  /** Asks pods what a verdict rests on (rule R22): the snapshot with their answers; undefined where no pod is to be asked. */
   ask?(context: Context, observed: GroupObservation, snapshot: Snapshot): Promise<Snapshot> | undefined;
   /** What is done to a target of a verdict. */
   actOn(target: Target): Act;

@@ -17,7 +17,7 @@ import { isOwnerGroup } from "../workloads/group-key.ts";
 export const recordEveryMs = 5_000;
 /** A sentence that only counts differently is worth a write of its own this often. */
 const rewordEveryMs = 30_000;
-/** A wait that goes on is written again this often, though nothing changed: alerts see there that somebody still looks. */
+/** A wait that goes on is written again this often, though nothing changed: alerts see there that a process still looks. */
 const reaffirmEveryMs = 240_000;
 /** A guard that every healthy rollout meets becomes an Event when it has held for this long. */
 const quietForMs = 60_000;

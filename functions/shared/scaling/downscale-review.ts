@@ -55,7 +55,7 @@ const shownCharacters = 80;
 
 /**
  * The downscale that a review asks for, or the answer to one that asks for none (as rollout-operator has it): what cannot be
- * read goes through with a warning. An exception is a first ordinal that Kubernetes does not accept, because nobody can tell
+ * read goes through with a warning. An exception is a first ordinal that Kubernetes does not accept, because Sluice cannot tell
  * which pods it takes: the answer is 400, as the API server's own is.
  */
 export function readDownscale(request: AdmissionRequest): Downscale | AdmissionAnswer {
@@ -84,7 +84,7 @@ export function readDownscale(request: AdmissionRequest): Downscale | AdmissionA
 }
 
 function refuseOrdinals(resource: ScaledResource, { namespace, name }: AdmissionRequest): Denied {
-  const sentence = `spec.ordinals.start of ${resource}/${name} in ${namespace} is no integer from 0 to ${largestOrdinal}, so that nobody can tell which pods would leave: correct it`;
+  const sentence = `spec.ordinals.start of ${resource}/${name} in ${namespace} is no integer from 0 to ${largestOrdinal}, so that Sluice cannot tell which pods would leave: correct it`;
   return badRequest("ordinals-malformed", sentence, { zone: name, field: "spec.ordinals.start" });
 }
 

@@ -15,7 +15,7 @@ export interface FollowerSize {
 /** The scales that the StatefulSets of a group mirror, by StatefulSet uid. */
 export type Scales = ReadonlyMap<string, MirroredScale | SizeBlocked>;
 
-/** Whether somebody else than its users says its size. */
+/** True if a leader or a mirrored object says its size, and not its users. */
 export function isFollowing({ scaling, deleting }: StatefulSet): boolean {
   return scaling !== undefined && !deleting && hasLeader(scaling);
 }

@@ -8,11 +8,11 @@ export interface MirroredScale {
   readonly resource: Resource;
   /** Wanted. */
   readonly replicas: number;
-  /** As somebody last wrote them into its status; undefined where nobody did. */
+  /** Number of replicas in its status; undefined if the status has none. */
   readonly written: number | undefined;
 }
 
-/** Reads its scale, as discovery finds it; or says why nobody can. Throws ClusterError where asking again can help. */
+/** Reads its scale, as discovery finds it; or says why Sluice cannot. Throws ClusterError where asking again can help. */
 export async function readMirroredScale(
   cluster: Pick<Cluster, "get" | "resourceOf">,
   namespace: string,

@@ -20,7 +20,7 @@ export interface NoEndpoint {
   readonly sentence: string;
 }
 
-/** All of it is checked: what somebody wrote must lead to the pod's own host and nowhere else. */
+/** All of it is checked: what a user wrote must lead to the pod's own host and nowhere else. */
 export function prepareEndpointOf(statefulSet: StatefulSet): PrepareEndpoint | NoEndpoint {
   const { namespace, name, serviceName, scaling } = statefulSet;
   const { preparePort, preparePath } = scaling ?? {};

@@ -1,7 +1,7 @@
 /**
- * Downscales that nobody is to make, whatever else holds: of what is protected by its label, and to the 1 that Kubernetes takes
- * where the manifest of a StatefulSet leaves out its number of replicas (grafana/mimir#16602). Nothing that a review brings is
- * trusted.
+ * Downscales that the webhook refuses, whatever else holds: of what is protected by its label, and to the 1 that Kubernetes
+ * takes where the manifest of a StatefulSet leaves out its number of replicas (grafana/mimir#16602). Sluice trusts nothing that
+ * a review brings.
  */
 
 import { badRequest } from "../admission/answers.ts";
@@ -24,7 +24,7 @@ interface FieldManager {
 
 /** What tells how the number of replicas came about. */
 interface ReplicasOrigin {
-  /** Undefined where the object says nothing of whoever wrote it. */
+  /** Managers that own `spec.replicas`; undefined if the object does not say which fields its managers own. */
   readonly owners: readonly FieldManager[] | undefined;
   /** What `kubectl apply` keeps of the manifest: whether it said replicas; undefined where there is none. */
   readonly isSaid: boolean | undefined;
@@ -48,7 +48,7 @@ export function refuseProtected(downscale: Downscale): Denied {
   return badRequest("no-downscale", sentence, { zone: name });
 }
 
-/** The refusal of a downscale to 1 that nobody asked for; undefined where somebody may have meant it. */
+/** The refusal of a downscale to 1 that no user asked for; undefined where a user may have meant it. */
 export function refuseDropped(change: Downscale, origin: Origin): Denied | undefined {
   const { resource, namespace, name, from } = change;
   const by = droppedBy(change, origin);
@@ -59,12 +59,12 @@ export function refuseDropped(change: Downscale, origin: Origin): Denied | undef
   return badRequest("replicas-dropped", sentence, { zone: name, field: "spec.replicas" });
 }
 
-/** Whose manifest left the number out, so that 1 came in its place; undefined where somebody may have meant 1. */
+/** Whose manifest left the number out, so that 1 came in its place; undefined where a user may have meant 1. */
 function droppedBy(change: Downscale, { care, isLed, old, now }: Origin): string | undefined {
   if (change.isScale || change.resource !== "statefulsets" || care === "") return undefined;
   if (change.to !== 1 || change.from <= 1) return undefined;
   const [before] = old.owners ?? [];
-  // It had an owner and has none, and whoever writes a number owns it: it was applied at the server by somebody who left it out.
+  // It had an owner and has none, and a client that writes a number owns it: a manifest applied at the server left it out.
   if (before !== undefined && now.owners?.length === 0) {
     return `the manifest that is applied leaves out spec.replicas, which ${before.manager} had written, and Kubernetes takes 1`;
   }
@@ -112,13 +112,13 @@ function writtenOf(object: SizedObject | undefined, raw: unknown): ReplicasOrigi
   };
 }
 
-/** One who owns `spec.replicas`, or nobody. */
+/** The manager of an entry that owns `spec.replicas`; none for any other entry. */
 function ownerOf({ manager, operation, fieldsV1 }: Fields): FieldManager[] {
   const spec = fieldsOf(fieldsOf(fieldsV1)?.["f:spec"]) ?? {};
   if (!Object.hasOwn(spec, "f:replicas")) return [];
   return [
     {
-      manager: typeof manager === "string" && manager !== "" ? shown(manager) : "somebody",
+      manager: typeof manager === "string" && manager !== "" ? shown(manager) : "an unnamed manager",
       isApply: operation === "Apply",
       ownsTemplate: Object.hasOwn(spec, "f:template"),
     },

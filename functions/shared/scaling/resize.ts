@@ -11,7 +11,7 @@ import { type ClaimEnd, findEnd } from "../transaction/claims.ts";
 import { ledgerNeeds } from "../transaction/ledger-copy.ts";
 import { type GroupKey, isWanted, type StatefulSet } from "../workloads/statefulsets.ts";
 
-/** The rights of whoever changes sizes by a ledger. */
+/** The rights of a function that changes sizes by a ledger. */
 export const resizingNeeds: readonly Need[] = [
   { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch", "patch"], changes: ["spec.replicas"] },
   { group: "", resource: "pods", verbs: ["get", "list", "watch"] },
@@ -91,9 +91,9 @@ export function isWithdrawn(context: Context, key: GroupKey, { id, sinceMs }: Kn
 export type ScaleDownEnd = ClaimEnd | { readonly kind: "withdrawn" };
 
 /**
- * What becomes of a scale-down, `withdrawn`: this process knows that it did nothing under it, and nobody else takes its pods.
- * Where somebody has made the zone smaller in the same moment, they leave all the same: it stands until they are gone, or are
- * wanted again. The ledger must have been read before (rule R21). Throws ClusterError.
+ * What becomes of a scale-down, `withdrawn`: this process knows that it did nothing under it, and no other client takes its
+ * pods. Where another client has made the zone smaller in the same moment, they leave all the same: it stands until they are
+ * gone, or are wanted again. The ledger must have been read before (rule R21). Throws ClusterError.
  */
 export async function endOfScaleDown(context: Context, key: GroupKey, claim: KnownClaim): Promise<ScaleDownEnd> {
   const end = await findEnd(context, key, claim);

@@ -15,7 +15,7 @@ export interface Size {
 }
 
 /**
- * The ordinals that one size wants and another does not, ascending: the pods that leave. A larger `start` takes the lowest
+ * The ordinals that `from` wants and `to` does not, ascending: the pods that leave. A larger `start` takes the lowest
  * ordinals, even where the number of replicas grows. Ordinals beyond an int32 are left out, because no pod there belongs to
  * its StatefulSet and no claim can name it.
  */
@@ -74,18 +74,18 @@ export interface SizeChange {
 export type ScaleDownMatch =
   /** It is what the claim is for. It is allowed by a write that renews the claim's stamp, and not without one (rule R9). */
   | { readonly kind: "joins"; readonly claim: KnownClaim }
-  /** No scale-down is claimed there: it is judged as one that nobody has asked for yet. */
+  /** No scale-down is claimed there: the change is judged as a new one. */
   | { readonly kind: "unclaimed" }
   | ({ readonly kind: "held" } & Blocked);
 
 /**
- * Rule R19: a change of the same StatefulSet uid to the same target joins the open claim, whoever sent it and under whatever
- * uid of a review: the API server reviews again on every storage retry. The target is the same if the change takes ordinals of
- * the claim alone, and leaves none of them.
+ * Rule R19: a change of the same StatefulSet uid to the same target joins the open claim, whichever client sent it and
+ * under whatever uid of a review: the API server reviews again on every storage retry. The target is the same if the change
+ * takes ordinals of the claim alone, and leaves none of them.
  *
  * Any other change of that StatefulSet is held until the claim has ended; so is this one while its pods are still being told
- * (rule R18), and when another pod has come for one that was told: nobody has told that one. A confirmed claim names by uid the
- * pods that were.
+ * (rule R18), and when another pod has come for one that was told: Sluice has not told the new pod. A confirmed claim names by
+ * uid the pods that were.
  */
 export function joinScaleDown(claims: readonly Claim[], change: SizeChange): ScaleDownMatch {
   const ofZone = claims.filter(({ zone }) => zone === change.zone);

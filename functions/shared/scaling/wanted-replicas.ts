@@ -12,7 +12,7 @@ export interface SizeBlocked {
   readonly sentence: string;
   /** When time alone may end it, in milliseconds; absent: it does not. */
   readonly requeueAfterMs?: number;
-  /** How many replicas it is to have later; absent where nobody knows. */
+  /** Number of replicas that it is to have later; absent if Sluice does not know it. */
   readonly later?: number;
 }
 
@@ -20,15 +20,15 @@ export interface Wish {
   readonly statefulSet: StatefulSet;
   /** All StatefulSets of its group. */
   readonly members: readonly StatefulSet[];
-  /** What the object that it mirrors says, in replicas, or why nobody knows; undefined where it mirrors none. */
+  /** Number of replicas that the mirrored object says, or why Sluice does not know it; undefined if it mirrors none. */
   readonly mirrored: number | SizeBlocked | undefined;
   /** The API server's clock, in milliseconds since the epoch. */
   readonly nowMs: number;
 }
 
 /**
- * The number of replicas that is wanted, or why the size stays; undefined for a StatefulSet that nobody leads: its users say its
- * size. A leader comes before what it mirrors, and what is forced before both.
+ * The number of replicas that is wanted, or why the size stays; undefined for a StatefulSet that follows and mirrors nothing: its
+ * users say its size. A leader comes before what it mirrors, and what is forced before both.
  */
 export function wantedReplicas({ statefulSet, members, mirrored, nowMs }: Wish): number | SizeBlocked | undefined {
   const { scaling, deleting } = statefulSet;
@@ -63,7 +63,7 @@ function circleFrom(from: StatefulSet, members: readonly StatefulSet[]): string[
     if (leader === from.name) return names;
     now = members.find(({ name }) => name === leader);
   }
-  // A circle further up, of which it is no part: its size is nobody's to say either.
+  // A circle further up, of which it is no part: no StatefulSet says its size, either.
   return names.slice(0, 5);
 }
 
@@ -124,8 +124,8 @@ export interface ZonePause {
 }
 
 /**
- * How long other zones keep their size after one was made smaller, by the label of that one (as rollout-operator has it);
- * undefined where they may go. `known`: the times at which it was, as far as anybody can tell. A ledger that was lost may have
+ * How long other zones keep their size after one was made smaller, by its label (as rollout-operator has it);
+ * undefined where they may go. `known`: the times at which it was, as far as Sluice can tell. A ledger that was lost may have
  * held a time.
  */
 export function restAfter(
@@ -140,7 +140,7 @@ export function restAfter(
   const lastMs = isUnknown ? ledgerSinceMs : Math.max(...known);
   if (!(nowMs - lastMs < minTimeMs)) return undefined;
   const because = isUnknown
-    ? `nobody knows when ${name} was last made smaller, and the ledger is there since ${formatTime(lastMs)}`
+    ? `Sluice does not know when ${name} was last made smaller, and the ledger is there since ${formatTime(lastMs)}`
     : `${name} was made smaller at ${formatTime(lastMs)}`;
   return { untilMs: lastMs + minTimeMs, because };
 }

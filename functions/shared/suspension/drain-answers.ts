@@ -1,4 +1,4 @@
-/** Others of a group are asked whether the data of a member is needed by nobody, where its StatefulSet wants that. */
+/** Sluice asks other pods of a group whether the data of a member is no longer needed, where its StatefulSet wants that. */
 
 import { drainAuthority } from "../annotations/suspension.ts";
 import type { Context } from "../contract/context.ts";
@@ -44,7 +44,7 @@ export async function withDrainAnswers(
   );
 }
 
-/** By the clock, so that no process has to remember whose turn it was: nobody waits for those who always hear a no. */
+/** By the clock, so that no process has to remember whose turn it was: no member waits for those that always hear a no. */
 function inTurn(asked: readonly Member[], nowMs: number): readonly Member[] {
   const turns = Math.ceil(asked.length / mostAtOnce);
   const first = turns < 2 ? 0 : (Math.floor(nowMs / turnMs) % turns) * mostAtOnce;
@@ -57,7 +57,7 @@ interface Witness {
   readonly service: string;
 }
 
-/** Nobody is asked about himself. Of those that are ready first the ones that stay, and of these the nearest. */
+/** No pod is asked about itself. Of those that are ready first the ones that stay, and of these the nearest. */
 function others(member: Member, members: readonly Member[]): readonly Witness[] {
   const rank = (one: Member): number => (isRequested(one) ? 2 : 0) + (one.set === member.set ? 0 : 1);
   return members

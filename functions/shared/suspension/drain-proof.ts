@@ -13,7 +13,7 @@ export interface NoProof {
   readonly sentence: string;
 }
 
-/** Why nobody has said that the data of a member is not needed; undefined where each of its volume claims says so. */
+/** Why it is unproven that the data of a member is not needed; undefined where each of its volume claims says so. */
 export function whyUndrained(member: Member, nowMs: number): NoProof | undefined {
   for (const pvc of member.pvcs) {
     const why = whyUnproven(member, pvc, nowMs);
@@ -32,7 +32,7 @@ function whyUnproven(member: Member, pvc: Pvc, nowMs: number): NoProof | undefin
   if (drainedMs === undefined || drainedMs > nowMs + aheadMs)
     return {
       guard: "not-drained",
-      sentence: `not each of its volume claims says by ${drainedAt.key} that nobody needs its data`,
+      sentence: `not each of its volume claims says by ${drainedAt.key} that its data is not needed`,
     };
   const again = `move its data once more, and write ${drainedAt.key} of ${pvc.name} anew`;
   if (!(drainedMs >= pvc.createdMs)) {
@@ -41,17 +41,17 @@ function whyUnproven(member: Member, pvc: Pvc, nowMs: number): NoProof | undefin
   }
   const podMs = newestPodMs(member, pvc);
   if (podMs === undefined || drainedMs >= podMs) return undefined;
-  const made = Number.isNaN(podMs) ? "when it was made nobody knows" : `it was made at ${formatTime(podMs)}`;
+  const made = Number.isNaN(podMs) ? "Sluice does not know when it was made" : `it was made at ${formatTime(podMs)}`;
   const sentence = `${drainedAt.key} says ${formatTime(drainedMs)}, and its pod may have got new data since: ${made}; ${again}`;
   return { guard: "pod-newer", sentence };
 }
 
-/** Of the pod that stands and of those that were seen; NaN where nobody knows when one was made. */
+/** Of the pod that stands and of those that were seen; NaN where Sluice does not know when one was made. */
 function newestPodMs({ pod }: Member, { podUid, podCreatedMs, isRemovalHeld, suspendedMs }: Pvc) {
   const times = [pod?.createdMs, podCreatedMs].filter((ms) => ms !== undefined);
   if (times.length > 0) return Math.max(...times);
-  // A version of before took that pod, and did not write down when it was made: not after it was seen to be gone, anyway. Of a
-  // removal that another function holds back, that one has looked.
+  // A version of before took that pod, and did not write down when it was made: not after it was seen to be gone, anyway. Where
+  // another function holds the removal back, that function has looked.
   return podUid === undefined || isRemovalHeld ? undefined : suspendedMs;
 }
 

@@ -23,7 +23,7 @@ function isRemoval({ id, kind }: Claim): boolean {
   return kind === "volume" || id.startsWith(suspensionPrefix);
 }
 
-/** Two sweeps: what nobody looked at for longer may have been in use, and its time counts from the next look. */
+/** Two sweeps: a volume that no process looked at for longer may have been in use, and its time counts from the next look. */
 export const longestGapMs = 600_000;
 /** Looks are noted this often, and besides with whatever else is written. Less than a sweep, which is 5 minutes. */
 const noteEveryMs = 240_000;

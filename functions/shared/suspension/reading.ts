@@ -20,7 +20,7 @@ import type { Clocks } from "./clocks.ts";
 
 type Lists = Pick<Cluster, "list">;
 
-/** The groups in which somebody asks, or has begun something, in a namespace or in all. Throws ClusterError. */
+/** The groups in which a user asks, or Sluice has begun something, in a namespace or in all. Throws ClusterError. */
 export async function listKeys(context: Context, namespace: string | undefined): Promise<readonly GroupKey[]> {
   const { cluster, views } = context;
   const [asked, claimed] = await Promise.all([listAsked(cluster, namespace), listClaimed(cluster, namespace)]);
@@ -92,7 +92,7 @@ async function listClaimed(cluster: Lists, namespace: string | undefined): Promi
   });
 }
 
-/** What the ledgers of a namespace, or of all, have claimed; those that nobody can read have nothing. Throws ClusterError. */
+/** What the ledgers of a namespace, or of all, have claimed; malformed claims count as none. Throws ClusterError. */
 export async function listLedgerClaims(cluster: Lists, namespace: string | undefined): Promise<readonly Claim[]> {
   const labelSelector = `${managedBy.key}=sluice`;
   const { items } = await cluster.list("leases", { ...(namespace === undefined ? {} : { namespace }), labelSelector });
@@ -160,8 +160,8 @@ export async function readMembers(
 }
 
 /**
- * Whether anybody asks for something in a group, or has begun it; or its ledger holds a claim that is the function's own, as this
- * process knows it, or in a sweep as it is. No ledger is made for any other group. Throws ClusterError.
+ * True if a user asks for something in a group, a function has begun it, or its ledger holds a claim that is the function's
+ * own, as this process knows it, or in a sweep as it is. No ledger is made for any other group. Throws ClusterError.
  */
 export async function isGroupOfConcern(
   context: Context,
@@ -183,7 +183,7 @@ export async function isGroupOfConcern(
     const ledger = known ?? (sweep ? await context.protocol.readLedger(context.cluster, key) : undefined);
     return ledger?.claims.some(isOwn) ?? false;
   } catch (error) {
-    // Whoever decides by it says so.
+    // The functions that decide by the ledger say so.
     if (waitForLedger(error) !== undefined) return false;
     throw error;
   }

@@ -38,13 +38,13 @@ export function chooseTurn(
 /** Why nothing goes of what a member is of, neither its pod nor its volumes; undefined where it may. */
 export function whyFrozen({ name, set: { name: of, policy } }: Member) {
   if (policy.mode !== "None") return undefined;
-  const why = policy.frozenBecause ?? `${removalMode.key} of ${of} is None, or nobody can read it`;
+  const why = policy.frozenBecause ?? `${removalMode.key} of ${of} is None, or malformed`;
   return { guard: "mode-none", sentence: `${name} waits: ${why}` } as const;
 }
 
 function holdForWait({ name, set }: Member, lastMs: number | undefined, waitMs: number | undefined, now: Clocks) {
   if (waitMs === undefined) {
-    const sentence = `${name} waits: nobody can read ${waitBetweenRemovals.key} of ${set.name}`;
+    const sentence = `${name} waits: Sluice cannot read ${waitBetweenRemovals.key} of ${set.name}`;
     return { kind: "wait", guard: "wait-malformed", sentence } as const;
   }
   if (lastMs === undefined || waitMs <= 0) return undefined;

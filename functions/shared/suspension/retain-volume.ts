@@ -36,7 +36,7 @@ export async function retain(context: Context, by: string, key: GroupKey, pvc: P
     if (hasCode(error, 404)) return;
     throw error;
   }
-  const message = `its PersistentVolume ${volumeName} is kept, with the reclaim policy Retain: delete that when nobody needs it`;
+  const message = `its PersistentVolume ${volumeName} is kept, with the reclaim policy Retain: delete it when you no longer need it`;
   await recordPvcEvent(context, by, key, pvc, {
     type: "Normal",
     reason: eventReasons.volumeRetained,

@@ -7,7 +7,7 @@ export type KeptFor =
   | { readonly kind: "value"; readonly value: number }
   | { readonly kind: "unknown"; readonly guard: "duration-missing" | "duration-malformed"; readonly sentence: string };
 
-/** How long its volumes are kept, by what is said now: whoever raises it, or lowers it, does so for those that are suspended. */
+/** How long its volumes are kept, by what is said now: a user who changes the time changes it for suspended volumes, too. */
 export function durationNow(member: Member): KeptFor {
   const said = durationOf(member);
   if (said.kind === "value") return said;

@@ -100,7 +100,7 @@ export async function beginAnew(
     });
 }
 
-/** Nothing of ours, and nothing that was asked for: whoever wants it suspended again proves again that it is drained. */
+/** Nothing of ours, and nothing that was asked for: a user who wants it suspended again must prove anew that it is drained. */
 export function clearingPatch({ finalizers }: Pvc): PvcPatch {
   const entries = [...keys.pvcEntries, ...keys.stateEntries];
   return {

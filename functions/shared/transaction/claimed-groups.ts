@@ -27,8 +27,8 @@ export function listClaimed(isSought: (claim: Claim) => boolean): Schedule<Group
 }
 
 /**
- * The schedule of a function whose scale-downs are over 90 s after nobody carried them out (rule R20): a process that was killed
- * leaves its claim, which holds the group, and no event tells of that.
+ * The schedule of a function whose scale-downs are over after 90 s if no process carries them out (rule R20): a process that
+ * was killed leaves its claim, which holds the group, and no event tells of that.
  */
 export function scheduleOfClaims(by: string): Schedule<GroupKey> {
   return { everySeconds: 30, listDue: listClaimed((claim) => claim.isKnown && claim.by === by) };

@@ -100,7 +100,7 @@ async function findByName(
   const isLeft = pod?.uid !== reservation.uid && (statefulSet === undefined || statefulSet.deleting);
   // Pods that it has not released yet count as well: it releases them one by one, and a watch tells of that later.
   const left = isLeft ? await context.views.podsMadeFor({ namespace, name: reservation.statefulSet }) : [];
-  // The pod that was found is the newest state, and nobody else may know it yet.
+  // The GET has found the newest state of the pod, which memory may not know yet.
   const isFoundLeft = isLeft && pod?.orphaned === true && isStanding(pod) && !left.some(({ uid }) => uid === pod.uid);
   return { pod, statefulSet, isMember: isOne, orphans: left.length + (isFoundLeft ? 1 : 0) };
 }
@@ -116,8 +116,8 @@ export interface Left {
 }
 
 /**
- * Rule R7: a zone whose StatefulSet was deleted without its pods counts until these are gone or it is made again. How many pods
- * it wanted nobody knows any more: those count that stand. Throws ClusterError.
+ * Rule R7: a zone whose StatefulSet was deleted without its pods counts until these are gone or it is made again. Sluice does
+ * not know any more how many pods it wanted: the pods that stand count. Throws ClusterError.
  */
 export async function findLeft(
   { views }: Context,
@@ -180,8 +180,8 @@ export async function readAsNew(
 }
 
 /**
- * Where everything is that a claim names. `volumes` are read by whoever removes some, by name and uid. What is decided on it is
- * done within 5 s, by uid and resourceVersion. Throws ClusterError.
+ * Where everything is that a claim names. A caller that removes volumes has read them, and gives them by name and uid. What is
+ * decided on it is done within 5 s, by uid and resourceVersion. Throws ClusterError.
  */
 export async function readClaimedObjects(
   cluster: Cluster,

@@ -29,7 +29,7 @@ export async function openTransaction(context: Context, key: GroupKey): Promise<
   return { observed, young: refuseNewLedger(context, observed) };
 }
 
-/** The claims of one kind that one function has made. */
+/** The claims of one kind that a function has made. */
 export function claimsBy({ ledger }: GroupObservation, kind: KindName, by: string): readonly KnownClaim[] {
   return ledger.claims.filter((claim): claim is KnownClaim => claim.isKnown && claim.kind === kind && claim.by === by);
 }
@@ -99,7 +99,7 @@ export function renewClaim(claim: KnownClaim, stampMs: number, phase = claim.pha
   return changeClaim(claim, { phase, stampMs, sinceMs: claim.sinceMs ?? claim.stampMs });
 }
 
-/** What becomes of a claim: it stands, it is over, or nobody carries it out and these members are to be told that they stay. */
+/** What becomes of a claim: it stands, it is over, or no function carries it out and these members must hear that they stay. */
 export type ClaimEnd =
   | { readonly kind: "stands"; readonly where: ClaimedObjects }
   | { readonly kind: "settled" }

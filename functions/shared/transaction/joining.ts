@@ -1,7 +1,7 @@
 /**
  * Zones that a ledger's last decision did not count (rule R4). A StatefulSet that comes from another group may have pods that the
- * ledger of that group has reserved, and this one knows nothing of: whoever did so may still be acting, and no view that is only
- * as new as this ledger asks for need show it.
+ * ledger of that group has reserved, and this one knows nothing of: the function that did so may still be acting, and no view
+ * that is only as new as this ledger asks for need show it.
  */
 
 import { BoundedMap } from "../base/bounded-map.ts";
@@ -93,6 +93,6 @@ export function refuseJoining({ awaited }: JoiningZones): Wait | undefined {
   const [first] = awaited;
   if (first === undefined) return undefined;
   const [zone, remainingMs] = first;
-  const sentence = `${zone} has joined the group, and this process has known it for less than ${ledgerNewMs / 1000} s; whoever took its pods in another group may still be acting`;
+  const sentence = `${zone} has joined the group, and this process has known it for less than ${ledgerNewMs / 1000} s; a function that took its pods in another group may still be acting`;
   return wait("zone-joined", sentence, { zone, requeueAfterMs: remainingMs });
 }

@@ -24,13 +24,13 @@ export function leasesNeed(...verbs: readonly string[]): Need {
   return { group: "coordination.k8s.io", resource: "leases", verbs, changes: [ourAnnotations, ...pathsOf(managedBy)] };
 }
 
-/** The rights of whoever decides by a ledger, and says in Events what holds a group back. */
+/** The rights of a function that decides by a ledger, and says in Events what holds a group back. */
 export const ledgerNeeds: readonly Need[] = [
   leasesNeed("get", "create", "patch"),
   { group: "", resource: "events", verbs: ["create"] },
 ];
 
-/** Rule R3: the ledger was written by somebody else meanwhile. */
+/** Rule R3: another writer has written the ledger meanwhile. */
 export class Conflict extends Error {}
 
 /** The API server will not have a ledger written: what it said, and what to do. */
@@ -64,7 +64,7 @@ export function isConflict(error: unknown): boolean {
   return hasCode(error, 404, 409) || (hasCode(error, 422) && error.message.includes("metadata.uid: "));
 }
 
-/** A refusal of the ledger itself; a right that is missing is named by whoever runs the pass, or by the answer. */
+/** A refusal of the ledger itself. The pass, or the answer to a review, names a right that is missing. */
 function explained(name: string, error: unknown): unknown {
   const isRefused = hasCode(error, 400, 403, 413, 422) && !isRightMissing(error);
   return isRefused ? new LedgerRefused(name, error) : error;
@@ -86,13 +86,13 @@ export function refuseNewLedger(
   const seenLongMs = seenMs + ledgerNewMs - lastedMs(cluster);
   const remainingMs = Number.isNaN(oldEnoughMs) ? seenLongMs : Math.min(oldEnoughMs, seenLongMs);
   if (remainingMs <= 0) return joining && refuseJoining(joining);
-  const sentence = `the ledger ${ledger.name} is new, and this process has known it for less than ${ledgerNewMs / 1000} s; if an older one was lost, whoever used it may still be acting`;
+  const sentence = `the ledger ${ledger.name} is new, and this process has known it for less than ${ledgerNewMs / 1000} s; if an older one was lost, a process that used it may still be acting`;
   return wait("ledger-new", sentence, { requeueAfterMs: remainingMs });
 }
 
 /**
- * What it held before somebody wrote the other one over it is lost, as with a new one: whoever used it may still be acting. Each
- * write of it may be another restore: it ages from the one that it was last found with.
+ * What it held before a client wrote the other one over it is lost, as with a new one: a process that used it may still be
+ * acting. Each write of it may be another restore: it ages from the one that it was last found with.
  */
 function refuseElsewhere(cluster: Cluster, { name, uid, resourceVersion }: Ledger): Wait | undefined {
   const remainingMs =
@@ -102,11 +102,11 @@ function refuseElsewhere(cluster: Cluster, { name, uid, resourceVersion }: Ledge
   return wait("ledger-elsewhere", sentence, { requeueAfterMs: remainingMs });
 }
 
-/** Whoever waits for a claim writes nothing, and no event tells of its end: a copy that holds one serves for this long. */
+/** A function that waits for a claim writes nothing, and no event tells of the claim's end: a copy with one serves so long. */
 const claimsServeMs = 5_000;
 /**
- * Nor does one tell of a reservation that was renewed: a copy that holds one serves no longer than whoever waits takes to look
- * again. It would be known late as it stands, and dropped late (rule R10).
+ * Nor does one tell of a reservation that was renewed: a copy that holds one serves no longer than a function that waits takes
+ * to look again. It would be known late as it stands, and dropped late (rule R10).
  */
 const reservationsServeMs = 20_000;
 
@@ -238,7 +238,7 @@ function imaginedLedger(key: GroupKey): Ledger {
 
 /**
  * Writes the ledger and keeps what was written. Throws {@link Conflict}, ClusterError, and what {@link waitForLedger} explains: a
- * write that was refused is not sent again before {@link ledgerRequeueMs}, whoever wakes.
+ * write that was refused is not sent again before {@link ledgerRequeueMs}, whatever event comes.
  */
 export async function writeChange(context: Context, observed: GroupObservation, change: LedgerChange): Promise<void> {
   const memory = context.memoryOf(observed.key);
@@ -259,8 +259,8 @@ export async function writeChange(context: Context, observed: GroupObservation, 
 }
 
 /**
- * What a write has left out, or may have where no answer came, is never withdrawn again: the same pod may be reserved anew within
- * one tick of the clock, by anybody, and its stamp then looks the same.
+ * What a write has left out, or may have where no answer came, is never withdrawn again: any process may reserve the same pod
+ * anew within one tick of the clock, and its stamp then looks the same.
  */
 function forgetWithdrawn({ refusedOnce }: GroupMemory, { reservations }: Ledger): void {
   for (const [uid, { by, stampMs }] of refusedOnce) {

@@ -112,9 +112,9 @@ function byName(one: { statefulSet: StatefulSet }, other: { statefulSet: Statefu
 }
 
 /**
- * Rule R10: those that nobody can act on any more are left out. Of the others each is sighted that is overdue by its stamp, and
- * that a process which comes and goes has not known for long: `reserved` has it so, too. A GET is spent only on what the view
- * shows to stand: a uid never comes back, and a deletion never ends but in the pod's end.
+ * Rule R10: reservations that no function can act on any more are left out. Of the others each is sighted that is overdue by
+ * its stamp, and that a process which comes and goes has not known for long: `reserved` has it so, too. A GET is spent only on
+ * what the view shows to stand: a uid never comes back, and a deletion never ends but in the pod's end.
  */
 async function leaveAbandoned(
   context: Context,

@@ -1,4 +1,4 @@
-/** What another pod of a group is asked before a pod goes, and before its volume goes: is its data needed by nobody? */
+/** What Sluice asks another pod of a group before a pod goes, and before its volume goes: is its data no longer needed? */
 
 import type { Malformed } from "../annotations/entry.ts";
 import type { AuthorityRef, ExpectedField, QuestionUrl } from "../annotations/health.ts";
@@ -18,7 +18,7 @@ export interface DrainQuestion {
   readonly isOneEnough: boolean;
 }
 
-/** Absent for a StatefulSet about which nobody asks. What cannot be read is also added to `malformed`. */
+/** Absent for a StatefulSet without annotations of a drain question. A malformed value is also added to `malformed`. */
 export function parseDrainQuestion(metadata: Metadata, malformed: Malformed[]): AnnotationValue<DrainQuestion> {
   const url = readValue(keys.drainUrl, metadata, malformed);
   const field = readValue(keys.drainField, metadata, malformed);

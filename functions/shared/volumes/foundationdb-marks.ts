@@ -11,11 +11,11 @@ export interface Marks {
   readonly name: string;
   /** Undefined where the cluster is gone. */
   readonly uid: string | undefined;
-  /** All of these are on what is its own; undefined where nobody can read them. */
+  /** Labels that are all on each object of its own; undefined if they are malformed. */
   readonly matchLabels: ReadonlyMap<string, string> | undefined;
   /** The first of these that an object has says of which process group it is. */
   readonly idLabels: readonly string[];
-  /** What of `spec.labels` nobody can read, for people; undefined where it can be read. */
+  /** Sentence for people: which part of `spec.labels` is malformed; undefined if none is. */
   readonly unreadable: string | undefined;
 }
 
@@ -52,7 +52,8 @@ export function parseMarks({ metadata: { name, uid }, spec }: Pick<OtherObject, 
     uid,
     matchLabels,
     idLabels: idLabels ?? [processGroupId.key],
-    unreadable: field === undefined ? undefined : `spec.labels${field} of ${name} is ${shown}, which nobody can read`,
+    unreadable:
+      field === undefined ? undefined : `spec.labels${field} of ${name} is ${shown}, which Sluice cannot read`,
   };
 }
 

@@ -36,7 +36,7 @@ export interface Member {
   readonly others: readonly VolumeUser[];
   /** The volume claims of its pod that are of another owner's group; absent for a member of a StatefulSet. */
   readonly foreign?: readonly string[];
-  /** What another pod said that was asked whether its data is needed by nobody; absent where nobody was asked. */
+  /** Answer of other pods to the question whether its data is no longer needed; absent if Sluice has not asked. */
   readonly drain?: DrainAnswer;
 }
 
@@ -48,7 +48,7 @@ export interface DrainAnswer {
   readonly agreeing?: readonly string[];
 }
 
-/** Volume claims of which no StatefulSet of now is the owner, though somebody asks for something or has begun it. */
+/** A volume claim that no present StatefulSet owns, although a user asks for something there or Sluice has begun it. */
 export interface Stray {
   readonly pvc: Pvc;
   readonly users: readonly VolumeUser[];
@@ -115,7 +115,7 @@ function inOrder(one: Member, other: Member): number {
   return one.ordinal - other.ordinal;
 }
 
-/** Nobody can tell how many pods another owner wants: it wants those that stand. */
+/** Sluice cannot tell how many pods another owner wants, so that the pods that stand are the wanted ones. */
 export function isWantedMember({ set, ordinal, pod }: Member): boolean {
   if (set.owner !== undefined) return pod !== undefined && !pod.isTerminating;
   return ordinal >= set.start && ordinal < set.start + set.replicas;
@@ -145,12 +145,12 @@ export function isBegun({ pvcs }: Member): boolean {
   return pvcs.some(({ state, isHeld }) => state.kind !== "absent" || isHeld);
 }
 
-/** Somebody wants it back, or may have meant to. */
+/** True if one of its volume claims has an annotation, malformed or not, by which a user wants it back. */
 export function isRecovering({ pvcs }: Member): boolean {
   return pvcs.some(({ recover }) => recover.kind !== "absent");
 }
 
-/** Somebody asks that it goes, by a word on each of its volume claims. */
+/** True if an annotation on each of its volume claims asks that it goes. */
 export function isRequested({ pvcs }: Member): boolean {
   return pvcs.every(({ request }) => valueIn(request) === true);
 }

@@ -16,8 +16,8 @@ export interface OwnedZones {
 }
 
 /**
- * Every pod of the owner, by its zone. One that was let go is leaving; one that is to come back, or that nobody let go, is
- * missing while it is not there.
+ * Every pod of the owner, by its zone. A pod that Sluice has let go is leaving. A pod that is to come back, or that Sluice has
+ * not let go, is missing while it is not there.
  */
 export function findOwnedZones(
   { namespace, group }: { readonly namespace: string; readonly group: string },
@@ -61,7 +61,7 @@ export function findOwnedZones(
   };
 }
 
-/** It stands, or nobody has let it go, or somebody wants it back. */
+/** True if it stands, if Sluice has not let it go, or if a user wants it back or does not ask that it goes. */
 function isExpected(member: Member): boolean {
   const stands = member.pod !== undefined && !member.pod.isTerminating;
   return stands || !isBegun(member) || isRecovering(member) || !isRequested(member);
@@ -148,7 +148,7 @@ function asStatefulSet({ namespace, name, uid }: SuspendableSet, group: string, 
   };
 }
 
-/** True while a pod that a claim names by its uid is on its way out, whoever has deleted it. */
+/** True while a pod that a claim names by its uid is on its way out, even if another client has deleted it. */
 export function areLeaving({ uids = {} }: Pick<KnownClaim, "uids">, pods: readonly VolumeUser[]): boolean {
   return namedOf(uids, pods).some(({ isTerminating }) => isTerminating);
 }

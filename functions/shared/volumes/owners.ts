@@ -12,7 +12,7 @@ import { labelled, type Pvc, valueIn } from "./pvc.ts";
 import { type OwnerPace, strictestMode } from "./removal-policy.ts";
 import { ordinalOfPvc, type SuspendableSet, type SuspensionPolicy } from "./suspendable-set.ts";
 
-/** Of a volume claim about whose zone nobody says anything. */
+/** Zone of a volume claim that has neither an annotation nor a label about its zone. */
 export const unknownZone = "unknown";
 
 /** The group whose ledger a volume claim is of, by the owner that it names; undefined where it names none that can be read. */
@@ -176,7 +176,7 @@ function strictest(pvcs: readonly Pvc[], pace?: OwnerPace): SuspensionPolicy {
   };
 }
 
-/** Why nobody knows which pods are of the group, or a pod is of two, so that it may not go; undefined where all is clear. */
+/** Why a member may not go: it has two owners, or its zone or its owner's pods are unclear; undefined where all is clear. */
 export function whyUnclear({
   set,
   name,
@@ -190,10 +190,10 @@ export function whyUnclear({
   }
   const [zone] = pvcs.flatMap(({ owned }) => owned?.unreadableZone ?? []);
   if (set.owner !== undefined && zone !== undefined)
-    return { guard: "zone-malformed", sentence: `${name} stays: nobody knows its zone: ${zone}` };
+    return { guard: "zone-malformed", sentence: `${name} stays: Sluice does not know its zone: ${zone}` };
   const [first] = set.owner === undefined ? [] : set.policy.malformed;
   if (first === undefined) return undefined;
-  const sentence = `${name} stays: nobody knows which pods ${set.owner} has: ${first.sentence}`;
+  const sentence = `${name} stays: Sluice does not know which pods ${set.owner} has: ${first.sentence}`;
   return { guard: "selector-malformed", sentence };
 }
 

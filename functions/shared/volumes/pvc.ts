@@ -18,7 +18,7 @@ export interface PvcOwnerFields {
   readonly owner: AnnotationValue<keys.VolumeOwner>;
   /** Undefined where neither an annotation nor a label of the volume claim says it. */
   readonly zone: string | undefined;
-  /** Why nobody can read what is said of the zone; undefined where it can be read, or nothing is said. */
+  /** Reason why an annotation about the zone is malformed; undefined if none is. */
   readonly unreadableZone: string | undefined;
   /** The annotation says it, and not only a label. */
   readonly isZoneWritten: boolean;
@@ -34,7 +34,7 @@ export interface Pvc {
   readonly name: string;
   readonly uid: string;
   readonly resourceVersion: string;
-  /** When it was made, in milliseconds since the epoch; NaN where nobody says so. */
+  /** Time of its creation, in milliseconds since the epoch; NaN if the API server has written none. */
   readonly createdMs: number;
   /** It is being deleted, and cannot be had back under its uid. */
   readonly isTerminating: boolean;
@@ -50,7 +50,7 @@ export interface Pvc {
   /** Its own; where it says nothing, that of its StatefulSet counts. In milliseconds. */
   readonly duration: AnnotationValue<number>;
   readonly request: AnnotationValue<boolean>;
-  /** Since when nobody needs its data, in milliseconds since the epoch; undefined where nobody says so. */
+  /** Time since which its data is not needed, in milliseconds since the epoch; undefined if no annotation says so. */
   readonly drainedMs: number | undefined;
   readonly recover: AnnotationValue<true>;
   /** Another function has to hear of a wish first, and to give up the removal that it holds back. */
@@ -172,7 +172,7 @@ export function valueIn<T>(one: AnnotationValue<T>): T | undefined {
   return one.kind === "value" ? one.value : undefined;
 }
 
-/** True for a volume claim that some function has to look at: somebody asks, or something was begun. */
+/** True for a volume claim that some function has to look at: an annotation asks, or a function has begun something. */
 export function isSuspensionAsked({ metadata }: PvcObject): boolean {
   const { annotations = {} } = metadata;
   return (
@@ -180,7 +180,7 @@ export function isSuspensionAsked({ metadata }: PvcObject): boolean {
   );
 }
 
-/** A volume claim that is only protected is as any other, until somebody deletes it. */
+/** A volume claim that is only protected is as any other until a client deletes it. */
 function isHeldByUs({ finalizers = [], deletionTimestamp }: Metadata): boolean {
   const isKept = deletionTimestamp !== undefined && finalizers.includes(keys.volumeProtection);
   return isKept || finalizers.includes(keys.volumeHold);

@@ -16,11 +16,11 @@ export interface OwnerPace {
   /** How long a volume is kept at least, in milliseconds; absent where only its volume claim says it. */
   readonly duration: AnnotationValue<number>;
   readonly mode: RemovalMode;
-  /** Between two removals, in milliseconds; undefined where nobody can read an annotation about it: nothing is removed. */
+  /** Time between two removals, in milliseconds; undefined if an annotation about it is malformed: nothing is removed. */
   readonly waitMs: number | undefined;
   /** Why nothing goes where `mode` is None, for people. */
   readonly frozenBecause: string;
-  /** What nobody can read of its own settings, and what to do, for people. */
+  /** Sentence for people: which of its own settings is malformed, and what to do; undefined if none is. */
   readonly unreadable: string | undefined;
 }
 
@@ -59,13 +59,12 @@ export function parseOwnerPace(object: Pick<OtherObject, "metadata" | "spec">): 
     duration: readValue(suspendDuration, metadata, []),
     mode: strictestMode(modes) ?? "None",
     waitMs: waitMs === undefined ? undefined : Math.max(own.waitMs, waitMs),
-    frozenBecause:
-      own.mode === "None" ? own.why : `${removalMode.key} of ${metadata.name} is None, or nobody can read it`,
+    frozenBecause: own.mode === "None" ? own.why : `${removalMode.key} of ${metadata.name} is None, or malformed`,
     unreadable: own.unreadable,
   };
 }
 
-/** What is left out is what the operator does by itself: Zone, and 60 s. What nobody can read freezes everything. */
+/** A setting that is left out is what the operator does by itself: Zone, and 60 s. A malformed one freezes everything. */
 function parseOptions({ metadata, spec }: Pick<OtherObject, "metadata" | "spec">) {
   const { automationOptions } = fieldsOf(spec) ?? {};
   const fields = fieldsOf(automationOptions ?? {});
@@ -73,7 +72,7 @@ function parseOptions({ metadata, spec }: Pick<OtherObject, "metadata" | "spec">
   const mode = modes.get(word);
   const waitMs = waitOf(seconds);
   const says = (field: string, value: unknown, what: string) =>
-    `${field} of ${metadata.name} is ${show(value)}, and ${what}: it counts as removalMode None until somebody corrects it`;
+    `${field} of ${metadata.name} is ${show(value)}, and ${what}: it counts as removalMode None until a user corrects it`;
   const unreadable =
     fields === undefined
       ? says(options, automationOptions, "no object")

@@ -14,7 +14,7 @@ import { type AnnotationValue, readValue, valueIn } from "./pvc.ts";
 export interface SuspensionPolicy {
   readonly duration: AnnotationValue<number>;
   readonly mode: keys.RemovalMode;
-  /** Between two removals, in milliseconds; undefined where nobody can tell: nothing is removed. */
+  /** Time between two removals, in milliseconds; undefined if an annotation about it is malformed: nothing is removed. */
   readonly waitMs: number | undefined;
   /** Why `mode` is None where the owner's own settings say so, for people; absent where an annotation does. */
   readonly frozenBecause?: string;
@@ -38,8 +38,8 @@ export interface SuspendableSet {
   readonly start: number;
   readonly replicas: number;
   /**
-   * When somebody else than Sluice last wrote its size, in milliseconds since the epoch: the pod of a suspended volume may have
-   * been there since. Undefined where nobody has, or where it was read without its managed fields, as a LIST does.
+   * Time at which another client than Sluice last wrote its size, in milliseconds since the epoch: the pod of a suspended
+   * volume may have been there since. Undefined if no other client has, or if a LIST has read it, without its managed fields.
    */
   readonly resizedMs?: number | undefined;
   readonly isDeleting: boolean;

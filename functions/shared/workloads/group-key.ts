@@ -76,7 +76,7 @@ export function groupKeyOf({ namespace, group, name }: StatefulSet, budget?: str
 /**
  * Rule R23: where a fence announces itself next; undefined once every ledger of these groups holds it. Only then does it act.
  *
- * Whoever announces keeps to one order, of NAMESPACE/GROUP by code units, so that a ledger that holds it says the same of all
+ * Each process announces in one order, of NAMESPACE/GROUP by code units, so that a ledger that holds it says the same of all
  * before it, and another process goes on where one was killed. Each is a write of its own, and none waits for another: half
  * announced, it makes others wait, and nothing more. `holds`: whether the group's ledger, read after the fence's Lease, has it.
  */

@@ -8,7 +8,7 @@ import type { Metadata } from "../kubernetes/cluster.ts";
 const ownManager = "sluice";
 
 /**
- * When somebody else than Sluice last wrote fields such as these, in milliseconds since the epoch; undefined where nobody has.
+ * Time at which another manager than Sluice last wrote such fields, in milliseconds since the epoch; undefined if none has.
  * The API server keeps one time for all fields of a manager: it may be later than the write in question, and never earlier.
  */
 export function writtenByOthers({ managedFields }: Metadata, isSuch: (fields: Fields) => boolean): number | undefined {

@@ -30,7 +30,7 @@ export interface Pod {
   readonly pending: boolean;
   /** It was labelled so that its stop hook lets go: all pods of its owner are to go. */
   readonly letGo: boolean;
-  /** Its own status proves that it has never been Ready, so nobody loses anything with it. False where that is in doubt. */
+  /** Its own status proves that it has never been Ready, so its removal loses nothing. False where that is in doubt. */
   readonly neverReady: boolean;
   /** Since when everything about the pod says ready, in milliseconds since the epoch; undefined while something does not. */
   readonly readySinceMs: number | undefined;
@@ -141,7 +141,7 @@ function firstStuckReason(containers: readonly ContainerStatus[] = []): string |
   return undefined;
 }
 
-/** Not on its way out. One that has ended stands as well, as long as nobody deletes it: its StatefulSet may take it up again. */
+/** Not on its way out. One that has ended stands as well, unless it is being deleted: its StatefulSet may take it up again. */
 export function isStanding({ terminating }: Pod): boolean {
   return !terminating;
 }

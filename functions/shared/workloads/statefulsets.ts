@@ -44,7 +44,7 @@ export interface StatefulSet {
   readonly serviceName: string;
   /** What it says of its size; undefined where it says nothing. */
   readonly scaling: Scaling | undefined;
-  /** What its pods are asked before one of them goes; undefined where nobody asks. */
+  /** What its pods are asked before one of them goes; undefined where no annotation says it. */
   readonly question: HealthQuestion | undefined;
   readonly minReadySeconds: number;
   /** Its controller takes no pod away while one that stays is not ready (`OrderedReady`). */

@@ -103,7 +103,7 @@ export const manyNames: Attack = {
   },
 };
 
-/** Reviews on the plain port, which anybody reaches: they must not reserve anything, so that a real drain goes on. */
+/** Reviews on the plain port, which every pod reaches: they must not reserve anything, so that a real drain goes on. */
 export const forgedOnPlain: Attack = {
   name: "reviews-on-PORT",
   says: () => "2 forged reviews on PORT, and then a real drain in another zone",
@@ -172,7 +172,7 @@ export const unknownPods: Attack = {
 
 interface Asking {
   readonly namespace: string;
-  /** When it asks for the first time, from now on: all at once is nobody's drain. */
+  /** When it asks for the first time, from now on: no drain asks for all at once. */
   readonly startMs: number;
   readonly everyMs: number;
   readonly endMs: number;

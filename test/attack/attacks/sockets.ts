@@ -1,4 +1,4 @@
-/** Connections that take without giving: answers that nobody reads, and sockets that say nothing. */
+/** Connections that take without giving: answers that the client does not read, and sockets that say nothing. */
 import type { Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Attack, Scene } from "../attack.ts";
@@ -10,7 +10,7 @@ const getMetrics = Buffer.from("GET /metrics HTTP/1.1\r\nhost: sluice.example\r\
 const holdMs = { short: 2_000, long: 8_000 } as const;
 /** At each door. */
 const idle = { short: 3_000, long: 8_000 } as const;
-/** At both: more than that nobody needs who calls webhooks, sends events or scrapes. */
+/** At both: no client that calls webhooks, sends events or scrapes needs more. */
 const mostHeld = 2_500;
 const atOnce = 100;
 
@@ -74,7 +74,7 @@ export async function openMany(door: Door, count: number, signal: AbortSignal): 
   return taken;
 }
 
-/** How many connections more the server has. A client that does not read does not hear that one was closed. */
+/** How many connections more the server has. A client that does not read does not hear that a connection was closed. */
 export async function heldSince(before: number, target: Target): Promise<number> {
   return Math.max(0, (await target.sockets()) - before);
 }

@@ -7,7 +7,7 @@ import { type Exchange, exchangeOf, type Malformed } from "./requests.ts";
 
 const requests = { short: 3_000, long: 100_000 } as const;
 const connections = 64;
-/** Longer than the server lets anybody send, and than an API server waits. */
+/** Longer than the server lets a client send, and than an API server waits. */
 const patienceMs = 15_000;
 /** After so many different ones the others are hardly new. */
 const mostFailures = 20;
@@ -127,8 +127,8 @@ function judge({ requests: sent, ending }: Exchange, { answers, closed, mistake 
 }
 
 /**
- * What is no HTTP takes the connection with it, and the answers that were on their way. Whoever else closes says so, but for a
- * body that is too large to be read to its end.
+ * What is no HTTP takes the connection with it, and the answers that were on their way. When the server closes for another
+ * reason, it says so, but for a body that is too large to be read to its end.
  */
 function isExcused(sent: readonly Malformed[], answers: readonly Answer[]): boolean {
   const last = answers.at(-1);

@@ -15,7 +15,7 @@ export interface Post {
 
 const eventPaths = ["/", "/events"];
 /** Where reviews are posted: on every path that there is, and on one that there is not. */
-export const reviewPaths = [...admissionFunctions.flatMap(({ paths }) => paths), "/admission/nobody"];
+export const reviewPaths = [...admissionFunctions.flatMap(({ paths }) => paths), "/admission/absent"];
 
 const types = [
   "dev.knative.apiserver.ref.update",

@@ -58,7 +58,7 @@ describe("malformed requests", () => {
     );
   });
 
-  it("are followed by nothing where HTTP itself is broken, or another protocol asked for: nobody knows where the next one begins", () => {
+  it("are followed by nothing where HTTP itself is broken, or another protocol asked for: a server cannot know where the next one begins", () => {
     for (const { requests } of all) {
       assert.ok(requests.slice(0, -1).every(({ isWhole, isUpgrade = false }) => isWhole && !isUpgrade));
     }

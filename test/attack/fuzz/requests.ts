@@ -38,7 +38,7 @@ export function exchangeOf(seed: number, number: number): Exchange {
   for (let count = whole(random, 1, mostOnAConnection); count > 0; count--) {
     const request = malformed(random);
     requests.push(request);
-    // Nobody knows where the next one would begin, or in which protocol.
+    // A server cannot know where the next one would begin, or in which protocol.
     if (!request.isWhole || request.isUpgrade) break;
   }
   return {
@@ -115,7 +115,7 @@ const targets = [
   `/?${"a=b&".repeat(2_000)}`,
 ];
 
-/** A method or a target that is nobody's. Its body is empty, or one for a method that has none. */
+/** A method or a target that the server does not have. Its body is empty, or one for a method that has none. */
 function oddTarget(random: Random): Malformed {
   const method = onceIn(random, 4) ? "POST" : pick(random, methods);
   const target = onceIn(random, 3) ? pick(random, reviewPaths) : pick(random, targets);
@@ -127,7 +127,7 @@ function oddTarget(random: Random): Malformed {
 /** Of each, whether HTTP is kept. */
 const oddHeaders: readonly (readonly [says: string, lines: string, isWhole: boolean])[] = [
   ["hundreds of headers", Array.from({ length: 300 }, (_, index) => `x-${index}: 1\r\n`).join(""), true],
-  ["an expectation that nobody has", "expect: the-unexpected\r\n", true],
+  ["an expectation that does not exist", "expect: the-unexpected\r\n", true],
   ["an upgrade to WebSocket", "connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-key: x\r\n", true],
   ["an upgrade to HTTP/2", "connection: upgrade, http2-settings\r\nupgrade: h2c\r\nhttp2-settings: x\r\n", true],
   ["a trace that is none", "traceparent: 00-zz-zz-zz\r\ntracestate: =,=;\r\n", true],
@@ -143,7 +143,7 @@ const oddHeaders: readonly (readonly [says: string, lines: string, isWhole: bool
   ["a length beyond all bounds", "content-length: 99999999999999999999\r\n", false],
   ["two lengths", "content-length: 1\r\ncontent-length: 2\r\n", false],
   ["a length and chunks", "content-length: 3\r\ntransfer-encoding: chunked\r\n", false],
-  ["an encoding that nobody knows", "transfer-encoding: gzip\r\n", false],
+  ["an encoding that the server does not know", "transfer-encoding: gzip\r\n", false],
   ["chunks twice", "transfer-encoding: chunked, chunked\r\n", false],
 ];
 const oddLines = [

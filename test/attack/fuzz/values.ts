@@ -1,4 +1,4 @@
-/** Values that nobody should send, as texts of JSON: what JSON.stringify cannot write is among them. */
+/** Values that no client should send, as texts of JSON: what JSON.stringify cannot write is among them. */
 import type { Random } from "../../fake-cluster/random.ts";
 import { onceIn, pick, whole } from "./chance.ts";
 

@@ -1,4 +1,4 @@
-/** Counts answers and how long they took. Pure: whoever asks feeds it. */
+/** Counts answers and how long they took. Pure: the code that asks feeds it. */
 
 /** Of all that was asked in one stretch of time. */
 export interface AnswerReport {

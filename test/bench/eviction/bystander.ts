@@ -1,4 +1,4 @@
-/** Somebody who asks the API server for something else meanwhile, and what is under way there. */
+/** Another client, which asks the API server for something else meanwhile, and what is under way there. */
 import { setTimeout as delay } from "node:timers/promises";
 import { Api, type ApiAccess, ApiError } from "../../controlplane/api.ts";
 import { percentile } from "./answers.ts";

@@ -14,7 +14,7 @@ import { Load } from "./load.ts";
 import { refusing, type Setting, withSetting } from "./setting.ts";
 
 export interface ForgedFigures {
-  /** Honest reviews, with nobody beside them. */
+  /** Honest reviews, with no others beside them. */
   readonly alone: AnswerReport;
   /** The same beside the forged ones. */
   readonly beside: AnswerReport;

@@ -9,11 +9,11 @@ export interface ForgerOptions {
 }
 
 const sayEveryMs = 100;
-/** More names than anybody would remember. */
+/** More names than a server would remember. */
 const names = 100_000;
 
 const { reviewsUrl, ca, namespace, inFlight } = JSON.parse(process.argv[2] ?? "{}") as ForgerOptions;
-const pods = Array.from({ length: names }, (_, index) => ({ name: `nobody-${index}`, namespace, uid: "", zone: "" }));
+const pods = Array.from({ length: names }, (_, index) => ({ name: `absent-${index}`, namespace, uid: "", zone: "" }));
 /** On one connection: a server takes only so many connections, and only so many reviews on each. */
 const pipelining = 12;
 const setting = { reviewsUrl, ca, pods, signal: new AbortController().signal };

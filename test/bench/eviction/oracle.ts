@@ -1,4 +1,4 @@
-/** The storm without a webhook: what the API server and the pods themselves take, where nobody ever asks in vain. */
+/** The storm without a webhook: what the API server and the pods themselves take, where no client ever asks in vain. */
 import { Api } from "../../controlplane/api.ts";
 import { follow } from "../../controlplane/follow.ts";
 import { isReady } from "../../controlplane/podstatus.ts";
@@ -24,7 +24,7 @@ export const oracle: Contender = {
  * Evicts pods zone after zone, as many at once as the budget has, and the next one in the moment in which a watch shows that
  * another is back and Ready.
  *
- * @param evict resolves to whether the pod goes; nobody is there to refuse it, so that this rejects where one does not
+ * @param evict resolves to whether the pod goes; no webhook is there to refuse it, so that this rejects where one does not
  */
 export async function evictAsOracle(
   { controlPlane, group, size, signal }: Scene,

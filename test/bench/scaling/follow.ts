@@ -1,4 +1,4 @@
-/** Zones that follow the first one, which somebody makes larger. */
+/** Zones that follow the first one, which a client makes larger. */
 import { setTimeout as delay } from "node:timers/promises";
 import { Api, eventually } from "../../controlplane/api.ts";
 import type { StatefulSet } from "../../controlplane/fixtures.ts";

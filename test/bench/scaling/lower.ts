@@ -139,7 +139,7 @@ async function lower(api: Api, path: string, replicas: number): Promise<string |
   }
 }
 
-/** Both contenders are to have done the same: those that left were told, by themselves, and nobody else was. */
+/** Both contenders are to have done the same: each pod that left was told, by itself, and no other pod was. */
 function refuseUntold({ calls }: Ingesters, statefulSets: readonly string[], { pods }: Size): void {
   const told = new Set(
     calls.filter(({ method, status = 0 }) => method === "POST" && status < 300).map(({ pod }) => pod),

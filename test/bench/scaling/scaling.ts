@@ -60,10 +60,10 @@ function method({ seed, gogc, nodeFlags }: ScalingOptions): string {
   return [
     `Pods are Ready ${readyAfterMs / 1000} s after creation. The contenders take turns in random order (seed ${seed}) on one control plane, whose`,
     `processes run with GOGC=${gogc}; each trial has a namespace, a group and a contender's process of its own.`,
-    `Lower: each pod is a real HTTP server. Somebody lowers the scale of one zone after the other by ${steps}, through the API server and the`,
+    `Lower: each pod is a real HTTP server. A client lowers the scale of one zone after the other by ${steps}, through the API server and the`,
     `registered webhooks, and asks again ${retryAfterMs} ms after a refusal. Time is until the last pod that leaves is gone. A trial fails where`,
     "a pod that left was not told, or one that stays was.",
-    `Follow: the other zones follow the first one, which somebody brings from 1 to ${followers} pods. Time is until they have that size.`,
+    `Follow: the other zones follow the first one, which a client brings from 1 to ${followers} pods. Time is until they have that size.`,
     `peer-tuned: rollout-operator ${tunedFlags.join(" ")}, with its zone tracker; peer-shipped: with its defaults.`,
     ...(nodeFlags.length > 0 ? [`Sluice's node has more flags than in its image: ${nodeFlags.join(" ")}.`] : []),
   ].join("\n");

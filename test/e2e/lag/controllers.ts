@@ -29,7 +29,7 @@ export function pauseControllers(controlPlane: ControlPlane, seed: number): Paus
     let count = 0;
     while (!over.signal.aborted) {
       running = new AbortController();
-      // However often somebody asks for it, they run for a second in between.
+      // However often a test calls `now`, the controllers run for a second in between.
       await wait(1_000, 1_000, over.signal);
       await wait(3_000, 14_000, AbortSignal.any([running.signal, over.signal]));
       if (over.signal.aborted) break;

@@ -18,7 +18,7 @@ export interface Lag {
   readonly mostMs: number;
   /** The most that the answer to a LIST is held back, after the server has made it. 0: LISTs pass at once. */
   readonly lateListsMs: number;
-  /** A kind whose watches are always as late as they may be, and nothing else: what somebody does who knows all but that. */
+  /** Kind whose watches are always as late as they may be, while nothing else is late: the process knows all but that. */
   readonly latest?: string;
 }
 

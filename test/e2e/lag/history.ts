@@ -1,4 +1,4 @@
-/** What happened in a trial, a line for each thing that somebody who looks for a cause wants to know. */
+/** What happened in a trial: a line for each event that helps a reader to find a cause. */
 import type { PodSighting, Sighting } from "./judge.ts";
 
 interface Line {
@@ -59,5 +59,5 @@ function tellPod(seen: PodSighting, known: Map<string, PodSighting>, deleted: Re
 
 function whoTook({ evicted, uid }: PodSighting, deleted: ReadonlySet<string>): string {
   if (evicted) return "evicted";
-  return deleted.has(uid) ? "deleted by Sluice" : "deleted by somebody else";
+  return deleted.has(uid) ? "deleted by Sluice" : "deleted by another client";
 }

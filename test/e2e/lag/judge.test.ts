@@ -75,13 +75,13 @@ describe("the judge of what Sluice took", () => {
     );
   });
 
-  test("a zone that left with all its pods is nobody's loss, once the pod that was taken is gone", () => {
+  test("a zone that left with all its pods is no loss, once the pod that was taken is gone", () => {
     const left = [...zone("a"), ...zone("b"), pod("a", 0, evicted), set("a", { type: "DELETED" })];
     assert.equal(said([...left, pod("b", 0, evicted)]).length, 1);
     assert.deepEqual(said([...left, pod("a", 0, gone), pod("b", 0, evicted)]), []);
   });
 
-  test("a slot that was scaled away is nobody's loss", () => {
+  test("a slot that was scaled away is no loss", () => {
     const steps = [...zone("a"), ...zone("b"), pod("a", 2, evicted), pod("a", 2, gone), set("a", { replicas: 2 })];
     assert.deepEqual(said([...steps, pod("b", 0, evicted)]), []);
   });

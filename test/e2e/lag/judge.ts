@@ -24,7 +24,7 @@ export interface PodSighting {
   readonly atMs: number;
   readonly type: "ADDED" | "MODIFIED" | "DELETED";
   readonly name: string;
-  /** By its name, whoever owns it. */
+  /** Zone in the pod's name, whichever StatefulSet owns the pod. */
   readonly zone: string;
   readonly ordinal: number;
   readonly uid: string;
@@ -85,7 +85,7 @@ const staleReadMs = 6_000;
 /**
  * Replays what was seen, in any order of arrival.
  *
- * @param deleted the uids of pods whose deletion Sluice asked for; whoever else deletes a pod is a user, or a controller
+ * @param deleted the uids of pods whose deletion Sluice asked for; users and controllers delete the others
  */
 export function judge(sightings: readonly Sighting[], deleted: ReadonlySet<string>): Verdict {
   const history = new History(deleted);
@@ -147,7 +147,7 @@ class History implements Verdict {
     return slot;
   }
 
-  /** A slot that nobody wants any more is nobody's loss: it was scaled away, or its zone has left with all that stood there. */
+  /** A slot that is not wanted any more is no loss: it was scaled away, or its zone has left with all that stood there. */
   #forgetLeft({ statefulSet, slots }: Zone): void {
     const hasLeft = statefulSet === undefined && ![...slots.values()].some(({ pod }) => pod && isOrphan(pod));
     for (const slot of slots.values()) {

@@ -1,6 +1,6 @@
 /**
- * An API server as somebody sees it whose watches lag: requests pass at once, and what watches tell comes late. It stands
- * before one process of Sluice alone; everybody else asks the API server itself.
+ * An API server as a client sees it whose watches lag: requests pass at once, and what watches tell comes late. One process
+ * of Sluice asks through it; all other clients ask the API server itself.
  */
 import type { ServerResponse } from "node:http";
 import { pipeline } from "node:stream/promises";
@@ -43,7 +43,7 @@ export class LaggingProxy extends ApiProxy {
   protected async answer({ method, path, body, forward }: Asked, response: ServerResponse): Promise<void> {
     const uid = method === "DELETE" ? podToDelete(path, body) : undefined;
     const answer = await forward().catch((error: unknown) => {
-      // Nobody knows what became of it: the server may have done it.
+      // The outcome is unknown: the server may have deleted the pod.
       if (uid !== undefined) this.#deleted.add(uid);
       throw error;
     });

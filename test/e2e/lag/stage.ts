@@ -57,7 +57,7 @@ export class Stage {
   readonly witness: Witness;
   /** What users did, in words. */
   readonly journal: { readonly atMs: number; readonly text: string }[] = [];
-  /** Answers to evictions after which nobody asks again, though every pod is governed and may go some day. */
+  /** Answers to evictions after which a drain does not ask again, though every pod is governed and may go some day. */
   readonly endedDrains: string[] = [];
   /** What is left for users to do when nothing is late any more. */
   afterwards: (() => Promise<void>) | undefined;
@@ -198,7 +198,7 @@ export class Stage {
     for (const proxy of this.#proxies) proxy.calm();
   }
 
-  /** What the ledger says is reserved, and what each process last said, for whoever reads why nothing moves. */
+  /** What the ledger says is reserved, and what each process last said: it shows a reader why nothing moves. */
   async describe(): Promise<string> {
     const path = `/apis/coordination.k8s.io/v1/namespaces/${this.group.namespace}/leases/sluice-${this.group.name}`;
     const ledger = await this.api

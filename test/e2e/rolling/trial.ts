@@ -43,7 +43,7 @@ const phases: readonly { readonly webhooks?: Version; readonly coming?: Version 
   { coming: "older" },
 ];
 const keyed = "/pods/eviction/pin";
-/** Stands in the ledger all the time, as what a later version keeps there does: whoever does not know it leaves it alone. */
+/** Stands in the ledger all the time, as what a later version keeps there does: each function leaves it alone. */
 const unknown = { "test.sluice.dev/unknown": ' {"spelled": "oddly" } ' };
 const phaseWithinMs = 180_000;
 

@@ -60,7 +60,7 @@ describe("the activator", () => {
   const atScale = (activator: Activator, scale: number) =>
     eventually(`${scale} instances`, 10_000, async () => (activator.scale === scale ? true : undefined));
 
-  test("starts nothing before the first request, keeps that one, and ends the instance when there are no more", async () => {
+  test("starts nothing before the first request, keeps that request, and ends the instance when there are no more", async () => {
     const { activator, answer } = await start({});
     assert.equal(activator.scale, 0);
     answer();

@@ -63,7 +63,7 @@ interface Slot {
   inFlight: number;
 }
 
-/** An instance that nobody asks for is started again after so long. */
+/** Milliseconds until an instance that `minScale` lacks is started again without a request. */
 const restartAfterMs = 1_000;
 /** As `container-concurrency-target-percentage` has it by default. */
 const targetShare = 0.7;

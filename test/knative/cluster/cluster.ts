@@ -35,7 +35,7 @@ export interface KnativeOptions {
   readonly stableWindowMs: number;
   /** Has the functions find pods that are servers of this machine: `NODE_OPTIONS`. Default: they find none. */
   readonly nodeOptions?: string;
-  /** Is told what starts, scales and fails. Default: nobody is. */
+  /** Is told what starts, scales and fails. Default: nothing is logged. */
   readonly log?: (line: string) => void;
 }
 
@@ -150,7 +150,7 @@ export class KnativeCluster {
   async close(): Promise<void> {
     this.#stopping.abort();
     this.#wake();
-    // What is being reconciled would start again what has just been ended, and nobody would end it.
+    // What is being reconciled would start again what has just been ended, and nothing would end it.
     await this.#reconciling;
     await this.#eventing.close();
     await this.#services.keepOnly(new Set());

@@ -16,7 +16,7 @@ export const doubleAndShuffle: Interference = async (deliver) => {
   const late = async (): Promise<void> => {
     for (let times = 0; times < 2; times++) {
       await delay(Math.random() * 300);
-      // Whoever sent it has its answer, and will not send it again.
+      // The sender has its answer, and does not send the request again.
       await deliver().catch(() => {});
     }
   };
@@ -53,9 +53,9 @@ export async function killAtRandom(cluster: KnativeCluster, act: Act, signal: Ab
 }
 
 /**
- * Evicts pods of the group, any of them, until `signal` is aborted; resolves to how often each status was the answer. Whoever
- * gets a 500, because the replica that had let the pod go was killed, asks again: what that one reserved would stand until rule
- * R10 drops it.
+ * Evicts pods of the group, any of them, until `signal` is aborted; resolves to how often each status was the answer. Asks
+ * again after a 500, which is the answer when the replica that had let the pod go was killed: what that replica reserved would
+ * stand until rule R10 drops it.
  */
 export async function evictAtRandom({ api, group }: Scene, signal: AbortSignal): Promise<ReadonlyMap<number, number>> {
   const answers = new Map<number, number>();

@@ -1,4 +1,4 @@
-/** Stands for the names of Services, which nobody here resolves: `URL/NAME.NAMESPACE.svc:PORT/path` goes to what has the name. */
+/** Stands for the names of Services, which no DNS resolves: `URL/NAME.NAMESPACE.svc:PORT/path` goes to what has the name. */
 import { once } from "node:events";
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";

@@ -101,7 +101,7 @@ async function waitForReviews(cluster: KnativeCluster, namespace: string): Promi
   };
   try {
     const judged = async () => {
-      const { message } = await evict(api, namespace, "nobody");
+      const { message } = await evict(api, namespace, "absent");
       if (/ denied the request: /.test(message)) return true;
       if (certificate !== undefined && Date.now() > tickMs) {
         tickMs = Date.now() + tickAfterMs;

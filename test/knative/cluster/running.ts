@@ -9,8 +9,8 @@ export interface Stoppable {
 }
 
 /**
- * Resolves when all have started. Where one cannot start, the others are ended as soon as they have, and it rejects as that one
- * did: nobody else knows of them.
+ * Resolves when all have started. If one cannot start, this rejects with its error, and ends the others once they have started,
+ * because no other code knows of them.
  */
 export async function startTogether<T extends readonly Stoppable[]>(
   starts: {
@@ -36,8 +36,8 @@ export class Running<T extends Closable> {
   readonly #ready = new Map<string, T>();
 
   /**
-   * Resolves to what runs for a key, and starts it where nothing runs, or where it was started for another `reason`: that one is
-   * closed first. Rejects as `start` does; nothing runs then.
+   * Resolves to what runs for a key, and starts it where nothing runs. What was started for another `reason` is closed first.
+   * Rejects as `start` does; nothing runs then.
    */
   async ensure(key: string, reason: string, start: () => Promise<T>): Promise<T> {
     const known = this.#entries.get(key);
@@ -80,7 +80,7 @@ export class Running<T extends Closable> {
 
   async #endOf(entry: Entry<T> | undefined, key: string): Promise<void> {
     this.#ready.delete(key);
-    // What could not start has said so to whoever started it.
+    // The caller of `ensure` has the error of what could not start.
     const value = await entry?.started.catch(() => undefined);
     await value?.close();
   }

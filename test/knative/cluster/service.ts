@@ -67,13 +67,13 @@ async function startInstance(service: KnativeService, options: ServiceOptions): 
     launched.ended.then(({ summary }) => `the function ended: ${summary}`),
     queueProxy.ended.then(({ summary }) => `queue-proxy ended: ${summary}`),
   ]);
-  // What comes after the function's end is nobody's: the activator sends nothing to an instance that it ends.
+  // No request comes after the function's end: the activator sends nothing to an instance that it ends.
   let isLost = false;
   void lost.then(() => {
     isLost = true;
     return Promise.all([launched.stop(0), queueProxy.kill()]);
   });
-  // Nobody asks for minutes whether one is ready that was killed while it started: that would keep the whole process.
+  // An instance that is lost while it starts is not asked again: minutes of asking would keep the whole process.
   const ready = eventually("the function ready", timeoutSeconds * 1_000, async () =>
     isLost || (await queueProxy.isReady()) ? true : undefined,
   );

@@ -116,8 +116,8 @@ export async function waitForZero(activator: Activator, timeoutMs = 60_000): Pro
 }
 
 /**
- * Resolves when the ledger permits whoever has just started: before, that one has to have known it for ten seconds (rule R4),
- * and a function that comes and goes within less never has.
+ * Resolves when the ledger permits a function that has just started. Before, a function must have known the ledger for ten
+ * seconds (rule R4), and one that comes and goes within less never has.
  */
 export async function waitForOldLedger({ api, ledgerPath }: Scene): Promise<void> {
   await eventually("the ledger older than any doubt", 90_000, async () => {

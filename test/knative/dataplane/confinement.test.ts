@@ -25,7 +25,7 @@ suite("a program in a network of its own", { skip }, () => {
     const launched = start(`${sayOutside}; exec sleep 600`);
     const outside = await eventually("a pid", 30_000, async () => Number(launched.printed().stdout) || undefined);
     process.kill(outside, "SIGKILL");
-    // Which comes when nobody has its output open any more.
+    // Which comes when no process has its output open any more.
     await eventually("its end", 30_000, async () => launched.end());
   });
 

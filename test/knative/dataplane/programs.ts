@@ -2,7 +2,7 @@
  * Knative's own data plane as plain processes: the released programs, unchanged, told what Knative's controllers would
  * tell them. Of eventing: the adapter of ApiServerSources, the one of PingSources, the channel broker's ingress and filter,
  * the in-memory channels. Of serving: queue-proxy. What they read of the cluster is put there by `prepareEventing`;
- * the statuses of Brokers, Triggers, channels and sources are for whoever plays their controllers.
+ * the code that plays their controllers writes the statuses of Brokers, Triggers, channels and sources.
  */
 import { readFile } from "node:fs/promises";
 import { freePort } from "../../controlplane/ports.ts";
@@ -129,7 +129,7 @@ export async function startDispatcher(surroundings: Surroundings, options: Dispa
   const program = await startProgram({
     name: "imc-dispatcher",
     command,
-    // With a NAMESPACE it would see the channels of that one only.
+    // With a NAMESPACE it would see the channels of that namespace only.
     env: { ...common(kubeconfig, profilingPort), MAX_IDLE_CONNS: "1000", MAX_IDLE_CONNS_PER_HOST: "1000" },
     logs,
     ports: [...Object.values(ports), profilingPort],
@@ -202,7 +202,7 @@ function listening(program: Program, port: number): Listening {
   return { ...program, port, url: `http://127.0.0.1:${port}` };
 }
 
-/** What a probe finds; false when nobody answers. */
+/** What a probe finds; false when the program does not answer. */
 async function isHealthy(
   port: number,
   headers: Readonly<Record<string, string>> = {},

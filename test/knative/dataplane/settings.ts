@@ -88,7 +88,7 @@ function resourceOf(apiVersion: string, kind: string) {
 
 /**
  * What apiserver_receive_adapter is told of a source (pkg/reconciler/apiserversource/resources/receive_adapter.go).
- * Throws when namespaces are selected by label: which these are changes, and nobody follows that here.
+ * Throws when namespaces are selected by label: which these are changes, and no test follows that.
  */
 export function adapterEnvironment(source: ApiServerSource, sink: string): Environment {
   const { mode = "Reference", resources, owner, namespaceSelector, filters, ceOverrides } = source.spec;

@@ -1,4 +1,4 @@
-/** An accident that happened to somebody, as a few lines: a start, what goes wrong, and what must hold. */
+/** An accident that happened in another project, as a few lines: a start, what goes wrong, and what must hold. */
 import type { Removal } from "./removals.ts";
 import type { Scene, Start } from "./scene.ts";
 

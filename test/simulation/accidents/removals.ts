@@ -18,7 +18,7 @@ export interface Removal {
 const withView = (change: (view: GroupView) => GroupView): Wrappers =>
   wrapViews((views) => async (key, need) => change(await views.read(key, need)));
 
-/** As if nobody wanted more pods than these, which are neighbours. */
+/** A StatefulSet as if it wanted no more pods than these, which are neighbours. */
 const wantingOnly = (set: StatefulSet, pods: readonly Pod[]): StatefulSet => {
   return { ...set, start: Math.min(...pods.map(({ ordinal }) => ordinal)), replicas: pods.length };
 };
@@ -165,7 +165,7 @@ export const numbersOfBudgets: Removal = {
 
 export const unwantedIsSettled: Removal = {
   rule: "R6",
-  removed: "settling the ordinals that nobody wants any more",
+  removed: "settling the ordinals that no StatefulSet wants any more",
   wrappers: wrapProtocol((protocol) => ({
     isSettled: (reservation, where, nowMs) => where.pod !== undefined && protocol.isSettled(reservation, where, nowMs),
   })),

@@ -180,7 +180,7 @@ export class Scene {
       namespaces: undefined,
       memoryOf: createMemory(),
       pods: this.#podsFrom(cluster),
-      // A story tells when somebody asks again: nobody waits.
+      // A story tells when a client asks again: no eviction waits for its turn.
       settings: { evictionWaitMs: 0 },
     };
   }

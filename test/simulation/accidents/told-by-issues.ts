@@ -17,7 +17,7 @@ import {
 import { group, namespace, type Scene } from "./scene.ts";
 
 const ledger = { namespace, name: `sluice-${group}` };
-/** Nobody rolls it. */
+/** No function rolls it. */
 const quiet = { functions: [keepLedgers] };
 
 /** A function that empties a pod before it scales down says so in the ledger, as rule R18 wants it. */
@@ -186,7 +186,7 @@ export const toldByIssues: readonly Accident[] = [
   {
     id: "I10",
     told: "aws/zone-aware-controllers-for-k8s#28: the replacement in one zone was not made yet when the next zone was asked",
-    promise: "a pod that is not there yet is down, whoever took it: no other zone is touched",
+    promise: "a pod that is not there yet is down, also when a user deleted it: no other zone is touched",
     start: quiet,
     async story(scene) {
       scene.controllerDelayMs = 60_000;
@@ -214,7 +214,7 @@ export const toldByIssues: readonly Accident[] = [
       scene.holds("the pod stands", scene.uid("db-a-1") === uid);
       scene.holds("the rollout counts it, and waits", scene.said.at(-1)?.guard === "budget");
       await scene.goOn(300);
-      scene.holds("and goes on when nobody can carry it out any more", scene.isRolled());
+      scene.holds("and goes on when the API server can carry it out no more", scene.isRolled());
     },
     without: [whoReserved],
   },

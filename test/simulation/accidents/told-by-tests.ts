@@ -11,7 +11,7 @@ import {
 } from "./removals.ts";
 import { group, namespace } from "./scene.ts";
 
-/** Nobody rolls it. */
+/** No function rolls it. */
 const quiet = { functions: [keepLedgers] };
 
 /** A pod goes for maintenance; what its zone, and the others, may lose meanwhile. */
@@ -85,7 +85,7 @@ const maintenance: readonly Accident[] = [
     id: "F4",
     told: "maintenance, and the count of pods changes meanwhile",
     promise:
-      "a pod that nobody wants any more is not waited for, and one that is wanted anew is down until it is ready",
+      "no zone waits for a pod that its StatefulSet wants no more, and one that it wants anew is down until it is ready",
     start: quiet,
     async story(scene) {
       const zone = { namespace, name: "db-a" };
@@ -162,7 +162,7 @@ export const toldByTests: readonly Accident[] = [
   {
     id: "F8",
     told: "every node is tainted, and drained, while a rollout is under way",
-    promise: "one zone at a time, whoever takes, and both end",
+    promise: "one zone at a time, although both the drain and the rollout take pods, and both end",
     start: { webhooks: ["fresh", "fresh"] },
     async story(scene) {
       const before = scene.pods();
@@ -201,7 +201,7 @@ export const toldByTests: readonly Accident[] = [
       scene.controllerDelayMs = 600_000;
       scene.roll();
       await scene.goOn(590);
-      // The status of the StatefulSets is the controller's, too: nobody knows of a new revision before it looks.
+      // The controller writes the status of the StatefulSets, too: Sluice knows of no new revision before the controller looks.
       scene.holds("nothing goes before it is known what for", scene.worst.pods === 0);
       await scene.goOn(500);
       scene.holds("two of five are down", scene.worst.zones === 1 && scene.worst.pods === 2);

@@ -61,7 +61,7 @@ async function applyWithoutReplicas(scene: Scene): Promise<AdmissionAnswer | und
       operation: "UPDATE",
       resource: { group: "apps", version: "v1", resource: "statefulsets" },
       subresource: "",
-      user: "somebody",
+      user: "user",
       namespace,
       name: zone.name,
       dryRun: false,

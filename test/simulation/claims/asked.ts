@@ -119,7 +119,7 @@ export class QuorumChecker implements Checker {
   }
 
   onDeletionArrived(_: Caller, resource: Resource, key: ObjectKey, { uid, resourceVersion }: Preconditions): void {
-    // What is broken is replaced as it was seen, and nobody asks it (rule R13).
+    // Sluice replaces a broken pod as it has seen it, and does not ask it (rule R13).
     if (resource === "pods" && resourceVersion === undefined) this.#take(key, uid);
   }
 
@@ -142,7 +142,7 @@ export class QuorumChecker implements Checker {
     const up = new Set(upIn(this.#world, this.#namespace, zone));
     const { spec } = this.#world.store.get("statefulsets", { namespace: this.#namespace, name: zone });
     const others = Array.from({ length: spec.replicas ?? 0 }, (_, ordinal) => `${zone}-${ordinal}`);
-    // What has only just broken nobody could know; what we have taken, and what is down for long, we could.
+    // Our processes cannot know what has only just broken; they can know what they have taken, and what is down for long.
     const isDeceived = this.#isDeceived(zone);
     const isKnown = (other: string) => (isDeceived ? this.#taken.has(other) : this.#isKnown(other));
     const known = others.filter((other) => other !== name && !up.has(other) && isKnown(other));

@@ -1,4 +1,4 @@
-/** Pods that know whether the others can do without them, as brokers with quorums do: whoever restarts one asks first (R22). */
+/** Pods that know whether the others can do without them, as brokers with quorums do: a taker asks before a restart (R22). */
 
 import type { Cluster } from "../../../functions/shared/kubernetes/cluster.ts";
 import type { HealthAnswer, OpenLedger, refuseByHealth } from "../../../functions/shared/ledger/health-rule.ts";

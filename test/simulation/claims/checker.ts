@@ -1,10 +1,10 @@
 /**
  * What holds of claims, stated once more and apart from the product, over the text of the ledger and the true world.
  *
- * K1: a claim leaves the ledger only when what it was for is over. K2: nobody but its own function changes or drops one, to the
- * byte. K3: nobody takes a pod that another one has claimed. K4: nothing is done but under a claim that the ledger holds. Z1 and
- * Z2: claimed pods count as down, and their zone as not whole. D1: no pod leaves that was not told so. D2: no pod that stays is
- * left as if it left.
+ * K1: a claim leaves the ledger only when what it was for is over. K2: only its own function changes or drops one; the others
+ * keep it, to the byte. K3: no function takes a pod that another one has claimed. K4: nothing is done but under a claim that
+ * the ledger holds. Z1 and Z2: claimed pods count as down, and their zone as not whole. D1: no pod leaves that was not told so.
+ * D2: no pod that stays is left as if it left.
  */
 import type { LeaseObject, ObjectKey, Preconditions, Resource } from "../../../functions/shared/kubernetes/cluster.ts";
 import type { StoredStatefulSet } from "../../fake-cluster/objects.ts";
@@ -75,7 +75,7 @@ export const shippedTakers: ReadonlyMap<string, string> = new Map([
   ["suspender", "suspend-group"],
   ["collector", "gc-suspended-groups"],
 ]);
-/** A review joins the claim that a change is for, whoever made it, and renews its stamp (rule R19). */
+/** A review joins the claim that a change is for, also one of another function, and renews its stamp (rule R19). */
 const joiner = "prepare-downscale";
 /** An anchor is written after its claim, or never. */
 const anchoredWithinMs = 100_000;
@@ -233,7 +233,7 @@ export class ClaimsChecker implements Checker {
     if (resource !== "pods" || namespace !== this.#options.namespace) return;
     const nowMs = this.#options.world.timeline.nowMs();
     for (const { claim, firstMs } of this.#known.values()) {
-      // A broken pod that came for one that the claim names is nobody's (rule R18).
+      // A claim does not cover a broken pod that came for one that it names (rule R18).
       if ((claim.uids?.[name] ?? uid) !== uid) continue;
       if (claim.zone !== setNameOf(name) || !names(claim, ordinalIn(name)) || nowMs - firstMs < decidedWithinMs)
         continue;
@@ -354,7 +354,7 @@ function isRenewed(before: string, after: string | undefined): boolean {
   return after !== undefined && rest(before) === rest(after);
 }
 
-/** A claim without members is of a kind that nobody here knows, and names its whole zone. */
+/** A claim without members is of a kind that this version does not know, and names its whole zone. */
 function names({ members }: Raw, ordinal: number): boolean {
   if (members === undefined) return true;
   return members.split(",").some((part) => {

@@ -34,7 +34,7 @@ const happenings = [
   /evict .*: zone-claim-unknown/,
 ];
 
-test("claims of every kind, and of one that nobody knows, beside rollouts and drains break no promise, and all of it happens", async () => {
+test("claims of every kind, and of one that this version does not know, beside rollouts and drains break no promise, and all of it happens", async () => {
   const missing = new Set(happenings);
   for (let seed = 1; seed <= 60; seed++) {
     const { violations, history } = await simulate(seed, { aim: (plan) => claiming(plan), verbose: true });

@@ -124,7 +124,7 @@ export class Claims implements Actor {
     void taker.run();
   }
 
-  /** Starts a process of a later version, whose kind of claim nobody else knows. */
+  /** Starts a process of a later version, whose kind of claim no other process knows. */
   #openLater({ process, cluster }: Connection): undefined {
     const { draw, namespace, group, isFaulty, log } = this.#run;
     this.#functions.set(process.name, laterKindName);
@@ -154,7 +154,7 @@ export class Claims implements Actor {
     world.timeline.after(draw.between(5_000, 20_000), () => this.#keepVolumes());
   }
 
-  /** A later version claims something for a purpose that nobody here knows, and ends it after a while. */
+  /** A later version claims something for a purpose that this version does not know, and ends it after a while. */
   #claimLater(): void {
     const { world, draw, isFaulty } = this.#run;
     world.timeline.after(draw.between(15_000, 40_000), () => {

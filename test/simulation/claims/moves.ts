@@ -59,7 +59,7 @@ export class MovesChecker implements Checker {
     const zone = setNameOf(name);
     const quorum = quorumOf(world, namespace, zone);
     if (upIn(world, namespace, zone).length >= quorum) return;
-    // What has only just broken nobody could know; what we restart beside it we could.
+    // Our processes cannot know what has only just broken; they can know what they restart beside it.
     const others = this.#others(zone, name).filter((pod) => !isReady(pod));
     const known = others.filter((pod) => this.#isRestarted(pod) || this.#downForMs(pod) > askedWithinMs);
     const names = known.map(({ metadata }) => metadata.name);

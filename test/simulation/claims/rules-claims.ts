@@ -140,14 +140,14 @@ export const claimRules: readonly RemovedRule[] = [
   },
   {
     rule: "R18",
-    removed: "counting the whole zone for a kind that nobody here knows",
+    removed: "counting the whole zone for a kind that this version does not know",
     breaks: ["Z1", "Z2", "K3"],
     aim: (plan) => claiming(plan, [], { claims: { kinds: [], everyMs: 4_000, isForeign: true } }),
     wrappers: blindTo(({ isKnown }) => isKnown),
   },
   {
     rule: "R18",
-    removed: "writing back what nobody here knows, to the byte",
+    removed: "writing back what this version does not know, to the byte",
     breaks: ["K2"],
     aim: (plan) => claiming(plan, [], { claims: { kinds: [], everyMs: 4_000, isForeign: true } }),
     wrappers: respelling((claims) =>
@@ -156,7 +156,7 @@ export const claimRules: readonly RemovedRule[] = [
   },
   {
     rule: "R18",
-    removed: "keeping claims of a kind that nobody here knows",
+    removed: "keeping claims of a kind that this version does not know",
     breaks: ["K2"],
     aim: (plan) => claiming(plan, [], { claims: { kinds: [], everyMs: 4_000, isForeign: true } }),
     wrappers: respelling((claims) => claims.filter(({ isKnown }) => isKnown)),
@@ -221,7 +221,7 @@ export const claimRules: readonly RemovedRule[] = [
   },
   {
     rule: "R19",
-    removed: "the uids of the pods that were told: whoever came for them leaves untold",
+    removed: "the uids of the pods that were told: a pod that came for one of them leaves untold",
     breaks: ["K7", "D1"],
     aim: (plan) =>
       claiming(plan, ["scale-down"], { every: { ...never, crash: 30_000, deletePod: 10_000, changeTemplate: 60_000 } }),

@@ -26,7 +26,7 @@ export function claiming(plan: Plan, kinds: readonly KindName[] = claimKinds, ch
   });
 }
 
-/** Processes are restarted where those that are up say that they can do without them, and pods break; nobody rolls or drains. */
+/** Processes are restarted where those that are up say that they can do without them. Pods break; no user rolls or drains. */
 export function asking(plan: Plan, changes: Partial<Plan> = {}): Plan {
   return claiming(plan, ["process"], {
     zones: 1,

@@ -39,7 +39,7 @@ export class SizeReviews {
     this.#reviewers.push(reviewer);
   }
 
-  /** What one of our processes says, by the clock of whoever waits for it. False where none answers. */
+  /** Answer of one of our processes, by the caller's clock; false if none answers in time. */
   async ask(change: SentChange, cluster: Pick<Cluster, "sleep">): Promise<boolean> {
     const alive = this.#reviewers.filter((one) => one.isAlive());
     if (alive.length === 0) return false;
@@ -48,7 +48,7 @@ export class SizeReviews {
     return Promise.race([answer, over]);
   }
 
-  /** Somebody with `kubectl scale`, to the size that a claim leads to, or to a smaller one. */
+  /** A user scales with `kubectl scale`, to the size that a claim leads to, or to a smaller one. */
   async scaleByHand({ zone, members }: KnownClaim, { namespace }: GroupKey, cluster: Cluster): Promise<void> {
     const less = this.#draw.whole(0, 1);
     for (let tried = 0; tried < 3; tried++) {
@@ -94,7 +94,7 @@ export async function reviewSize(options: ReviewOptions, sent: SentChange): Prom
       claims.map(({ line }) => line),
       joins,
     );
-    // What nobody has claimed, nobody has told its pods of.
+    // Without a claim, no function has told the pods.
     if (!joins) return false;
     const { claim } = joining;
     const stampMs = context.cluster.serverTimeMs();

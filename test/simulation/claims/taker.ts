@@ -139,7 +139,7 @@ export class Taker {
     const own = claimsOf(observed, kind)[0];
     if (kind === "scale-down" && own !== undefined && isActive() && draw.chance(0.3))
       await reviews.scaleByHand(own, key, context.cluster);
-    // Where processes are asked, somebody else wants to restart another one meanwhile.
+    // Where processes are asked, the taker begins to restart another one meanwhile.
     else if (asks && isActive() && draw.chance(0.5)) await this.#begin(observed);
     else if (own !== undefined) await this.#goOn(observed, own);
     else if (isActive()) await this.#begin(observed);
@@ -276,7 +276,7 @@ export class Taker {
     if (statefulSet === undefined || claim.uids?.[claim.zone] !== statefulSet.uid) return;
     const last = statefulSet.start + statefulSet.replicas - 1;
     if (rules.isConditional && claim.members.at(-1)?.last !== last) return;
-    // Somebody else's webhook says no at times: then nothing comes of it (rule R20).
+    // Another webhook denies the change at times: then the scale-down does not come (rule R20).
     if (draw.chance(0.2) || cluster.monotonicMs() > deadlineMs) return;
     const { name, uid, resourceVersion, start, replicas } = statefulSet;
     // Our own webhook is asked, too, and again when the API server's storage has moved on (rule R19).
@@ -356,7 +356,7 @@ export class Taker {
     log(`${own.id} is over`);
   }
 
-  /** Rule R10: what another process began is gone on with, once that one must have given up. */
+  /** Rule R10: this process goes on with what another one began, once the other one must have given up. */
   async #finish(observed: GroupObservation, own: KnownClaim, where: ClaimedObjects): Promise<void> {
     const { kind, context, key, draw } = this.#options;
     const stampMs = context.cluster.serverTimeMs();

@@ -1,4 +1,4 @@
-/** How whoever makes claims looks at a ledger, and writes it: as a function does. */
+/** How the makers of claims look at a ledger, and write it: as a function does. */
 
 import type { Context } from "../../../functions/shared/contract/context.ts";
 import { openTransaction } from "../../../functions/shared/transaction/claims.ts";

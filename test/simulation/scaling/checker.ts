@@ -2,7 +2,7 @@
  * What holds of sizes, by the true world and by what the pods themselves have been told.
  *
  * D1: replicas never drop before every leaving pod has confirmed, for at least the delay, on the highest ordinals first.
- * D2: whoever stays is told so in the end.
+ * D2: a pod that stays is told so in the end.
  */
 
 import type { StoredPod, StoredStatefulSet } from "../../fake-cluster/objects.ts";
@@ -20,22 +20,22 @@ export interface ScalingCheckerOptions {
   readonly toldBefore: (statefulSet: StoredStatefulSet) => { readonly delayMs?: number; readonly leaving?: true };
   /** True while a user changes a size by hand, and takes what comes of it. */
   readonly isByHand: () => boolean;
-  /** How many replicas there are to be in the end; undefined for a StatefulSet that nobody leads. */
+  /** Wanted number of replicas in the end; undefined for a StatefulSet that follows no other workload. */
   readonly wanted: (statefulSet: StoredStatefulSet) => number | undefined;
 }
 
 /** Pods say whole seconds, and so does the clock of an API server. */
 const roundingMs = 2_500;
 /**
- * What came so soon before the drop was under way when it was decided: a pod that was replaced, or told to stay by somebody who
- * had read another number. A call to a pod, and a claim, are acted on no later than five seconds after they were read.
+ * What came so soon before the drop was under way when it was decided: a pod that was replaced, or that was told to stay by a
+ * process that had read another number. A process acts on a call to a pod, and on a claim, within five seconds of reading it.
  */
 const underWayMs = 12_000;
 
 export class ScalingChecker implements Checker {
   readonly judges = ["D1", "D2", "L1"];
   readonly #options: ScalingCheckerOptions;
-  /** Sizes that were lowered by somebody else than a user: that nothing happens at all proves nothing. */
+  /** Number of sizes that were lowered, but not by hand: that nothing happens at all proves nothing. */
   lowered = 0;
 
   constructor(options: ScalingCheckerOptions) {

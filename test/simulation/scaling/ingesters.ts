@@ -104,7 +104,7 @@ export class Ingesters {
     return this.#disks.has(name) || (leaving !== undefined && leaving.untilMs === undefined);
   }
 
-  /** A pod that came back prepared from its disk, or that somebody else has told. */
+  /** A pod that came back prepared from its disk, or that a user has told. */
   prepareByHand(name: string): void {
     this.#disks.set(name, Math.floor(this.#world.timeline.nowMs() / 1000));
   }

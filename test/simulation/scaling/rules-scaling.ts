@@ -102,7 +102,7 @@ function uidsOf({ zone, members }: KnownClaim, uids: Readonly<Record<string, str
   );
 }
 
-/** Claims that look otherwise than they are; what nobody has changed is written back as it was. */
+/** Claims that look otherwise than they are; a claim that its reader has not changed is written back as it was. */
 function seenAs(look: (claim: KnownClaim, uids: Readonly<Record<string, string>>) => KnownClaim): Wrappers {
   return spelled(() => {
     const originals = new Map<string, Claims[number]>();
@@ -123,7 +123,7 @@ function seenAs(look: (claim: KnownClaim, uids: Readonly<Record<string, string>>
   });
 }
 
-/** Whoever reads a confirmed claim finds in it the pods of now, whichever were told. */
+/** A process that reads a confirmed claim finds in it the pods of now, whichever were told. */
 const anyPodIsTold = seenAs((claim, uids) =>
   claim.phase === "confirmed" ? changeClaim(claim, { uids: { ...claim.uids, ...uids } }) : claim,
 );

@@ -172,7 +172,7 @@ export class Scaling implements Actor {
     });
   }
 
-  /** What it wants in the end is what it wanted last; nobody else tells pods any more. */
+  /** The autoscaler wants in the end what it wanted last; no user tells pods any more. */
   makePeace(): void {
     if (this.#run.plan.scaling !== undefined) this.#run.log("autoscaler", `keeps to ${this.#templateReplicas()}`);
   }
@@ -185,14 +185,14 @@ export class Scaling implements Actor {
       const replicas = draw.whole(1, plan.replicas + 2);
       log("autoscaler", `wants ${replicas}`);
       world.store.patch("deployments", { namespace, name: template }, { spec: { replicas } });
-      // Where pods are told nothing, nobody takes back what somebody else has told them.
+      // Where Sluice tells pods nothing, it does not take back what a user has told them.
       if (plan.scaling !== undefined && plan.scaling.delayMs > 0 && draw.chance(0.2)) this.#prepareByHand();
       if (plan.scaling?.prepares === true && draw.chance(0.3)) this.#scaleByHand();
       this.#autoscale();
     });
   }
 
-  /** Somebody scales a zone, whose size is set back afterwards. */
+  /** A user scales a zone, whose size is set back afterwards. */
   #scaleByHand(): void {
     const { draw, namespace } = this.#run;
     const set = draw.pick(this.#sets());
@@ -200,7 +200,7 @@ export class Scaling implements Actor {
     void this.#webhooks.scaleByHand({ namespace, name: set.metadata.name }, replicas);
   }
 
-  /** Somebody else tells a pod, or it comes back prepared from its disk. */
+  /** A user tells a pod, or it comes back prepared from its disk. */
   #prepareByHand(): void {
     const { draw, log } = this.#run;
     const set = draw.pick(this.#sets());
@@ -224,7 +224,7 @@ export class Scaling implements Actor {
   #toldBefore({ metadata }: StoredStatefulSet): { readonly delayMs?: number; readonly leaving?: true } {
     const { plan } = this.#run;
     const isDelayed = metadata.annotations?.[grafana("rollout-delayed-downscale")] !== undefined;
-    // Whoever scales by hand is not held to the delay: these plans have one or the other.
+    // A user who scales by hand is not held to the delay: these plans have one or the other.
     const isTold = plan.scaling?.forgetsMs === undefined || metadata.labels?.[grafana("prepare-downscale")] === "true";
     if (plan.scaling?.prepares === true) return isTold ? { leaving: true } : {};
     return isDelayed && plan.scaling !== undefined ? { delayMs: plan.scaling.delayMs } : {};

@@ -51,7 +51,7 @@ export function forgetful(plan: Plan): Plan {
   return sized(plan, { ...usual, refuse: 0.1, slow: 0.3, forgetsMs: 60_000 }, { dieAfterWrite: 0.3 });
 }
 
-/** The same with sizes that somebody has chosen, and without any other trouble. */
+/** The same with sizes that the caller has chosen, and without any other trouble. */
 export function sized(plan: Plan, scaling: PlannedScaling, changes: Partial<Plan> = {}): Plan {
   return plain(plan, {
     recyclers: 0,

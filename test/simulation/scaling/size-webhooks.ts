@@ -60,7 +60,7 @@ export class SizeWebhooks {
     return wrapCluster(cluster, { patch });
   }
 
-  /** Somebody with `kubectl scale`. Resolves whatever comes of it. */
+  /** A user scales with `kubectl scale`. Resolves whatever comes of it. */
   async scaleByHand(key: ObjectKey, replicas: number): Promise<void> {
     const { world, log, draw, plan } = this.#run;
     const storingMs = draw.chance(plan.scaling?.slow ?? 0) ? draw.between(0, mostStoringMs) : 0;
@@ -142,7 +142,7 @@ export class SizeWebhooks {
         operation: "UPDATE",
         resource: { group: "apps", version: "v1", resource: "statefulsets" },
         subresource: "",
-        user: "somebody",
+        user: "user",
         namespace,
         name: oldObject.metadata.name,
         dryRun: false,

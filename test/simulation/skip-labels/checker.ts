@@ -2,8 +2,8 @@
  * What holds of owners whose pods have stop hooks, by the true world.
  *
  * M1: our finalizer goes only when every member pod has the label, and has had it for as long as a node takes to show it; or the
- * deadline has passed, and the owner says so. Nothing is made but Events. Pods of nobody else get a label, and none of an owner
- * that is neither deleted nor stopped.
+ * deadline has passed, and the owner says so. A marker makes nothing but Events. It labels no pods of others, and none of an
+ * owner that is neither deleted nor stopped.
  */
 import type { Resource } from "../../../functions/shared/kubernetes/cluster.ts";
 import type { StoredObject, StoredPod } from "../../fake-cluster/objects.ts";
@@ -24,9 +24,9 @@ import {
 } from "./owners.ts";
 import { hasStarted, hookedNamespace } from "./stop-hooks.ts";
 
-/** Whoever acts on a state has read it no longer ago than this, in milliseconds: a call takes ten seconds at most. */
+/** Greatest age of a state that a process acts on, in milliseconds: a call takes ten seconds at most. */
 const underWayMs = 30_000;
-/** What a user has just changed nobody acts on yet. */
+/** Time within which a process may not yet act on what a user has changed, in milliseconds. */
 const stoppedMs = 60_000;
 /** A label is stamped when it is sent, and may arrive so much later, in milliseconds. */
 const arrivingMs = 10_000;
@@ -56,9 +56,9 @@ export class SkipLabelChecker implements Checker {
   readonly #released = new Map<string, Released>();
   /** When what labelled them was sent, by uid: it is stamped then. */
   readonly #stampedMs = new Map<string, number>();
-  /** For whose sake pods were labelled, by uid: what stays with `--cascade=orphan` keeps its labels, whoever owns it next. */
+  /** For whose sake pods were labelled, by uid: what stays with `--cascade=orphan` keeps its labels under its next owner. */
   readonly #labelledFor = new Map<string, readonly string[]>();
-  /** Pods whose labels somebody else has taken away, by uid. */
+  /** Pods whose labels a user has taken away, by uid. */
   readonly #touched = new Set<string>();
   /** The names of those that were deleted when nothing went wrong any more, by uid. */
   readonly #lastly = new Map<string, string>();
@@ -88,7 +88,7 @@ export class SkipLabelChecker implements Checker {
     return [...store.list("rabbitmqclusters", query).items, ...store.list("statefulsets", query).items];
   }
 
-  /** Somebody takes labels of a pod away, or has done so. */
+  /** A user takes labels of a pod away, or has done so. */
   touch(uid: string): void {
     this.#touched.add(uid);
   }
@@ -119,7 +119,7 @@ export class SkipLabelChecker implements Checker {
     const states = this.chainOf(after).flatMap((uid) => this.#letGo.get(uid) ?? []);
     const nowMs = this.#run.world.timeline.nowMs();
     if (has && !states.some(({ untilMs }) => nowMs - untilMs < this.#lateMs()))
-      this.#run.violate("M1", `${who} labels ${name}, and nobody above it is deleted or stopped`);
+      this.#run.violate("M1", `${who} labels ${name}, and no owner above it is deleted or stopped`);
     const stands = states.some(({ sinceMs, untilMs }) => untilMs > nowMs && nowMs - sinceMs > this.#lateMs());
     if (had && !has && stands) this.#run.violate("M1", `${who} takes the label of ${name}, which is to stop`);
   }
@@ -146,7 +146,7 @@ export class SkipLabelChecker implements Checker {
       const grounds = this.#markers.groundsOf(body);
       const whys = (grounds?.lists ?? []).map((list) => this.#whyNot(before, list));
       const isLate = whys.length === 0 || whys.every((why) => why !== undefined);
-      const why = whys.at(-1) ?? "nobody has looked at its pods";
+      const why = whys.at(-1) ?? "the marker has not looked at its pods";
       if (isLate) this.#judgeLate(who, before, why);
       const revision = grounds?.lists.at(-1)?.revision ?? world.store.revision;
       const pods = new Map(this.#membersAsOf(before, revision).map((pod) => [pod.metadata.uid, pod]));
@@ -179,7 +179,7 @@ export class SkipLabelChecker implements Checker {
     if (sinceMs + this.#skewMs() + roundingMs < deadlineMs(owner))
       violate("M1", `${what}, ${sinceMs} ms after its deletion`);
     else if (!saysLate(annotationOf(owner, "skip-status"))) violate("M1", `${what}, and it does not say so`);
-    else if (!this.#markers.warned.has(uid) && !this.#isEnding()) violate("M1", `${what}, and nobody was warned`);
+    else if (!this.#markers.warned.has(uid) && !this.#isEnding()) violate("M1", `${what}, and no Warning came`);
   }
 
   /** The pods that are not terminating, of a revision, whose controllers led to the owner then and lead to it now. */
@@ -264,7 +264,7 @@ export class SkipLabelChecker implements Checker {
     return underWayMs + (this.#run.plan.every.stopProcess > 0 ? stoppedMs : 0);
   }
 
-  /** L1: every owner that is deleted is let go, and every pod that is to stop has the label; nobody else's has. */
+  /** L1: every owner that is deleted is let go, and every pod that is to stop has the label; no other pod has it. */
   missing(): string | undefined {
     for (const [uid, name] of this.#lastly)
       if (this.#released.get(uid)?.isLate === true) return `${name} is let go by its deadline, and nothing had failed`;

@@ -153,7 +153,7 @@ export class Deeds {
     });
   }
 
-  /** Nobody holds an owner any more, nor says less than there is to say of it. */
+  /** The other controller holds no owner any more, and no user gives an owner a deadline of its own. */
   makePeace(): void {
     for (const owner of this.#owners()) this.#letGo(owner);
     for (const owner of this.#owners())

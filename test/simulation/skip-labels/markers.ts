@@ -43,7 +43,7 @@ export class Markers {
   readonly #isRefused: (pod: ObjectKey) => boolean;
   readonly #passes = new AsyncLocalStorage<Listed[]>();
   readonly #grounds = new WeakMap<object, Grounds>();
-  /** Owners that somebody has tried to send a Warning about, by uid. */
+  /** Owners that a marker has tried to send a Warning about, by uid. */
   readonly warned = new Set<string>();
   #markers: readonly Marker[] = [];
 
@@ -150,7 +150,7 @@ export class Markers {
 
 function keysOf({ keysOf }: (typeof markSkipLabel.wokenBy)[number], changed: ObjectKey): readonly ObjectRef[] {
   const keys = keysOf(changed, { groupOf: () => undefined });
-  if ("name" in keys) throw new Error("a look-up comes before a pass, and nobody here makes it");
+  if ("name" in keys) throw new Error("a look-up comes before a pass, and the simulation makes none");
   return keys;
 }
 

@@ -73,7 +73,7 @@ function withMetadata(pod: PodObject, change: Partial<Metadata>): PodObject {
   return { ...pod, metadata: { ...pod.metadata, ...change } };
 }
 
-/** Once pods are labelled, they are remembered as they were found, with their labels: nobody lists them again. */
+/** Once pods are labelled, they are remembered as they were found, with their labels: the marker does not list them again. */
 const listedOnce: Wrappers = wrapCluster((cluster) => {
   const known = new Map<string, PodObject>();
   let isLabelled = false;
@@ -180,7 +180,7 @@ const untold = wrapCluster((cluster) => {
   };
 });
 
-/** Whoever reads a status finds that it has stood for long. */
+/** A marker that reads a status finds that it has stood for long. */
 const longSaid = wrapCluster((cluster) => ({
   get: async (resource, key, options) => {
     const object = await cluster.get(resource, key, options);

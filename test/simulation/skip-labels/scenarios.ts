@@ -55,7 +55,7 @@ export function skipping(plan: Plan, draw: Draw, changes: Partial<Plan> = {}): P
   });
 }
 
-/** The same with owners that somebody has chosen, and without any other trouble. */
+/** The same with owners that the caller has chosen, and without any other trouble. */
 export function skippingWith(plan: Plan, skipLabels: PlannedSkipLabels, changes: Partial<Plan> = {}): Plan {
   return plain(plan, {
     zones: 1,

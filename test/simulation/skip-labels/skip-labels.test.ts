@@ -71,7 +71,7 @@ const quiet: PlannedSkipLabels = {
 
 /** What the hooks of pods say when they begin, in a few seeds in which nothing else goes wrong. */
 async function hooks(skipLabels: Partial<PlannedSkipLabels>): Promise<readonly string[]> {
-  // A StatefulSet is held from the first sweep on that finds it: here nobody is as quick as that.
+  // A StatefulSet is held from the first sweep on that finds it: here no user is as quick as that.
   const aim = (plan: Plan) => skippingWith(plan, { ...quiet, ...skipLabels }, { safetyMs: 400_000, sweepMs: 1_000 });
   const said: string[] = [];
   for (let seed = 1; seed <= 10; seed++) {

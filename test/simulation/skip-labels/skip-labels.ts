@@ -142,7 +142,7 @@ export class SkipLabels implements Actor {
     });
   }
 
-  /** Pods that wait for a week: somebody looks after a while, and takes them from their nodes. */
+  /** Pods that wait for a week: a user looks after a while, and takes them from their nodes. */
   #takeWhatHangs(): void {
     const { world, stopHooks, log, draw } = this.#run;
     for (const pod of world.store.list("pods", { namespace }).items) {

@@ -4,7 +4,7 @@ import type { Change } from "../../fake-cluster/watch-log.ts";
 import type { SeedRun } from "../seed.ts";
 import { firstOf, isWanted, podOf } from "./raw.ts";
 
-/** Whoever acts on a state has begun to look no longer ago than five seconds, and what he sends takes its way. */
+/** Greatest age of a state that a request acts on: its process looked at most five seconds before, and it takes its way. */
 export const underWayMs = 12_000;
 
 interface Version {
@@ -48,7 +48,7 @@ export class Absences {
     this.#versions.set(set.metadata.name, [...before.slice(Math.max(0, since)), { atMs: this.#nowMs, set }]);
   }
 
-  /** What the StatefulSet was when whoever acts now may have looked. */
+  /** What the StatefulSet was when a process that acts now may have looked. */
   lately(name: string): readonly StoredStatefulSet[] {
     const all = this.#versions.get(name) ?? [];
     const since = all.findLastIndex(({ atMs }) => atMs <= this.#nowMs - underWayMs);

@@ -2,7 +2,7 @@
  * What holds of suspended volumes, by the true world.
  *
  * S1: a volume claim is removed no earlier than its pod has been gone for its duration, and never while a pod uses it, while
- * somebody holds it, without the proof that it is drained, without a duration that anybody can read, or with the mode `None`.
+ * a hold keeps it, without the proof that it is drained, without a duration that Sluice can read, or with the mode `None`.
  * S2: who wants it back before the point of no return has it, under its uid; who comes later is told so. K4 and Z1: what is taken
  * stands in the ledger, and nothing of another zone beside it.
  */
@@ -48,12 +48,12 @@ export class SuspensionChecker implements Checker {
   /** By the name of the volume claim. */
   readonly #uses = new Map<string, Use>();
   readonly #absences: Absences;
-  /** Volume claims whose removal one of our processes has begun, by uid: whoever else writes that begins nothing. */
+  /** Volume claims whose removal one of our processes has begun, by uid: any other client that writes this begins nothing. */
   readonly #marked = new Set<string>();
-  /** Volume claims that somebody wanted back while that was possible, and those where it was too late, by uid. */
+  /** Volume claims that a user wanted back while that was possible, and those where it was too late, by uid. */
   readonly #pledged = new Set<string>();
   readonly #tooLate = new Set<string>();
-  /** Those that somebody wanted back when they were marked, and another one of their pod was not: either may come of it. */
+  /** Those that a user wanted back when they were marked, and another one of their pod was not: either may come of it. */
   readonly #between = new Set<string>();
   /** What was removed by us: that nothing happens at all proves nothing. */
   removed = 0;
@@ -93,7 +93,7 @@ export class SuspensionChecker implements Checker {
     }
   }
 
-  /** In use, and no longer than whoever acts now may not know it. */
+  /** True if it has been in use for so long that a process that acts now knows it. */
   #isUsed(claim: string): boolean {
     const use = this.#uses.get(claim);
     return use !== undefined && use.by.size > 0 && this.#nowMs - use.sinceMs > underWayMs;
@@ -111,7 +111,7 @@ export class SuspensionChecker implements Checker {
       else if (isDeleted(current)) this.#tooLate.add(uid);
       else this.#between.add(uid);
     }
-    // Whoever asks anew may have it back anew.
+    // A user who asks anew may have it back anew.
     const asks =
       says(current, "suspend") === "true" && (previous === undefined || says(previous, "suspend") !== "true");
     if (asks || this.#pledged.has(uid)) for (const late of [this.#tooLate, this.#between]) late.delete(uid);
@@ -125,7 +125,7 @@ export class SuspensionChecker implements Checker {
     involvedObject?: { uid?: string; name?: string };
   }): void {
     if (reason === "VolumeRecovered" && this.#tooLate.has(uid))
-      this.#run.violate("S2", `${name} is said to be recovered, and its removal had begun before anybody wanted it`);
+      this.#run.violate("S2", `${name} is said to be recovered, and its removal had begun before a user wanted it`);
   }
 
   onPatched({ process, role }: Caller, resource: Resource, after: object): void {
@@ -153,7 +153,7 @@ export class SuspensionChecker implements Checker {
         const key = { namespace: this.#run.namespace, name: `${template}-${name}-${ordinal}` };
         const claim = store.find(claimsResource, key);
         if (claim !== undefined && isHeld(claim)) continue;
-        // One that somebody has put in its place just now nobody knows yet.
+        // Our processes do not know yet of one that a user has put in its place just now.
         if (this.#nowMs - Date.parse(claim?.metadata.creationTimestamp ?? "") < underWayMs) continue;
         this.#run.violate("S1", `${what}, and the volume claim ${key.name} has no finalizer of ours`);
       }
@@ -163,7 +163,7 @@ export class SuspensionChecker implements Checker {
   /** What is taken stands in the ledger, and nothing of another zone does. */
   #judgeLedger(what: string, zone: string, isOwn: (claim: ReturnType<typeof readClaims>[number]) => boolean): void {
     const { world, namespace, group, violate } = this.#run;
-    // Whoever acts may not know yet that it has changed its group.
+    // The process that acts may not know yet that the StatefulSet has changed its group.
     const groups = this.#absences.lately(zone).map(({ metadata }) => metadata.labels?.["rollout-group"] ?? group);
     const ledgers = [...new Set(groups)].map((one) => {
       const lease = world.store.find("leases", { namespace, name: ledgerName(one) });
@@ -195,10 +195,10 @@ export class SuspensionChecker implements Checker {
     const { violate } = this.#run;
     const sets = this.#absences.lately(setNameOf(podOf(claim)));
     const nowMs = this.#nowMs + this.skewMs();
-    if (says(claim, "recover") !== undefined) violate("S2", `${what}, and somebody wants it back`);
-    if (says(claim, "suspend") !== "true") violate("S1", `${what}, and nobody asks for that`);
-    if (isOnHold(claim) || sets.every(isOnHold)) violate("S1", `${what}, and somebody holds it`);
-    if (!isDrained(claim, nowMs + 300_000)) violate("S1", `${what}, and nobody says that it is drained`);
+    if (says(claim, "recover") !== undefined) violate("S2", `${what}, and a user wants it back`);
+    if (says(claim, "suspend") !== "true") violate("S1", `${what}, and no user asks for that`);
+    if (isOnHold(claim) || sets.every(isOnHold)) violate("S1", `${what}, and a hold keeps it`);
+    if (!isDrained(claim, nowMs + 300_000)) violate("S1", `${what}, and no annotation says that it is drained`);
     if (sets.every((set) => modeOf(set) === "None")) violate("S1", `${what}, and the mode is None`);
     if (this.#isUsed(claim.metadata.name)) violate("S1", `${what}, and a pod uses it`);
     this.#judgeAge(what, claim, sets);
@@ -208,7 +208,7 @@ export class SuspensionChecker implements Checker {
   #judgeAge(what: string, claim: StoredObject, sets: readonly StoredStatefulSet[]): void {
     const all = sets.flatMap((set) => durationMs(claim, set) ?? []);
     const awayMs = this.#absences.awayMs(claim);
-    if (all.length === 0) this.#run.violate("S1", `${what}, and nobody knows how long it is to be kept`);
+    if (all.length === 0) this.#run.violate("S1", `${what}, and no readable duration says how long it is to be kept`);
     else if (awayMs + this.skewMs() + roundingMs < Math.min(...all))
       this.#run.violate("S1", `${what}, and its pod has been away for ${awayMs} ms, not for ${Math.min(...all)}`);
   }
@@ -217,17 +217,17 @@ export class SuspensionChecker implements Checker {
     const { name } = after.metadata;
     if (!isDeleted(after)) return;
     const what = `${who} lets ${name} go, which is being deleted`;
-    if (isOnHold(before)) this.#run.violate("S1", `${what}, and somebody holds it`);
+    if (isOnHold(before)) this.#run.violate("S1", `${what}, and a hold keeps it`);
     // What no removal will ever come for ends after its time, since it was deleted.
     const keptMs = this.#absences.lately(setNameOf(podOf(before))).flatMap((set) => durationMs(before, set) ?? []);
     const deletedMs = this.#nowMs - Date.parse(after.metadata.deletionTimestamp ?? "");
     const isOver = keptMs.length > 0 && deletedMs + this.skewMs() + roundingMs >= Math.min(...keptMs);
     if (says(before, "suspend-state") !== "Removing" && !isOver)
-      this.#run.violate("S1", `${what}, and nobody has begun to remove it`);
+      this.#run.violate("S1", `${what}, and no process has begun to remove it`);
     if (this.#isUsed(name)) this.#run.violate("S1", `${what}, and a pod uses it`);
   }
 
-  /** A wish that was in time is fulfilled, and nothing of ours stays; nobody hears of a volume that was gone. */
+  /** A wish that was in time is fulfilled, and nothing of ours stays; no user hears of a volume that was gone. */
   #answered(who: string, before: StoredObject, after: StoredObject): void {
     const { name, uid } = after.metadata;
     const { store } = this.#run.world;
@@ -235,7 +235,7 @@ export class SuspensionChecker implements Checker {
     const isCleared = left.every((one) => says(after, one) === undefined) && !isHeld(after);
     if (isDeleted(before) || says(before, "recover") !== "true") return;
     if (says(before, "suspend-state") === "Removing") {
-      // One whose pod somebody has brought back meanwhile is kept after all.
+      // One whose pod a user has brought back meanwhile is kept after all.
       if (!isCleared && !this.#tooLate.has(uid) && !this.#between.has(uid))
         this.#run.violate("S2", `${who} answers who wants ${name} back that it is too late, and it was not`);
       return;
@@ -259,8 +259,8 @@ export class SuspensionChecker implements Checker {
     this.removed++;
     if (role.name !== "collector") violate("S1", `${what}, and that is not its business`);
     if (!this.#marked.has(uid)) violate("S1", `${what}, whose removal none of us has begun`);
-    if (this.#pledged.has(uid)) violate("S2", `${what}, and somebody wanted it back in time`);
-    if (isOnHold(claim)) violate("S1", `${what}, and somebody holds it`);
+    if (this.#pledged.has(uid)) violate("S2", `${what}, and a user wanted it back in time`);
+    if (isOnHold(claim)) violate("S1", `${what}, and a hold keeps it`);
     if (this.#isUsed(key.name)) violate("S1", `${what}, and a pod uses it`);
     this.#judgeLedger(what, setNameOf(podOf(claim)), ({ uids }) => isNamed(uids, claim));
   }
@@ -287,10 +287,10 @@ export class SuspensionChecker implements Checker {
       // What was deleted by others while its pod came anew stays for as long as that pod uses it, without any hold of ours.
       if (isDeleted(claim) && !isHeld(claim) && this.#isUsed(name)) continue;
       if (isDeleted(claim)) return `${name} is being deleted, and is not gone`;
-      if (says(claim, "recover") !== undefined) return `somebody wants ${name} back, and hears nothing`;
+      if (says(claim, "recover") !== undefined) return `a user wants ${name} back, and hears nothing`;
       const isAsked = !stays.has(pod);
       const isBegun = isHeld(claim) || says(claim, "suspend-state") !== undefined;
-      if (!isAsked && isBegun) return `nobody asks that ${name} goes, and it is suspended`;
+      if (!isAsked && isBegun) return `no user asks that ${name} goes, and it is suspended`;
       if (!isAsked || set === undefined) continue;
       const above = claims.filter((one) => setNameOf(podOf(one)) === setNameOf(pod) && isAbove(one, claim));
       const isTop = above.every((one) => !stays.has(podOf(one)) || !isWanted(set, ordinalIn(podOf(one))));

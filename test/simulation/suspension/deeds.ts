@@ -6,7 +6,7 @@ import { firstOf, isDeleted, isHeld, key, ourFinalizer, podOf, says, templates }
 
 const claimsResource = "persistentvolumeclaims";
 const stuckFinalizer = "other.test/stuck";
-/** Pods of nobody that mount a volume claim begin so. */
+/** Names of pods without a controller that mount a volume claim begin so. */
 const debuggerName = "debugger";
 
 export class Deeds {
@@ -73,7 +73,7 @@ export class Deeds {
     world.store.patch("statefulsets", { namespace, name }, { spec });
   }
 
-  /** Somebody acts as soon as a volume claim has changed: whatever he does may come between any two calls of ours. */
+  /** A user acts as soon as a volume claim has changed: the deed may come between any two calls of ours. */
   react(name: string): void {
     const { draw, world, namespace } = this.#run;
     const deed = draw.pick([
@@ -111,7 +111,7 @@ export class Deeds {
     return world.store.list(claimsResource, { namespace }).items;
   }
 
-  /** Those that somebody has asked for, where there are any. */
+  /** Those that a user has asked for, where there are any. */
   #begun(claims: readonly StoredObject[]): readonly StoredObject[] {
     const begun = claims.filter((claim) => isHeld(claim) || says(claim, "suspend") !== undefined);
     return begun.length > 0 ? begun : claims;
@@ -141,7 +141,7 @@ export class Deeds {
       for (const template of templates.slice(0, volumes)) {
         const name = `${template}-${set.metadata.name}-${ordinal}`;
         const claim = world.store.find(claimsResource, { namespace, name });
-        // Somebody may have forgotten that a pod has two of them.
+        // The user may have forgotten that a pod has two of them.
         if (claim === undefined || (volumes > 1 && draw.chance(0.05))) continue;
         this.#say(claim, { suspend: "true", ...proof });
       }
@@ -156,7 +156,7 @@ export class Deeds {
     this.#change(set, "replicas", { replicas });
   }
 
-  /** A user takes pods without asking anybody; some are brought back a moment later. */
+  /** A user takes pods without asking Sluice; some are brought back a moment later. */
   #scaleDown(set: StoredStatefulSet): void {
     const { world, log, namespace, draw } = this.#run;
     const { name } = set.metadata;
@@ -188,7 +188,7 @@ export class Deeds {
     world.store.patch("statefulsets", { namespace, name }, { metadata: { managedFields }, spec });
   }
 
-  /** What nobody can read is written anew, in words that everybody can. */
+  /** Writes anew what Sluice cannot read, in words that it can. */
   #correct(object: StoredObject): void {
     const right: Readonly<Record<string, { readonly grammar: RegExp; readonly text: string | null }>> = {
       "suspend-duration": { grammar: /^\d+[smh]?$/, text: "20s" },
@@ -248,7 +248,7 @@ export class Deeds {
     world.store.patch("pods", { namespace, name }, { metadata: { finalizers } });
   }
 
-  /** Somebody looks into a volume with a pod of his own. */
+  /** A user looks into a volume with a pod of their own. */
   #debug({ metadata }: StoredObject): void {
     const { world, draw, log, namespace } = this.#run;
     const name = `${debuggerName}-${++this.#debuggers}`;
@@ -274,12 +274,12 @@ export class Deeds {
     for (const set of this.sets()) {
       this.#say(set, { "suspend-duration": "20s", hold: null, "removal-mode": "Zone", "wait-between-removals": "5s" });
       this.#retain(set, "Retain");
-      // Below the first ordinal nobody can have a pod back.
+      // Below the first ordinal a user cannot have a pod back.
       const spec = { ordinals: { start: 0 }, replicas: set.spec.replicas + firstOf(set) };
       if (firstOf(set) > 0) world.store.patch("statefulsets", { namespace, name: set.metadata.name }, { spec });
     }
     const asks = (claim: StoredObject) => says(claim, "suspend") !== undefined && says(claim, "suspend") !== "false";
-    // Whoever asked for one volume of a pod asks for all of them.
+    // A user who asked for one volume of a pod asks for all of them.
     const asked = new Set(this.claims().filter(asks).map(podOf));
     for (const claim of this.claims()) {
       const isAsked = asked.has(podOf(claim));
@@ -300,10 +300,10 @@ export class Deeds {
     return own.every((one) => says(one, "suspend-state") === "Removing");
   }
 
-  /** What somebody has deleted, and nobody has begun to remove, keeps its name until somebody takes our finalizer away. */
+  /** What a user has deleted, and no process has begun to remove, keeps its name until a user takes our finalizer away. */
   takeWhatHangs(): void {
     const { world, namespace, log } = this.#run;
-    // Whoever brought a pod back made the word on its data void: it is moved once more.
+    // A user who brought a pod back made the word on its data void: the user moves the data once more.
     for (const claim of this.claims())
       if (says(claim, "suspend") === "true" && says(claim, "drained-at") === undefined)
         this.#say(claim, { "drained-at": this.#now() });

@@ -37,7 +37,7 @@ const usualWaitMs = 60_000;
 const unitsMs: Readonly<Record<string, number>> = { "": 1_000, s: 1_000, m: 60_000, h: 3_600_000 };
 
 /**
- * In milliseconds; undefined where its StatefulSet does not say how long, or one of both in no words that anybody can read. A
+ * In milliseconds; undefined where its StatefulSet does not say how long, or where Sluice cannot read what one of both says. A
  * volume claim lengthens the time of its StatefulSet, and never shortens it.
  */
 export function durationMs(claim: StoredObject, set: StoredObject | undefined): number | undefined {
@@ -53,14 +53,14 @@ function readMs(text: string): number | undefined {
   return number === undefined || unitMs === undefined ? undefined : Number(number) * unitMs;
 }
 
-/** True where somebody says that nobody needs its data, since a time that has come. */
+/** True where the volume claim says that it is drained, since a time that has come. */
 export function isDrained(claim: StoredObject, nowMs: number): boolean {
   const text = says(claim, "drained-at") ?? "";
   const atMs = /^\d{4}-\d\d-\d\dT/.test(text) ? Date.parse(text) : Number.NaN;
   return atMs <= nowMs;
 }
 
-/** `None` also where nobody can read it. */
+/** `None` also where Sluice cannot read the mode. */
 export function modeOf(set: StoredObject): string {
   const text = says(set, "removal-mode") ?? "Zone";
   return ["All", "Zone", "Group"].includes(text) ? text : "None";
@@ -79,7 +79,7 @@ export function firstOf({ spec }: StoredStatefulSet): number {
   return spec.ordinals?.start ?? 0;
 }
 
-/** How long to wait between two removals, in milliseconds; undefined where nobody can read it. Below nothing is the usual. */
+/** Wait between two removals, in milliseconds; undefined if Sluice cannot read it. A negative one counts as the usual one. */
 export function waitMs(set: StoredObject): number | undefined {
   const text = says(set, "wait-between-removals");
   if (text === undefined) return usualWaitMs;

@@ -108,7 +108,7 @@ function claimsInMemory(protocol: Protocol): Protocol {
   };
 }
 
-/** Nobody waits between two removals. */
+/** Our processes do not wait between two removals. */
 const hasty = annotated((annotations) => ({ ...annotations, [key("wait-between-removals")]: "0s" }));
 
 /** One pod is enough. */

@@ -18,7 +18,7 @@ export function drawSuspension(draw: Draw): PlannedSuspension {
   };
 }
 
-/** Three zones whose pods have volumes, rolled and drained; whoever suspends and removes is killed anywhere. */
+/** Three zones whose pods have volumes, rolled and drained; the processes that suspend and remove are killed anywhere. */
 export function suspending(plan: Plan, draw: Draw, changes: Partial<Plan> = {}): Plan {
   return suspended(plan, drawSuspension(draw), {
     faults: {
@@ -54,7 +54,7 @@ export function witnessed(plan: Plan): Plan {
   return suspended(plan, { ...usual, volumes: 1, asks: true });
 }
 
-/** The same with what somebody has chosen, and without any other trouble. */
+/** The same with what the caller has chosen, and without any other trouble. */
 export function suspended(plan: Plan, suspension: PlannedSuspension, changes: Partial<Plan> = {}): Plan {
   return plain(plan, {
     recyclers: 0,

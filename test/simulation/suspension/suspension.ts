@@ -30,7 +30,7 @@ interface Listener {
   readonly wake: (key: GroupKey) => void;
 }
 
-/** How often somebody looks after what hangs, once the troubles are over. */
+/** How often a user looks after what hangs, once the troubles are over. */
 const personMs = 20_000;
 
 export class Suspension implements Actor {
@@ -110,7 +110,7 @@ export class Suspension implements Actor {
       const isNews = current !== undefined && previous !== undefined && stateOf(previous) !== stateOf(current);
       if (isNews) this.#react(final.metadata.name);
     });
-    // What is claimed is about to be taken: whoever changes his mind now does so between any two calls.
+    // What is claimed is about to be taken: a user who goes back on it now does so between any two calls.
     world.store.onChange("leases", ({ previous, current }) => {
       if (current?.metadata.namespace !== namespace || current.metadata.name !== ledgerName(group)) return;
       const before = new Set(previous === undefined ? [] : readClaims(previous as never).map(({ id }) => id));

@@ -1,5 +1,5 @@
 /**
- * S3: between two removals, of pods or of volumes, at least the wait passes that somebody has asked for, counted from the moment
+ * S3: between two removals, of pods or of volumes, at least the wait passes that a user has asked for, counted from the moment
  * in which the last one of its group went. What goes in one turn goes together: all of one zone where the mode is `Zone`, one
  * member where it is `Group`. With `All` nothing waits. A StatefulSet that was labelled anew a moment ago is of both groups.
  */
@@ -118,7 +118,7 @@ export class WaitsChecker implements Checker {
     const { before, beforeWentMs } = least ?? this.#turns("");
     const passedMs = nowMs - beforeWentMs;
     if (passedMs + this.#skewMs() + roundingMs >= leastMs) return;
-    const asked = Number.isFinite(leastMs) ? `${leastMs} ms are to pass` : "nobody can read how long to wait";
+    const asked = Number.isFinite(leastMs) ? `${leastMs} ms are to pass` : "Sluice cannot read how long to wait";
     this.#run.violate("S3", `${what} begins to go ${passedMs} ms after ${before?.what} went, and ${asked}`);
   }
 }

@@ -27,7 +27,7 @@ const membersKey = "sluice.dev/members-through";
 const heldKey = "sluice.dev/held";
 const takenKey = "sluice.dev/taken";
 const everyMs = 3_000;
-/** Whoever reserved something before may act on it for so long. */
+/** Time for which another process may act on what it reserved before, in milliseconds. */
 const actedMs = 20_000;
 /** A deletion of its own that was sent may arrive for so long. */
 const givenUpMs = 130_000;
@@ -98,7 +98,7 @@ export class Newer {
     else if (nowMs - this.#sinceMs > actedMs) await this.#take(lease, look);
   }
 
-  /** The pod stands as it did, and whoever was to delete it is dead: nothing of that is on its way any more. */
+  /** The pod stands as it did, and the process that was to delete it is dead: nothing of that is on its way any more. */
   #isGivenUp({ standing }: Look, text: string): boolean {
     const nowMs = this.#options.cluster.monotonicMs();
     if (this.#seenOwn?.text !== text) this.#seenOwn = { text, sinceMs: nowMs };
@@ -119,7 +119,7 @@ export class Newer {
     await cluster.delete("pods", { namespace, name: pod }, { uid: now.metadata.uid, resourceVersion });
   }
 
-  /** On condition that nobody wrote the ledger, or made it anew, since it was read. */
+  /** Writes the ledger, unless another client has written it, or made it anew, since it was read. */
   #write({ metadata }: LeaseObject, annotations: Readonly<Record<string, string | null>>): Promise<LeaseObject> {
     const { cluster, namespace, ledger } = this.#options;
     const { uid, resourceVersion } = metadata;
@@ -165,7 +165,7 @@ export class Newer {
     return { sets: own, pods: standing.filter(({ metadata }) => names.has(setNameOf(metadata.name))), standing };
   }
 
-  /** One pod, where nobody holds anything and all pods of the group are up. */
+  /** Takes one pod, if no process holds anything and all pods of the group are up. */
   async #take(lease: LeaseObject, look: Look): Promise<void> {
     const { sets, pods } = look;
     const { cluster, draw, takes, namespace, log } = this.#options;
@@ -185,7 +185,7 @@ export class Newer {
   }
 }
 
-/** A pod has come instead and is up, or nobody wants one any more. */
+/** True if a pod has come instead and is up, or if no StatefulSet wants one any more. */
 function isBack({ sets, standing }: Look, { pod, uid }: Own): boolean {
   const now = standing.find(({ metadata }) => metadata.name === pod);
   if (now !== undefined) return now.metadata.uid !== uid && (isUp(now) || !isWanted(sets, pod));

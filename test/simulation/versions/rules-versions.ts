@@ -32,7 +32,7 @@ const readingOn = (cluster: Cluster): Partial<Cluster> => ({
   }) as Cluster["get"],
 });
 
-/** Whoever cannot read a ledger decides as if it were empty, and writes to nobody. */
+/** A process that cannot read a ledger decides as if it were empty, and its writes to that ledger go nowhere. */
 const unreadableIsEmpty = wrapProtocol((protocol) => {
   const imagined = new WeakSet<Ledger>();
   return {

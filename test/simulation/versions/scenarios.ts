@@ -11,7 +11,7 @@ export function besideOlder(plan: Plan): Plan {
   });
 }
 
-/** The same, beside later ones too: one makes claims that nobody here knows, one writes the ledger in another format. */
+/** The same, beside later ones too: one makes claims of an unknown kind, one writes the ledger in another format. */
 export function besideAll(plan: Plan): Plan {
   return { ...besideOlder(plan), versions: { older: true, laterKind: true, laterFormat: true } };
 }

@@ -29,7 +29,7 @@ test("an older version and two later ones beside this one break no promise, and 
   assert.deepEqual([...missing].map(String), []);
 });
 
-test("a later version that takes pods by a ledger that nobody here can read does so in usual seeds, and breaks no promise", async () => {
+test("a later version that takes pods by a ledger that this version cannot read does so in usual seeds, and breaks no promise", async () => {
   let seeds = 0;
   let taken = 0;
   for (let seed = 1; seed <= 100; seed++) {

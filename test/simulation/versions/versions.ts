@@ -53,7 +53,7 @@ const actWithinMs = 5_000;
 /** How long the answer to a review may be on its way. */
 const answeredWithinMs = 1_000;
 
-/** Rule R2: by a ledger of another format nothing is permitted, nobody writes over it, and nobody collects it. */
+/** Rule R2: a process permits nothing by a ledger of another format, does not write over it, and does not collect it. */
 class ForeignFormat implements Checker {
   readonly judges = ["R2", "L1"];
   readonly #run: SeedRun;
@@ -110,7 +110,7 @@ class ForeignFormat implements Checker {
   #isHeld({ namespace, name }: ObjectKey, forMs: number): boolean {
     const { world, group, pasts } = this.#run;
     if (this.#sinceMs === undefined || world.timeline.nowMs() - this.#sinceMs <= forMs) return false;
-    // One that has just come from another group may still be taken by what that one's ledger says.
+    // A pod that has just come from another group may still be taken by what the ledger of that group says.
     const isOfGroup = ({ metadata }: StoredStatefulSet) => metadata.labels?.[groupLabel] === group;
     return namespace === this.#key.namespace && pasts.sets(namespace).stood(setNameOf(name), forMs, isOfGroup);
   }

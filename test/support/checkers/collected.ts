@@ -1,10 +1,10 @@
-/** Invariant K1: a ledger is not collected while somebody may still act on what it holds. */
+/** Invariant K1: a ledger is not collected while a process may still act on what it holds. */
 import type { World } from "../../fake-cluster/world.ts";
 import { isTerminating, type Reserved, readReservations } from "./raw.ts";
 
-/** A reservation that was written this long ago is nobody's to act on any more: an act takes five seconds, its answer ten. */
+/** No process acts any more on a reservation that was written this long ago: an act takes five seconds, its answer ten. */
 const actedMs = 20_000;
-/** Nobody gives a reservation up sooner: until then a pod that is on its way out goes by it. */
+/** No process gives a reservation up sooner: until then a pod that is on its way out goes by it. */
 const givenUpMs = 120_000;
 
 interface LeaseKey {

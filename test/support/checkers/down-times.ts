@@ -1,4 +1,4 @@
-/** Since when pods have been down, whoever took them: what has been so for longer than views may be old is known to all. */
+/** Since when pods have been down, whatever the cause: what has been so for longer than views may be old is known to all. */
 import type { StoredStatefulSet } from "../../fake-cluster/objects.ts";
 import type { World } from "../../fake-cluster/world.ts";
 import type { Past } from "./past.ts";

@@ -32,7 +32,7 @@ export interface Situation {
   readonly earlier: readonly Taken[];
   readonly takenNow: ReadonlyMap<string, Taken>;
   readonly returned: readonly Taken[];
-  /** Pods of the group, by StatefulSet, that have been down for longer than any view may be behind, whoever took them. */
+  /** Pods of the group, by StatefulSet, that have been down for longer than any view may be behind, whatever the cause. */
   readonly longDown: ReadonlyMap<string, readonly string[]>;
   /** What its StatefulSet was at the times that count. */
   readonly states: readonly StoredStatefulSet[];

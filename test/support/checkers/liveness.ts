@@ -5,9 +5,9 @@ import { isTerminating, isUp, readReservations, revisionOf, wantedRevision } fro
 
 export interface Peace {
   readonly namespace: string;
-  /** StatefulSets that nobody rolls. */
+  /** True for a StatefulSet that Sluice does not roll. */
   readonly isLoose: (name: string) => boolean;
-  /** StatefulSets that somebody is about to make again. */
+  /** StatefulSets that a user is about to make again. */
   readonly absent: readonly string[];
 }
 
@@ -27,7 +27,7 @@ export function unrolledOf(world: World, { namespace, isLoose, absent }: Peace):
   return undefined;
 }
 
-/** The pod that somebody drains, for as long as it has not gone. */
+/** The pod that a user drains, for as long as it has not gone. */
 export function undrainedOf(world: World, drained: StoredPod | undefined): string | undefined {
   const left = drained === undefined ? undefined : world.store.find("pods", drained.metadata);
   return left !== undefined && left.metadata.uid === drained?.metadata.uid

@@ -8,7 +8,7 @@ interface Moment {
   readonly set: StoredStatefulSet | undefined;
 }
 
-/** Nobody looks back further: a reservation, its deletion on its way for two minutes, and views before that. */
+/** No checker looks back further: a reservation, its deletion on its way for two minutes, and views before that. */
 const keptMs = 600_000;
 
 export class Past {

@@ -96,7 +96,7 @@ interface BudgetSpec {
   readonly crossZoneEvictionDelay?: string;
 }
 
-/** The budget that an object is, or undefined where nobody can keep it. The simulation writes no others. */
+/** Budget that an object is; undefined if Sluice cannot keep it. The simulation writes no others. */
 export function readBudget({ metadata, spec }: Pick<StoredObject, "metadata" | "spec">): Budget | undefined {
   const { selector, maxUnavailable, maxUnavailablePercentage, podNamePartitionRegex, crossZoneEvictionDelay } =
     spec as BudgetSpec;
@@ -133,7 +133,7 @@ export function budgetLimit(budget: Budget, { spec, status, metadata }: StoredSt
   return Math.max(1, Math.floor((budget.most * size) / 100));
 }
 
-/** The same for an eviction of one ordinal: a share is at least one for a pod that nobody wants any more (rule R24). */
+/** The same for an eviction of one ordinal: a share is at least one for a pod that its StatefulSet wants no more (rule R24). */
 export function evictionLimit(budget: Budget, set: StoredStatefulSet, ordinal: number): number {
   const limit = budgetLimit(budget, set);
   return limit === 0 && budget.isPercentage && budget.most > 0 && !wantsOrdinal(set, ordinal) ? 1 : limit;

@@ -87,7 +87,7 @@ export class TrueWorldChecker {
       const entry = this.#taken.get(name);
       if (entry === undefined || previous === undefined) return;
       this.#returnIfBack(entry, previous);
-      // What came instead was Ready and is lost again, by no act of ours: that hole is nobody's but fate's.
+      // What came instead was Ready and is lost again, by no act of ours: no process answers for that hole.
       const lost = current === undefined || !isUp(current);
       if (previous.metadata.uid !== entry.uid && isUp(previous) && lost) this.#taken.delete(entry.pod);
     });
@@ -116,7 +116,7 @@ export class TrueWorldChecker {
     if (pod === undefined || isOther(pod, preconditions)) return;
     const name = setNameOf(key.name);
     const revision = revisionOf(pod);
-    // Let go of a moment ago: whoever looked up to five seconds before saw whose it was.
+    // Let go of a moment ago: a process that looked up to five seconds before saw whose it was.
     const owner = ownerOf(pod);
     const isOwner = ({ metadata }: { readonly metadata: { readonly uid: string } }) =>
       owner === undefined || metadata.uid === owner;
@@ -135,7 +135,7 @@ export class TrueWorldChecker {
     const isMember = (set: StoredStatefulSet) => groups.has(this.#groupOf(set));
     const isForeign = (set: StoredStatefulSet) => isMember(set) && strategyOf(set) !== "OnDelete";
     for (const other of this.#past.names()) {
-      // Members are read before a deletion; that one has become a member is told by a watch alone.
+      // A process reads members before a deletion; only a watch tells it that a StatefulSet has become a member.
       const isKnown = groups.size === 1 && this.#past.stood(other, knownWithinMs, isMember);
       if (isKnown && this.#past.stood(other, readWithinMs, isForeign))
         this.#options.violate("Z4", `${what}, and ${other} has not been OnDelete for 5 s`);
@@ -177,7 +177,7 @@ export class TrueWorldChecker {
     const governed = budgets.lately(windowMs).map((objects) => {
       return governanceOf(objects, labels, (budget) => this.#spans(budget, windowMs));
     });
-    // Evicted because no budget governed it: nobody promised anything, and nobody counts it.
+    // Evicted because no budget governed it: Sluice promised nothing, and does not count it.
     if (by === "ungoverned") {
       if (!governed.includes("none")) violate("E1", `${replica} took ${key.name}, and a budget governed it`);
       return;
@@ -197,7 +197,7 @@ export class TrueWorldChecker {
       readyMs: undefined,
     };
     const situation = this.#situationOf(entry, reservedMs, states, windowMs);
-    // Whoever asked for it since then has heard that nothing governs it, and who took others since then has counted it.
+    // A client that asked for it since then heard that nothing governs it; a process that took others since then counted it.
     if (by === "eviction" && reservedMs !== undefined && this.#isFreeSince(reservedMs, labels, windowMs)) return;
     this.#judge(`${replica} took ${key.name} (${by})`, governed, situation);
   }
@@ -228,8 +228,8 @@ export class TrueWorldChecker {
     return {
       entry,
       earlier,
-      // What is nobody's while its StatefulSet is away is in no zone, and no cross-zone delay is told of it. That the
-      // StatefulSet was made again is told by a watch alone, as that one has joined a group is.
+      // An orphan is in no zone while its StatefulSet is away, and no cross-zone delay is told of it. Only a watch tells that
+      // the StatefulSet was made again, or that it has joined a group.
       returned: this.#returned.filter((back) => this.#past.stood(back.set, windowMs)),
       states,
       longDown,
@@ -266,7 +266,7 @@ export class TrueWorldChecker {
     return groups.size > 1;
   }
 
-  /** Forgets what is back, what nobody wants any more and is gone, and what went with its StatefulSet. */
+  /** Forgets what is back, what is gone and no StatefulSet wants any more, and what went with its StatefulSet. */
   #review(entry: Taken): void {
     const { store } = this.#world;
     const { namespace } = this.#options;

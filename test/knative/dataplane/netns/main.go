@@ -71,8 +71,8 @@ func main() {
 	os.Exit(code)
 }
 
-// A socket belongs to the network that it was made in, whoever holds it. So the half in here listens for the other one, and
-// gets what that listens on.
+// A socket belongs to the network that it was made in, whichever process holds it. So the half in here listens for the other
+// one, and gets what that listens on.
 func outside(found ports) (int, error) {
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -11,7 +11,7 @@ export interface Outage {
   readonly ordinal: number;
   readonly node: string;
   readonly isNodeGone: boolean;
-  /** Undefined where it asks for nobody's approval. */
+  /** Approval that the outage waits for; undefined if it needs none. */
   readonly approval: Approval | undefined;
   /** The uid of the pod that stands at the ordinal; undefined where none does. */
   readonly podUid: string | undefined;
@@ -37,7 +37,7 @@ export interface Target {
   readonly outage: Outage;
 }
 
-/** Nobody chooses an outage, so that no budget holds it back: each is announced at once. */
+/** No function chooses an outage, so that no budget holds it back: each is announced at once. */
 export function decide({ statefulSet, outages }: OutageSnapshot): Verdict<Target> {
   if (statefulSet === undefined) return wait("outage-of-nobody", "its StatefulSet has left the group", {});
   const zone = statefulSet.name;

@@ -50,7 +50,7 @@ async function isGone(cluster: Pick<Cluster, "get">, node: string): Promise<bool
   }
 }
 
-/** What a ConfigMap names as KIND.GROUP/NAME. Throws ClusterError, where nobody serves the kind, too. */
+/** What a ConfigMap names as KIND.GROUP/NAME. Throws ClusterError, also if the API server does not serve the kind. */
 async function approvalOf(
   cluster: Pick<Cluster, "get" | "resourceOf">,
   namespace: string,

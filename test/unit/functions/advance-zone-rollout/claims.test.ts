@@ -18,7 +18,10 @@ for (const kind of claimKinds) {
     const verdict = decideOn([zone("a", "ooo"), zone("b", "nnn", { claims: [claimOf("b:2", kind)] })]);
     assert.equal(outcome(verdict), guard);
     assert.equal(verdict.zone, "b");
-    assert.match(verdict.sentence, /^b: 2 claimed for .* \(begun\) by somebody, since 2026-01-01T00:09:59\.000Z; /);
+    assert.match(
+      verdict.sentence,
+      /^b: 2 claimed for .* \(begun\) by another-function, since 2026-01-01T00:09:59\.000Z; /,
+    );
   });
 
   test(`${guard}: no pod of a claim for a ${kind} is taken, be it outdated, broken or down`, () => {
@@ -66,7 +69,7 @@ test("zone-claim-unknown: of a kind that this version does not know the whole zo
   assert.match(verdict.sentence, /^a is claimed for "later", which this version of Sluice does not know/);
 });
 
-test("broken pods that nobody has claimed are replaced beside a claim (R13)", () => {
+test("broken pods that no claim names are replaced beside a claim (R13)", () => {
   const claims = [claimOf("a:2", "scale-down")];
   assert.equal(outcome(decideOn([zone("a", "bno", { claims }), zone("b", "bo")])), "repair a-0, repair b-0");
 });

@@ -31,7 +31,7 @@ test("a budget that allows nothing forbids evictions and no rollout: the Statefu
   assert.equal(outcome(under(zoneBudget("db", { maxUnavailablePercentage: 34 }), uncounted)), "delete a-0, delete a-1");
 });
 
-test("zone-budget: the budget's limit is spent, by pods that are down or reserved by anybody", () => {
+test("zone-budget: the budget's limit is spent, by pods that are down or reserved by any function", () => {
   const evicted = reservation("a-0", { by: "evaluate-eviction" });
   const verdict = under(zoneBudget("db", {}), zone("a", "ooo", { maxUnavailable: 2, reserved: [evicted] }));
   assert.equal(outcome(verdict), "zone-budget");
@@ -127,7 +127,7 @@ test("pods of one zone in the same partition count for each other, those that ar
   assert.equal(alone("oxoo", { maxUnavailable: 2 }), "delete a-1, delete a-0");
 });
 
-test("a reserved pod of the partition holds the others of it back, whoever reserved it", () => {
+test("a reserved pod of the partition holds the others of it back, also when another function reserved it", () => {
   const evicted = { by: "evaluate-eviction", uid: "evicted" };
   const whole = zoneBudget("db", { podNamePartitionRegex: "([a-z])+-[0-9]+" });
   const own = zone("a", "nooo", { maxUnavailable: 3, reserved: [reservation("a-0", evicted)] });

@@ -236,7 +236,7 @@ test("outdated pods that were never ready are replaced beside the budget: Pendin
   ];
   assert.equal(outcome(decideOn(aged(119_999))), "budget");
   assert.equal(outcome(decideOn(aged(120_000))), "repair a-0");
-  assert.equal(outcome(decideOn(aged(Number.NaN))), "budget", "nobody knows since when");
+  assert.equal(outcome(decideOn(aged(Number.NaN))), "budget", "its age is unknown");
 });
 
 test("a pod of the wanted revision is never replaced, however broken, nor any in a paused zone", () => {
@@ -321,7 +321,7 @@ test("status.currentRevision is written for a zone that is complete, once", () =
   assert.match(decideOn([zone("a", "nn")]).sentence, /^recording the revision of a; every pod/);
 });
 
-test("zone-settling: a pod that somebody let go and that stands still is named, with him and the end of it (R10)", () => {
+test("zone-settling: a pod that a function let go and that still stands is named, with the function and the end of it (R10)", () => {
   const evicted = reservation("a-0", { by: "evaluate-eviction", stampMs: nowMs - 30_000 });
   assert.equal(
     decideOn([zone("a", "nn", { reserved: [evicted] }), zone("b", "oo")]).sentence,

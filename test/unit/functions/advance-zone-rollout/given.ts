@@ -252,12 +252,12 @@ export function claimOf(place: string, kind: KindName, changes: Partial<ClaimCon
     return { first, last };
   });
   const anchor = { resource: "leases", name: "why", annotation: "example.dev/claim" };
-  const content = { id: `claim-of-${place}`, kind, zone: zoneName, members, by: "somebody" } as const;
+  const content = { id: `claim-of-${place}`, kind, zone: zoneName, members, by: "another-function" } as const;
   const stamped = { stampMs: nowMs - 1_000, phase: "begun", terms: "asked" } as const;
   return makeClaim({ ...content, ...stamped, ...(kind === "scale-down" ? {} : { anchor }), ...changes });
 }
 
-/** A claim of a kind that nobody here knows. */
+/** A claim of a kind that this version does not know. */
 export function foreignClaim(zoneName: string): Claim {
   const line = JSON.stringify({ id: "later", kind: "later", zone: zoneName });
   return { isKnown: false, id: "later", kind: "later", zone: zoneName, by: "", line };

@@ -60,7 +60,7 @@ test("health-bad: one that says no stays, and the next one is asked; the verdict
   );
   await all.passes.goOn(200);
   await all.passes.run();
-  assert.equal(deleted(all.passes).length, 3, "nobody asks any more");
+  assert.equal(deleted(all.passes).length, 3, "the StatefulSet does not ask any more");
 });
 
 test("no answer: it waits, or one goes where its StatefulSet says so", async () => {

@@ -89,7 +89,7 @@ test("by its name alone no pod is let go while the API server does not say that 
   }
 });
 
-test("replacement-reserved: without a pinned uid, whoever replaced a reserved pod stays until that reservation ends (R11)", () => {
+test("replacement-reserved: without a pinned uid, the pod that replaced a reserved one stays until that reservation ends (R11)", () => {
   const before = (stampMs: number) => [reservation("a-0", { uid: "before", stampMs })];
   const zones = (stampMs: number) => [zone("a", "xoo", { reserved: before(stampMs) }), zone("b", "ooo")];
   const question = { name: "a-0", isPinned: false };

@@ -25,7 +25,7 @@ for (const kind of claimKinds) {
     assert.deepEqual([code, cause], [429, "DisruptionBudget"]);
     assert.match(
       sentence,
-      /^a: 1-2 claimed for .* by somebody, since 2026-01-01T00:09:59\.000Z: a-1 stays until it ends/,
+      /^a: 1-2 claimed for .* by another-function, since 2026-01-01T00:09:59\.000Z: a-1 stays until it ends/,
     );
   });
 

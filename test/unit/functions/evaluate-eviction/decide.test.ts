@@ -111,7 +111,7 @@ test("a pod that is being scaled away counts once, and is ready only after minRe
   }
 });
 
-test("reservations of all functions count, for whoever did not make them", () => {
+test("an eviction counts the reservations of every function, not only its own", () => {
   const reserved = [reservation("a-1", { by: "advance-zone-rollout" })];
   const zones = [zone("a", "ooo", { reserved }), zone("b", "ooo")];
   assert.deepEqual(guards(zones, ["a-0"]), ["zone-budget"]);
@@ -307,7 +307,11 @@ test("rollout-first: for a minute after a pod was given up, no other goes before
   assert.deepEqual(guards(rolled, ["a-0"], after(0)), ["allowed"]);
   assert.deepEqual(guards([zone("a", "nnn"), zone("b", "ooo", { paused: true })], ["a-0"], after(0)), ["allowed"]);
   const own = [zone("a", "ooo", { reserved: [reservation("a-0")] }), zone("b", "ooo")];
-  assert.deepEqual(guards(own, ["a-0"], after(0)), ["allowed"], "what is reserved already costs nobody a turn");
+  assert.deepEqual(
+    guards(own, ["a-0"], after(0)),
+    ["allowed"],
+    "a pod that is reserved already takes no other pod's turn",
+  );
 });
 
 test("pod-disruption-budget: what the API server would refuse after us is refused at once, and not reserved (R15)", () => {
@@ -335,7 +339,7 @@ test("ledger-full: with no room for a reservation a pod goes only if it has one 
   assert.equal(refusal(zones, "a-0", { ...changes, room: 0 }).code, 429);
 });
 
-test("several-budgets, invalid-budget, budget-spans-groups: what nobody can keep permits nothing", () => {
+test("several-budgets, invalid-budget, budget-spans-groups: budgets that no function can keep permit nothing", () => {
   const one = zoneBudget("one", {});
   const broken = zoneBudget("broken", { maxUnavailable: -1 });
   const stranger = statefulSet("x", { group: "other", podLabels: { "rollout-group": "other", app: "db" } });
@@ -372,7 +376,7 @@ test("which ledger decides: that of the pod's rollout-group, otherwise that of i
   });
 });
 
-test("without a ledger are answered: what is exempt, what no budget selects, and what nobody can judge", () => {
+test("decideAlone answers without a ledger for a pod that is exempt, that no budget selects, or that it cannot judge", () => {
   const guardOf = (answer: ReturnType<typeof decideAlone>) => ("guard" in answer ? answer.guard : "");
   const broken = zoneBudget("broken", { selector: "nothing" });
   for (const [changes, guard] of [

@@ -1,4 +1,4 @@
-/** Evictions of pods that are down already: they take nothing from anybody, as long as what was seen goes (R13, R14). */
+/** Evictions of pods that are down already take no place in the budget, as long as the pod that was seen goes (R13, R14). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pinningPath, plainPaths } from "../../../../functions/evaluate-eviction/observe.ts";
@@ -108,5 +108,9 @@ test("without a pinned revision, a ledger that stands, or a look at the pod, a b
   replica.interfere = ({ verb, resource }) => {
     if (verb === "get" && resource === "pods") passes.writeLedger({ other: String(passes.timeline.nowMs()) });
   };
-  assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["zones-down"], "somebody may have claimed it");
+  assert.deepEqual(
+    await replica.guards(replica.review("group-a-0")),
+    ["zones-down"],
+    "another function may have claimed it",
+  );
 });

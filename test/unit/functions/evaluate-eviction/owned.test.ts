@@ -68,7 +68,7 @@ class OwnedGroup extends Passes {
   }
 }
 
-test("a pod of an owner is evicted within its group's ledger: no other zone goes until that one is whole again", async () => {
+test("a pod of an owner is evicted within its group's ledger: no other zone goes until its zone is whole again", async () => {
   const passes = await new OwnedGroup().withLedger();
   const replica = new Replica(passes);
   assert.deepEqual(await replica.guards(replica.review("a-0")), ["allowed"]);
@@ -118,7 +118,7 @@ test("by its name alone a pod of an owner is let go once, and not again while th
   assert.deepEqual(await replica.guards(replica.review("a-0", { path: pinningPath })), ["allowed"]);
 });
 
-test("an eviction of a pod that is nobody's costs one LIST of Leases a second, and no other read of its namespace", async () => {
+test("an eviction of a pod without an owner costs one LIST of Leases a second, and no other read of its namespace", async () => {
   const passes = new OwnedGroup();
   passes.world.store.create("pods", namespace, { metadata: { name: "web-x" }, spec: { containers: [] } });
   const replica = new Replica(passes);

@@ -76,7 +76,7 @@ test("one pod at a time: 32 reviews at once let one of three go, and one pod alo
   assert.equal(new Set(pods.takeAsked()).size, 1);
 });
 
-test("health-beside-others: what a budget would let go waits for whoever is open in the ledger, and is not asked", async () => {
+test("health-beside-others: a pod that a budget would let go waits while the ledger holds another reservation, and is not asked", async () => {
   const { pods, replica } = await stage(rabbit, { maxUnavailable: 3 });
   const other = await governedGroup({ maxUnavailable: 3 }, { replicas: 3 });
   const asked = new AskedPods(other);
@@ -98,7 +98,7 @@ test("one that says no does not keep the next one of a batch from being asked", 
   assert.deepEqual(guards, ["health-bad", "allowed"]);
 });
 
-test("one-at-a-time: while a pod is down that nobody reserved no other one is asked; the one that is down may go", async () => {
+test("one-at-a-time: while a pod is down that no function reserved no other pod is asked; the pod that is down may go", async () => {
   const { passes, pods, replica } = await stage();
   passes.world.kubelet.breakPod({ namespace, name: "group-a-2" }, "Unready");
   await passes.goOn(100);
@@ -131,7 +131,7 @@ test("a no stays one whatever the policy is, and so does a redirect", async () =
   }
 });
 
-test("question-malformed: nobody is asked, no pod goes, and the StatefulSet is told in an Event", async () => {
+test("question-malformed: no pod is asked, no pod goes, and the StatefulSet is told in an Event", async () => {
   const { passes, pods, replica } = await stage({ "health-question": "http", "health-url": "http://1@other:80/" });
   const { guard, sentence } = await denied(replica, "group-a-0");
   assert.equal(guard, "question-malformed");
@@ -160,7 +160,7 @@ test("a Secret that is missing, or may not be read, or says nothing, is no answe
   assert.deepEqual(pods.asked, []);
 });
 
-test("while the StatefulSet is being deleted nobody is asked", async () => {
+test("while the StatefulSet is being deleted no pod is asked", async () => {
   const { passes, pods, replica } = await stage();
   pods.others = critical;
   passes.world.store.patch("pods", { namespace, name: "group-a-0" }, { metadata: { finalizers: ["test/hold"] } });

@@ -224,7 +224,7 @@ test("no-statefulset: a pod that a budget selects and something else controls is
     spec: { containers: [] },
   });
   const copy = await replica.answer(replica.review("group-a-0-debug"));
-  assert.equal(copy.guard, "out-of-scope", "a copy that somebody made counts in no zone");
+  assert.equal(copy.guard, "out-of-scope", "a copy that a user made counts in no zone");
   assert.match(
     String(copy.allowed && copy.warnings),
     /which nothing controls: it counts in no zone, and may go; delete this pod/,
@@ -305,7 +305,7 @@ test("a StatefulSet that has just left its group is no mistake of its labels", a
   await views.stop();
 });
 
-test("a refusal is an Event on the StatefulSet, once a minute for each guard, whoever asks how often", async () => {
+test("a refusal is an Event on the StatefulSet, once a minute for each guard, however often reviews come", async () => {
   const passes = await governedGroup();
   const [one, two] = [new Replica(passes), new Replica(passes)];
   await one.guards(one.review("group-a-0"));

@@ -1,4 +1,4 @@
-/** Rule R18 where no budget selects the pods: whoever is being told that it leaves is nobody else's all the same. */
+/** Rule R18 where no budget selects the pods: no eviction takes a pod that is being told that it leaves. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pinningPath, plainPaths } from "../../../../functions/evaluate-eviction/observe.ts";
@@ -39,7 +39,7 @@ test("a pod that has ended or is terminating goes, claimed or not", async () => 
   assert.deepEqual(await replica.guards(replica.review("group-a-1")), ["exempt"]);
 });
 
-test("the ledger is read for pods that somebody tells, and for no others: one request for each review", async () => {
+test("the ledger is read for pods that are told before they leave, and for no others: one request for each review", async () => {
   const replica = await claimed();
   await replica.answer(replica.review("group-a-0"));
   assert.equal(replica.count("get leases"), 1);
@@ -58,7 +58,7 @@ test("a StatefulSet with a delay has its pods told, too", async () => {
   assert.deepEqual(await replica.guards(replica.review("group-a-1")), ["zone-scaling-down"]);
 });
 
-test("where there is no ledger nobody is told; where it cannot be read, nobody knows, and the pod stays", async () => {
+test("where there is no ledger no pod is told; where Sluice cannot read it, it does not know, and the pod stays", async () => {
   const none = new Replica(new Passes({ labels: told }));
   assert.deepEqual(await none.guards(none.review("group-a-1")), ["out-of-scope"]);
   const broken = await claimed();

@@ -37,7 +37,7 @@ test("budget: where pods go in any order, none goes while more would be down tha
   }
 });
 
-test("the pod that leaves may be the one that is down: nobody loses anything with it", async () => {
+test("the pod that leaves may be the one that is down: the zone loses no ready pod with it", async () => {
   const on = await Following.of({ c: {} });
   on.passes.world.kubelet.breakPod({ namespace, name: "group-b-3" });
   on.scale("a", 3);

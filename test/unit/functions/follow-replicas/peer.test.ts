@@ -28,7 +28,7 @@ test("delay-malformed: a follower whose delay cannot be read keeps its size, upw
   }
 });
 
-test("3.3: a size that somebody else gave a zone, and that is changed back at once, is never written to what it mirrors", async () => {
+test("3.3: a size that another client gave a zone, and that is changed back at once, is never written to what it mirrors", async () => {
   const on = await Following.of({ a: mirrors, b: {}, c: {} });
   const { store } = on.passes.world;
   const { spec } = store.get("statefulsets", { namespace, name: "group-a" });

@@ -79,7 +79,7 @@ test("a follower whose leader grows again while it is claimed keeps its size, an
 });
 
 test("what is wrong with one StatefulSet holds up no other", async () => {
-  const on = await Following.of({ b: { "rollout-downscale-leader": "nobody" } });
+  const on = await Following.of({ b: { "rollout-downscale-leader": "absent" } });
   on.scale("a", 6);
   await on.run();
   assert.deepEqual(on.sizes, [6, 4, 6]);
@@ -134,7 +134,7 @@ test("3.2 and 3.3: zones mirror an object, and its status says the size unless t
   assert.equal((status as { replicas?: number }).replicas, 6);
 });
 
-test("3.3: nobody writes back where the annotation says no; a write that fails is told, and holds up nothing", async () => {
+test("3.3: the function writes nothing back where the annotation says no; a write that fails is told, and holds up nothing", async () => {
   const quiet = { ...mirrors, "rollout-mirror-replicas-from-resource-write-back": "no" };
   const on = await Following.of({ a: quiet, b: quiet, c: quiet });
   deploy(on, 6);
@@ -217,7 +217,7 @@ test("shadow: nothing is written, and what would be is told", async () => {
   ]);
 });
 
-test("a group that nobody leads costs no request, but for one look at its ledger in a sweep", async () => {
+test("a group without a leader costs no request, but for one look at its ledger in a sweep", async () => {
   const on = await Following.of({ a: {}, b: {}, c: {} });
   await on.run();
   on.passes.forget();
@@ -239,7 +239,7 @@ test("malformed values are told on the StatefulSet", async () => {
   );
 });
 
-test("what gets larger takes no pod from anybody: a ledger that is too new to permit anything does not hold it (R4)", async () => {
+test("what gets larger takes no pod away: a ledger that is too new to permit anything does not hold it (R4)", async () => {
   const on = await Following.of({ c: {} });
   on.passes.restart();
   on.scale("a", 6);

@@ -1,4 +1,4 @@
-/** A follower whose size a webhook reviews waits for the times in the ledger by itself, and asks nobody in vain. */
+/** A follower whose size a webhook reviews waits for the times in the ledger by itself, and sends no change in vain. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Following } from "./following.ts";
@@ -43,11 +43,11 @@ test("min-time-between-zones: a follower reads the ledger's times, sends nothing
   assert.equal(on.passes.count("patch statefulsets"), 1);
 });
 
-test("a time that nobody knows counts from the beginning of the ledger, as it does for the webhook", async () => {
+test("a time that is not known counts from the beginning of the ledger, as it does for the webhook", async () => {
   const on = await lowered(() => "{}");
   await on.goOn(60_000);
   assert.equal(on.passes.guard, "min-time-between-zones");
-  assert.match(on.passes.verdicts.at(-1)?.sentence ?? "", /nobody knows when group-a was last made smaller/);
+  assert.match(on.passes.verdicts.at(-1)?.sentence ?? "", /Sluice does not know when group-a was last made smaller/);
   assert.equal(on.passes.count("patch statefulsets"), 0);
 });
 

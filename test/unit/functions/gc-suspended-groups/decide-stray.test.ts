@@ -1,4 +1,4 @@
-/** Suspended volume claims whose StatefulSet is gone: they are kept until somebody says otherwise. */
+/** Suspended volume claims whose StatefulSet is gone: they are kept until a user says otherwise. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decideStray } from "../../../../functions/gc-suspended-groups/decide-stray.ts";
@@ -31,7 +31,7 @@ test("owner-gone: however old it is, it stays, and says why; once", () => {
   assert.deepEqual(
     fate((on) => on.delete("a", 2)),
     ["tell", "owner-gone"],
-    "also where somebody deletes it: until when, it says then",
+    "also where a user deletes it: until when, it says then",
   );
 });
 
@@ -42,7 +42,7 @@ test("recovered: a wish to have it back takes everything of ours away, and with 
   );
 });
 
-test("recover-too-late: not where its removal has begun, or where somebody deletes it", () => {
+test("recover-too-late: not where its removal has begun, or where a user deletes it", () => {
   const late = (change: (on: Suspended) => void) =>
     fate((on) => {
       on.say("a", 2, { recover: "true" });
@@ -59,7 +59,7 @@ test("recover-too-late: not where its removal has begun, or where somebody delet
   );
 });
 
-test("removing: one past the point of no return goes, unless somebody holds it or a pod uses it", () => {
+test("removing: one past the point of no return goes, unless a user holds it or a pod uses it", () => {
   const removing = (on: Suspended) => {
     on.say("a", 2, { "suspend-state": "Removing" });
     on.delete("a", 2);

@@ -67,7 +67,7 @@ test("drain-refused, drain-unknown, drain-not-asked: others are asked again righ
   assert.deepEqual(said(on, answered()), ["drain-not-asked"]);
   assert.deepEqual(said(on, answered("good")), ["remove db-a-2"]);
   on.say("a", 2, { "suspended-at": minutesAgo(30) });
-  assert.deepEqual(said(on, answered()), ["suspended"], "nobody is asked while its time runs");
+  assert.deepEqual(said(on, answered()), ["suspended"], "no pod is asked while its time runs");
   on.policy("a", { "drain-url": "http://:80/all" });
   on.say("a", 2, { "suspended-at": minutesAgo(90) });
   assert.deepEqual(said(on, answered("good")), ["drain-question-malformed"]);
@@ -98,7 +98,7 @@ test("a volume claim never cuts the time of its StatefulSet short, before its ti
   );
 });
 
-test("duration-missing and duration-malformed: one that vanished, or that nobody can read, holds (I2)", () => {
+test("duration-missing and duration-malformed: a duration that vanished, or that Sluice cannot read, holds (I2)", () => {
   const on = over();
   on.policy("a", { "suspend-duration": undefined });
   assert.deepEqual(said(on), ["duration-missing"]);
@@ -108,7 +108,7 @@ test("duration-missing and duration-malformed: one that vanished, or that nobody
   }
 });
 
-test("stamp-missing: a stamp that is gone, of the future, or that nobody can read starts no removal", () => {
+test("stamp-missing: a stamp that is gone, of the future, or that Sluice cannot read starts no removal", () => {
   for (const stamp of [undefined, "yesterday", minutesAgo(-60), "2026-02-30T00:00:00Z"]) {
     const on = over();
     on.say("a", 2, { "suspended-at": stamp });
@@ -116,7 +116,7 @@ test("stamp-missing: a stamp that is gone, of the future, or that nobody can rea
   }
 });
 
-test("a stamp that somebody else wrote counts from that write, and one of ours as it stands", () => {
+test("a stamp that another client wrote counts from that write, and one of ours as it stands", () => {
   const forged = (manager: string, minutes: number) => {
     const on = over();
     const annotations = { "f:sluice.dev/suspended-at": {} };
@@ -142,7 +142,7 @@ test("the witness Unused of the API server has to agree: in use its time begins 
   assert.deepEqual(witness("True", 90), ["remove db-a-2"]);
 });
 
-test("on-hold: true, or what nobody can read, on the volume claim or on its StatefulSet; the time goes on", () => {
+test("on-hold: true, or a text that Sluice cannot read, on the volume claim or on its StatefulSet; the time goes on", () => {
   for (const text of ["true", "yes", ""]) {
     const claim = over();
     claim.say("a", 2, { hold: text });
@@ -163,7 +163,7 @@ test("restamping, wanted-again and in-use: while any pod mounts it, or its State
     return targets.map((target) => (target.kind === "restamp" ? target.anew.guard : target.kind));
   };
   const used = over();
-  used.addPod("reader", "somebody", ["data-db-a-2"]);
+  used.addPod("reader", "another", ["data-db-a-2"]);
   assert.deepEqual(anew(used), ["restamping"]);
   const wanted = over();
   wanted.spec("a", { replicas: 3 });
@@ -175,11 +175,11 @@ test("restamping, wanted-again and in-use: while any pod mounts it, or its State
   const deleted = over();
   deleted.suspend("a", 2, 120, "Removing");
   deleted.delete("a", 2);
-  deleted.addPod("reader", "somebody", ["data-db-a-2"]);
+  deleted.addPod("reader", "another", ["data-db-a-2"]);
   assert.deepEqual(said(deleted), ["in-use"], "nothing can be taken back of what is deleted");
 });
 
-test("drain-lost: the word that nobody needs the data is asked for once more (I11)", () => {
+test("drain-lost: Sluice asks once more for the word that the data is not needed (I11)", () => {
   for (const word of [undefined, "soon", minutesAgo(-60)]) {
     const on = over();
     on.say("a", 2, { "drained-at": word });
@@ -187,7 +187,7 @@ test("drain-lost: the word that nobody needs the data is asked for once more (I1
   }
 });
 
-test("what somebody wants back, or does not ask for any more, is none of ours to remove", () => {
+test("Sluice does not remove what a user wants back, or does not ask for any more", () => {
   for (const texts of [{ recover: "true" }, { recover: "maybe" }, { suspend: "false" }, { suspend: undefined }]) {
     const on = over();
     on.say("a", 2, texts);
@@ -255,7 +255,7 @@ test("past the point of no return, and not deleted yet: its time has to be over 
   assert.deepEqual(said(on), ["on-hold"], "and our finalizer stays");
 });
 
-test("what is deleted loses our finalizer; one that somebody else deleted keeps it for its time", () => {
+test("what is deleted loses our finalizer; one that another client deleted keeps it for its time", () => {
   const on = over();
   on.suspend("a", 2, 120, "Removing");
   on.delete("a", 2);
@@ -295,7 +295,7 @@ test("namespace-ending: what is being deleted loses our finalizer, but for what 
   assert.deepEqual(said(on, { isNamespaceEnding: true }), ["on-hold"]);
 });
 
-test("of several volume claims of a pod all have to be over, and one that somebody wants back keeps all", () => {
+test("of several volume claims of a pod all have to be over, and one that a user wants back keeps all", () => {
   const on = over();
   on.spec("a", { volumeClaimTemplates: [{ metadata: { name: "data" } }, { metadata: { name: "log" } }] });
   on.addClaim("log-db-a-2", {
@@ -348,7 +348,7 @@ test("a process whose clock is behind does not write over the wait of another on
     return decideOn(on).kind;
   };
   assert.equal(told("3630"), "wait", "30 s are left, by which clocks may differ: nothing is written");
-  assert.equal(told("3631"), "take", "somebody has said a longer time: it says so");
+  assert.equal(told("3631"), "take", "a user has said a longer time: it says so");
 });
 
 test("a size that another client changed counts from the first look after it at the latest, as its pod may have ended slowly", () => {

@@ -185,10 +185,10 @@ test("what goes with its StatefulSet is kept for its time, an Event says until w
   );
   await pass(on, 1_200, 300_000);
   assert.equal(on.claim(top), undefined);
-  assert.equal(on.reclaimPolicyOf(top), "Delete", "somebody asked for its removal, and nobody took that back");
+  assert.equal(on.reclaimPolicyOf(top), "Delete", "a user asked for its removal, and did not take that back");
 });
 
-test("how long it is kept is what its StatefulSet said last; where nobody knows, it stays and says what to write", async () => {
+test("how long it is kept is what its StatefulSet said last; where that is not known, it stays and says what to write", async () => {
   const on = new Volumes("3600s");
   await on.suspended();
   on.policy("group-a", { "suspend-duration": "2h" });
@@ -214,7 +214,7 @@ test("a volume claim does not cut short what its StatefulSet said before it went
   assert.equal(on.claim(top), undefined);
 });
 
-test("what nobody asks for any more ends as well, and its PersistentVolume is kept", async () => {
+test("a claim whose request was taken away ends as well, and its PersistentVolume is kept", async () => {
   const on = await deletedWithSet({ suspend: null });
   await pass(on, 4_500, 300_000);
   assert.equal(on.claim(top), undefined);
@@ -241,7 +241,7 @@ test("a false mark on what its StatefulSet left behind lets go of nothing before
   assert.ok(on.claim(top) !== undefined);
 });
 
-test("a deleted claim whose pod is wanted again, or that nobody asks for, ends after its time, and its PersistentVolume is kept", async () => {
+test("a deleted claim whose pod is wanted again, or whose request was taken away, ends after its time, and its PersistentVolume is kept", async () => {
   for (const change of ["wanted", "withdrawn"]) {
     const on = new Volumes("600s");
     await on.suspended();

@@ -1,4 +1,4 @@
-/** What a volume claim waits for is said by one function: both look in turn, nobody else does anything, and the writes end. */
+/** One function says what a volume claim waits for: both look in turn, no other client acts, and the writes end. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { tellerOf } from "../../../../functions/shared/suspension/teller.ts";
@@ -106,7 +106,7 @@ for (const [state, begin] of Object.entries(states))
     }
   });
 
-test("a member is told of by one function: its removal by the collector, and its pod, or what nobody can read, by the other", () => {
+test("a member is told of by one function: its removal by the collector, and its pod, or what Sluice cannot read, by the other", () => {
   const told = (change: (on: Suspended) => void) => {
     const on = Suspended.of(["a"]);
     on.suspend("a", 2, 5);
@@ -122,7 +122,7 @@ test("a member is told of by one function: its removal by the collector, and its
   for (const recover of ["true", "perhaps"]) assert.equal(says({ recover }), "suspender", recover);
 });
 
-test("a hold is somebody's will: a duration that is malformed or missing is said before it, and then the hold is", async () => {
+test("a hold is a user's will: a duration that is malformed or missing is said before it, and then the hold is", async () => {
   for (const [duration, guard] of [
     ["soon", "duration-malformed"],
     [null, "duration-missing"],

@@ -77,7 +77,7 @@ test("a pod that uses it, drain-lost, on-hold, selector-malformed, duration-miss
   }
 });
 
-test("owner-malformed: a volume claim whose owner nobody can read is kept, and says so", () => {
+test("owner-malformed: a volume claim whose owner Sluice cannot read is kept, and says so", () => {
   const on = Owned.of(["a"], 1);
   on.suspend("a-0", 90);
   on.say("a-0-data", { owner: "foundationdb" });
@@ -105,7 +105,7 @@ test("what is only protected is not touched; deleted, it is removed when its tim
   assert.deepEqual(said(on), ["release a-1-data"]);
 });
 
-test("whoever lets go of a volume claim takes the finalizer of its protection away only where somebody has deleted it", () => {
+test("the patch that lets go of a volume claim takes the finalizer of its protection away only where the volume claim is deleted", () => {
   const finalizers = ["a/b", "sluice.dev/volume-hold", "sluice.dev/volume-protection"];
   const metadata = { name: "a", namespace: "db", uid: "u", resourceVersion: "1", finalizers };
   assert.deepEqual(releasingPatch(parsePvc({ metadata })).finalizers, ["a/b", "sluice.dev/volume-protection"]);

@@ -37,7 +37,7 @@ class Removals extends Passes {
     return outcome.requeueAfterMs;
   }
 
-  /** One pass of the function that removes. `between`: what somebody does when both are marked, before they are looked at. */
+  /** One pass of the function that removes. `between`: what a user does when both are marked, before they are looked at. */
   async remove(between: () => void = () => {}): Promise<void> {
     let isDone = false;
     this.interfere = ({ verb }) => {
@@ -56,7 +56,7 @@ class Removals extends Passes {
     });
   }
 
-  /** Those of which somebody has asked that they be deleted. */
+  /** Number of DELETE requests for volume claims. */
   get deleted(): number {
     return this.count(`delete ${claims}`);
   }
@@ -69,7 +69,7 @@ test("both volumes of a pod that is gone are marked, looked at once more, and de
 });
 
 const interventions: Readonly<Record<string, (on: Removals) => void>> = {
-  "somebody puts a hold on the StatefulSet": ({ world }) => world.annotate(set, ours({ hold: "true" })),
+  "a user puts a hold on the StatefulSet": ({ world }) => world.annotate(set, ours({ hold: "true" })),
   "the StatefulSet wants the pod again": ({ world }) => void world.scale(set, 2),
   "the StatefulSet is deleted": ({ world }) => world.removeStatefulSet(set, "Foreground"),
   "another pod mounts one of the volumes": ({ world }) => {

@@ -1,4 +1,4 @@
-/** What somebody wants kept is kept: the PersistentVolume of a claim that goes gets the reclaim policy Retain in time. */
+/** What a user wants kept is kept: the PersistentVolume of a claim that goes gets the reclaim policy Retain in time. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { namespace, refused } from "../../shared/reconcile/passes.ts";
@@ -63,7 +63,7 @@ test("a volume that cannot get Retain keeps its claim: volume-not-retained says 
   assert.equal(on.reclaimPolicyOf(top), "Retain");
 });
 
-test("the reclaim policy of a PersistentVolume that is bound to another claim is nobody's to change", async () => {
+test("no function changes the reclaim policy of a PersistentVolume that is bound to another claim", async () => {
   const on = new Volumes("3600s");
   await on.suspended();
   on.bind(top, "uid-of-another");

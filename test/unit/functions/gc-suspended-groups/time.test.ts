@@ -106,7 +106,7 @@ test("a mark of a removal that was never sent counts no longer than its pod is a
   assert.ok(volumes.isKept(claim));
 });
 
-test("a gap of more than two sweeps does not count: what nobody has looked at is kept for its whole time after the next look", async () => {
+test("a gap of more than two sweeps does not count: what no pass has looked at is kept for its whole time after the next look", async () => {
   for (const gapMs of [11 * 60_000, 24 * hourMs]) {
     const volumes = new Volumes("1h");
     await volumes.suspended(claim);
@@ -146,7 +146,7 @@ test("looks of suspend-group count as well, and a duration that is shorter than 
   assert.ok(long.timeline.nowMs() - Date.parse(long.said(claim, "suspended-at") ?? "") < hourMs + 60_000);
 });
 
-test("what the ledger says of looks is taken for nothing where nobody can read it, where it is of the future, and where it is gone", async () => {
+test("what the ledger says of looks counts as nothing where Sluice cannot read it, where it is of the future, and where it is gone", async () => {
   const nowMs = Date.parse("2026-01-01T00:00:00Z");
   for (const looks of [
     "{}",
@@ -178,7 +178,7 @@ test("suspend-group, which has nothing to say, writes the ledger for its looks o
   assert.equal(volumes.count("patch persistentvolumeclaims"), 0);
 });
 
-test("a size that somebody else has changed since has the time begin anew, though nobody saw the pod; one of ours does not", async () => {
+test("a size that another client has changed since makes the time begin anew, though no pass saw the pod; one of ours does not", async () => {
   const back = new Volumes("1h");
   await back.suspended(claim);
   await back.elapse(hourMs - 290_000);
@@ -211,7 +211,7 @@ test("a size that somebody else has changed since has the time begin anew, thoug
   );
 });
 
-test("a size that somebody else changes under the mark of the removal stops it", async () => {
+test("a size that another client changes under the mark of the removal stops it", async () => {
   const volumes = new Volumes("1h");
   await volumes.suspended(claim);
   await volumes.elapse(hourMs);
@@ -241,7 +241,7 @@ test("VOLUME_HOLD=remove takes the times away with our finalizers: after an inst
   volumes.forget();
   await volumes.suspend();
   await volumes.collect();
-  assert.equal(volumes.count("patch persistentvolumeclaims"), 0, "nobody writes any more");
+  assert.equal(volumes.count("patch persistentvolumeclaims"), 0, "neither function writes any more");
   volumes.restart({ settings: { volumeHold: "keep" } });
   await volumes.elapse(hourMs - 60_000, async () => {
     await volumes.suspend();

@@ -62,7 +62,7 @@ test("the wait between two volumes survives the process that ends right after th
   assert.ok((volumes.ledger.lastRemovalMs ?? 0) >= goneMs - 2_000, "the write that ends the claim says it");
 });
 
-test("a last removal that nobody can read, or of the future, counts as now, and is written anew", async () => {
+test("a last removal that Sluice cannot read, or of the future, counts as now, and is written anew", async () => {
   for (const text of ["lately", String(Date.parse("2099-01-01T00:00:00Z"))]) {
     const volumes = await takenTogether("5s");
     await volumes.suspend();

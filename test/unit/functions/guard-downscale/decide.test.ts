@@ -157,7 +157,7 @@ describe("open inside: what Sluice itself cannot read or look up lets a downscal
     }
   });
 
-  test("the function itself breaks, and while nobody answers the API server refuses", () => {
+  test("the function lets through when it breaks, and the API server refuses when it gets no answer", () => {
     assert.equal(guardDownscale.whenBroken, "open");
     assert.equal(guardDownscale.registration.failurePolicy, "Fail");
   });

@@ -1,4 +1,4 @@
-/** A manifest that leaves out the number of replicas: Kubernetes takes 1, and nobody asked for that. */
+/** A manifest that leaves out the number of replicas: Kubernetes takes 1, although the user did not ask for that. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import type { AdmissionRequest } from "../../../../functions/shared/admission/definition.ts";
@@ -30,7 +30,7 @@ async function guardOf(request: AdmissionRequest): Promise<string> {
   return (await judge(request)).guard;
 }
 
-describe("replicas-dropped: applied at the server, nobody owns the number any more", () => {
+describe("replicas-dropped: after a server-side apply no field manager owns the number any more", () => {
   const cares: readonly (readonly [string, Given, RegExp])[] = [
     ["follows another one", { annotations: follows }, /It follows "db-b"\./],
     ["mirrors an object", { annotations: mirrors }, /It mirrors "ReplicaTemplate" "db"\./],
@@ -67,7 +67,7 @@ describe("replicas-dropped: applied at the server, nobody owns the number any mo
     );
   });
 
-  test("where somebody owns the 1, or nobody owned the number before, 1 is meant", async () => {
+  test("where a field manager owns the 1, or none owned the number before, 1 is meant", async () => {
     const one = async (before: unknown, after: unknown) =>
       guardOf(fall({ annotations: follows, managedFields: before }, { annotations: follows, managedFields: after }));
     assert.equal(await one(said, said), "allowed", "a manifest that says 1");
@@ -90,7 +90,7 @@ describe("replicas-dropped: applied at the server, nobody owns the number any mo
       { annotations: follows, managedFields: leftOut },
     );
     const answer = await judge(request);
-    assert.match(answer.allowed ? "" : answer.sentence, /which somebody had written/);
+    assert.match(answer.allowed ? "" : answer.sentence, /which an unnamed manager had written/);
   });
 });
 
@@ -121,7 +121,7 @@ describe("replicas-dropped: kubectl apply keeps the manifest, which said the num
   });
 });
 
-describe("replicas-dropped: whoever writes whole manifests by patches, as Helm does, brings a StatefulSet that follows to 1", () => {
+describe("replicas-dropped: a client that writes whole manifests by patches, as Helm does, brings a StatefulSet that follows to 1", () => {
   const helm = [owner("helm", "Update", ["replicas", "template"])];
   const sluice = [owner("helm", "Update", ["template"]), owner("sluice", "Update", ["replicas"])];
 
@@ -153,7 +153,7 @@ describe("replicas-dropped: whoever writes whole manifests by patches, as Helm d
     );
   });
 
-  test("whoever writes the number alone means it", async () => {
+  test("a client that writes the number alone means it", async () => {
     const request = fall(
       { annotations: follows, managedFields: helm },
       { annotations: follows, managedFields: sluice },

@@ -1,4 +1,4 @@
-/** What is decided about the protection of a FoundationDBCluster's volume claims, and about those that somebody has deleted. */
+/** What is decided about the protection of a FoundationDBCluster's volume claims, and about those that a user has deleted. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type ClusterStep, decide } from "../../../../functions/hold-process-groups/decide.ts";
@@ -82,7 +82,7 @@ test("the option is a Go boolean; false, or a duration of 0, protects nothing; w
   assert.deepEqual([decide(endless.snapshot).guard, guards(endless)], ["duration-missing", ["duration-missing"]]);
 });
 
-test("protection-malformed: an option that nobody can read is said, and no volume claim gets or loses our finalizer", () => {
+test("protection-malformed: an option that Sluice cannot read is said, and no volume claim gets or loses our finalizer", () => {
   const held = protectedGroups({ ...option, "protect-volumes": "yes" });
   held.change("storage-3", { finalizers: [], labels: {} });
   const { guard, step, told } = decide(held.snapshot);
@@ -103,14 +103,14 @@ test("a volume claim of another owner gets no finalizer, nor one that is being d
   assert.deepEqual(changesOf(held), [], "nor one that has no owner");
 });
 
-test("a finalizer or a label of it that somebody took away comes again", () => {
+test("a finalizer or a label of it that a user took away comes again", () => {
   const held = protectedGroups();
   held.change("storage-1", { labels: {} });
   held.change("storage-2", { finalizers: [] });
   assert.deepEqual(changesOf(held), ["add storage-1", "add storage-2"]);
 });
 
-test("releasing: whoever takes the option back has the finalizer gone, but not from what is suspended, or deleted before its time", () => {
+test("releasing: taking the option back takes the finalizer away, but not from what is suspended, or deleted before its time", () => {
   for (const text of [null, "false"]) {
     const held = protectedGroups({ ...option, "protect-volumes": text });
     held.say("storage-1", { "suspend-state": "Suspended" });
@@ -141,7 +141,7 @@ test("VOLUME_HOLD=remove takes the finalizer from every volume claim, of a clust
   assert.deepEqual(changesOf(bare), []);
 });
 
-test("of a namespace that is being deleted the finalizer goes from what is being deleted, but from what somebody holds", () => {
+test("of a namespace that is being deleted the finalizer goes from what is being deleted, but not from what a user holds", () => {
   const held = new HeldGroups(option);
   held.isNamespaceEnding = true;
   assert.deepEqual(changesOf(held), [], "none gets it");
@@ -181,11 +181,11 @@ test("the owner and the zone stay on a volume claim that is kept: its ledger and
   assert.deepEqual([owner, zone], [undefined, undefined]);
 });
 
-test("the word that nobody needs the data of what is kept follows the operator's, and an exclusion that was skipped is one", () => {
+test("the word that the data of what is kept is not needed follows the operator's, and an exclusion that was skipped is one", () => {
   const held = outrun();
   held.set("storage-1", { exclusionSkipped: true });
   held.addPod("storage-1", 5);
-  assert.ok(saidOf(held, "storage-1")["drained-at"], "whoever asked for its removal so does not need it");
+  assert.ok(saidOf(held, "storage-1")["drained-at"], "a user who asked for its removal so does not need it");
   held.set("storage-1", { exclusionSkipped: undefined });
   assert.equal(saidOf(held, "storage-1")["drained-at"], undefined, "a pod that is newer may have new data");
   const cancelled = written(outrun());
@@ -202,10 +202,10 @@ test("claim-deleted: what a user deletes of a process group that is to stay is s
   );
   const { "suspend-message": message, ...rest } = saidOf(held, "storage-1");
   assert.deepEqual(rest, {});
-  assert.match(message ?? "", /^claim-deleted: somebody has deleted orders-storage-1-data/);
+  assert.match(message ?? "", /^claim-deleted: another client has deleted orders-storage-1-data/);
 });
 
-test("a block of ours keeps no pod whose volume claim somebody has deleted, but of one that goes without an exclusion", () => {
+test("a block of ours keeps no pod whose volume claim a user has deleted, except one that goes without an exclusion", () => {
   const held = protectedGroups();
   held.exclude("storage-1");
   deleted(held);

@@ -13,7 +13,7 @@ function specStep(held: HeldGroups): SpecStep {
   return step as SpecStep;
 }
 
-/** Annotations that one volume claim gets, without their prefix. */
+/** Annotations that a volume claim gets, without their prefix. */
 function annotationsOf(held: HeldGroups, id: string): Readonly<Record<string, string | null>> {
   const { step } = decide(held.snapshot);
   const changes = step?.kind === "annotate" ? step.changes : [];
@@ -56,7 +56,7 @@ test("a fault domain that is no zone is left out, and a suspended one keeps its 
   assert.equal(annotationsOf(held, "storage-2").zone, undefined);
 });
 
-test("what somebody lists is blocked, and recorded as ours, before its volume claim is asked to be suspended", () => {
+test("what a user lists is blocked, and recorded as ours, before its volume claim is asked to be suspended", () => {
   const held = furnished();
   held.spec.processGroupsToRemove = ["storage-1"];
   const verdict = decide(held.snapshot);
@@ -99,7 +99,7 @@ test("a pod that was made after its exclusion may have new data", () => {
   assert.equal(told.length, 1);
 });
 
-test("what counts as excluded though nobody has moved its data keeps its pod; only a duration of 0 lets it go", () => {
+test("what counts as excluded though the database has not moved its data keeps its pod; only a duration of 0 lets it go", () => {
   const held = furnished("storage-1");
   held.set("storage-1", { exclusionSkipped: true });
   assert.equal(annotationsOf(held, "storage-1")["drained-at"], null);
@@ -109,7 +109,7 @@ test("what counts as excluded though nobody has moved its data keeps its pod; on
   assert.deepEqual(specStep(held).blocked, []);
 });
 
-test("what is to be removed without an exclusion is not held back, and somebody is told", () => {
+test("what is to be removed without an exclusion is not held back, and the function says so", () => {
   const held = furnished();
   held.spec.processGroupsToRemoveWithoutExclusion = ["storage-1"];
   const { guard, step, told } = decide(held.snapshot);
@@ -163,7 +163,7 @@ test("a user's own word about a volume stays as it is", () => {
   assert.equal(decide(held.snapshot).step, undefined);
 });
 
-test("a volume claim that somebody has deleted is left alone, and so is one that is being removed", () => {
+test("a volume claim that a user has deleted is left alone, and so is one that is being removed", () => {
   const held = furnished("storage-1");
   held.say("storage-1", { owner: null, recover: "true" });
   held.change("storage-1", { deletionTimestamp: minutesAgo(1) });
@@ -229,7 +229,7 @@ test("while its volume claim is being removed nothing is written", () => {
   assert.deepEqual([guard, step], ["removing", undefined]);
 });
 
-test("a block of ours that somebody took away is set again", () => {
+test("a block of ours that a user took away is set again", () => {
   const held = furnished("storage-1");
   held.spec.buggify = { blockRemoval: [] };
   const step = specStep(held);
@@ -296,7 +296,7 @@ test("the mark that makes a wish wait goes only when the wish is on record and t
   assert.deepEqual(annotationsOf(held, "storage-1"), { "removal-held": null });
 });
 
-test("a status that somebody has overwritten is cleared again, and its block stays for as long again", () => {
+test("a status that another client has overwritten is cleared again, and its block stays for as long again", () => {
   const held = furnished();
   held.hold("storage-1", 2);
   held.set("storage-1", { removalTimestamp: minutesAgo(30) });
@@ -305,7 +305,7 @@ test("a status that somebody has overwritten is cleared again, and its block sta
   assert.ok((step.held["storage-1"]?.recoveringMs ?? 0) > Date.parse(minutesAgo(1)));
 });
 
-test("what nobody wants removed any more asks for nothing, and loses our block when nothing is suspended", () => {
+test("a process group whose removal is not wanted any more asks for nothing, and loses our block when nothing is suspended", () => {
   const held = furnished("storage-1");
   held.spec.processGroupsToRemove = [];
   held.set("storage-1", { removalTimestamp: undefined, exclusionTimestamp: undefined });
@@ -318,7 +318,7 @@ test("what nobody wants removed any more asks for nothing, and loses our block w
   assert.deepEqual(specStep(held).held, {});
 });
 
-test("without a duration nothing is held anew, and what is held stays, and nobody can tell for how long", () => {
+test("without a duration nothing is held anew, and what is held stays for a time that Sluice cannot tell", () => {
   const held = furnished("storage-1");
   held.sayOfCluster({ "suspend-duration": null });
   assert.deepEqual(annotationsOf(held, "storage-1"), { "suspend-duration": null });
@@ -328,7 +328,7 @@ test("without a duration nothing is held anew, and what is held stays, and nobod
   assert.equal(decide(held.snapshot).step, undefined);
 });
 
-test("a duration that nobody can read is passed on as it is, and nothing is held anew", () => {
+test("a duration that Sluice cannot read is passed on as it is, and nothing is held anew", () => {
   const held = furnished();
   held.sayOfCluster({ "suspend-duration": "soon" });
   assert.deepEqual(annotationsOf(held, "storage-1"), { "suspend-duration": "soon" });
@@ -345,7 +345,7 @@ test("a duration of 0 holds nothing back", () => {
   assert.deepEqual([decide(held.snapshot).guard, decide(held.snapshot).step], ["done", undefined]);
 });
 
-test("a record that nobody can read stops everything", () => {
+test("a record that Sluice cannot read stops everything", () => {
   const held = furnished("storage-1");
   for (const text of [
     "x",

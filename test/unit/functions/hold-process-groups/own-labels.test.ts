@@ -80,10 +80,10 @@ test("volume-unfound: a removal that begins while a volume claim has no label is
   assert.ok(unfound(passes).length > 0);
   passes.change({ processGroupsToRemove: null });
   await passes.pass();
-  assert.deepEqual(blocks(passes), [], "nobody wants it removed any more");
+  assert.deepEqual(blocks(passes), [], "no list asks for its removal any more");
 });
 
-test("labels of wrong types: what the cluster owns is found, and what has no volume waits until somebody corrects them", async () => {
+test("labels of wrong types: what the cluster owns is found, and what has no volume waits until a user corrects them", async () => {
   const passes = relabelled(
     { app: "fdb" },
     { labels: { matchLabels: ["app"], processGroupIDLabels: "example.com/id" } },
@@ -91,14 +91,14 @@ test("labels of wrong types: what the cluster owns is found, and what has no vol
   passes.change({ processGroupsToRemove: [id] });
   await passes.pass();
   assert.deepEqual(blocks(passes), [id]);
-  assert.match(unfound(passes).join(), /spec\.labels\.matchLabels of orders is \["app"\], which nobody can read/);
+  assert.match(unfound(passes).join(), /spec\.labels\.matchLabels of orders is \["app"\], which Sluice cannot read/);
   passes.change({ labels: null });
   relabel(passes, { [labels.cluster]: "orders", [labels.id]: id });
   await passes.pass();
   assert.deepEqual([blocks(passes), passes.said("suspend")], [[id], "true"]);
 });
 
-test("a volume claim of which nobody can tell the process group is protected all the same", async () => {
+test("a volume claim whose process group Sluice cannot tell is protected all the same", async () => {
   const passes = relabelled({});
   passes.world.annotate(
     { namespace, name: "orders" },

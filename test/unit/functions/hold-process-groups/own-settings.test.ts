@@ -11,7 +11,7 @@ function made(...ids: readonly string[]): HeldGroups {
   return held;
 }
 
-test("removal-mode-unknown: a removalMode of its own that nobody knows is said, by name, while volumes of it are kept", () => {
+test("removal-mode-unknown: a removalMode of its own that Sluice does not know is said, by name, while volumes of it are kept", () => {
   const held = made();
   const told = () => decide(held.snapshot).told.map(({ id, guard, sentence }) => `${id} ${guard}: ${sentence}`);
   held.spec.automationOptions = { removalMode: "None" };

@@ -1,4 +1,4 @@
-/** Passes over a FoundationDBCluster: what is written, in which order, and what somebody else does in between. */
+/** Passes over a FoundationDBCluster: what is written, in which order, and what another client does in between. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { holdProcessGroups } from "../../../../functions/hold-process-groups/function.ts";
@@ -41,7 +41,7 @@ test("a wish clears each field of the removal by the status subresource, and lea
   assert.equal(passes.said("removal-held"), undefined);
 });
 
-test("when it is back, somebody is told what to run, by locality or by the addresses that are excluded", async () => {
+test("when it is back, an Event says what to run, by locality or by the addresses that are excluded", async () => {
   for (const [usesLocalities, words] of [
     [true, /include locality_instance_id:storage-1'/],
     [false, /include 10\.1\.0\.1:4501'/],
@@ -147,7 +147,7 @@ test("our finalizer is written first, under the uid and the revision that were r
   assert.deepEqual(metadataOf(passes).finalizers, finalizers);
 });
 
-test("what somebody else writes between the read and the write of our finalizer stays", async () => {
+test("what another client writes between the read and the write of our finalizer stays", async () => {
   const passes = new FoundationPasses(protecting);
   passes.restart(holds);
   let isOver = false;
@@ -201,14 +201,14 @@ test("a change of a volume claim wakes its cluster, by one read; one that is gon
   };
   assert.deepEqual(await find(claim.name), [key]);
   assert.deepEqual(passes.words, [`get ${claims}`]);
-  assert.deepEqual(await find("nobody"), []);
+  assert.deepEqual(await find("absent"), []);
   passes.world.store.patch(claims, claim, { metadata: { labels: { [labels.cluster]: null } } } as never);
   assert.deepEqual(await find(claim.name), [key], "its owner says it");
   passes.world.store.patch(claims, claim, { metadata: { ownerReferences: null } } as never);
   assert.deepEqual(await find(claim.name), []);
 });
 
-test("whoever takes every annotation away is found by the label, and its volume claims lose our finalizer and the label", async () => {
+test("a cluster that has lost every annotation is found by the label, and its volume claims lose our finalizer and the label", async () => {
   const passes = await protectedPasses();
   const none = { "sluice.dev/suspend-duration": null, "sluice.dev/protect-volumes": null };
   passes.world.annotate(key, none, resource);

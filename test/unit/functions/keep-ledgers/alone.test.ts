@@ -17,7 +17,7 @@ const creates =
   ({ verb, given }: Call) =>
     verb === "create" && (given[2] as { metadata: { name: string } }).metadata.name === name;
 
-test("a Lease of somebody else's under a ledger's name is named once, and ends the sweep for no other group", async () => {
+test("another client's Lease under a ledger's name is named once, and ends the sweep for no other group", async () => {
   const passes = new Passes();
   passes.world.store.create("leases", namespace, { metadata: { name: "sluice-alpha" } });
   for (let round = 0; round < 3; round++) assert.equal(await sweep(passes), undefined);
@@ -75,7 +75,7 @@ test("where three groups in a row get no answer the API server is away, and the 
   assert.equal(passes.count("create leases"), 20, "an answer in between begins the count anew");
 });
 
-test("what somebody else holds in the way of three groups keeps no other waiting: only silence means that nobody is there", async () => {
+test("Leases of another client in the way of three groups keep no other waiting: only silence means that the API server is away", async () => {
   const passes = new Passes();
   const many = Array.from({ length: 5 }, (_, index) => ({ namespace, group: `g-${index}` }));
   for (const { group } of many.slice(0, 3))

@@ -174,7 +174,7 @@ test("a StatefulSet of no group that has its pods told before they leave has a l
   assert.deepEqual(groups.sort(), [groupOfLoneStatefulSet("group-a"), groupOfLoneStatefulSet("group-b")]);
 });
 
-test("a ledger that somebody writes, removes or makes anew meanwhile is left alone", async () => {
+test("a ledger that another client writes, removes or makes anew meanwhile is left alone", async () => {
   for (const meanwhile of ["write", "remove"]) {
     const passes = new Passes();
     await sweepOver(passes, [key]);

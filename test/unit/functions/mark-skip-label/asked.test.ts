@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { finalizer, ownedCluster, owner } from "./owned-cluster.ts";
 
-test("a RabbitmqCluster that nobody annotated has no finalizer of ours, loses one of an earlier version, and is deleted at once", async () => {
+test("a RabbitmqCluster without the annotation has no finalizer of ours, loses one of an earlier version, and is deleted at once", async () => {
   const world = await ownedCluster({ "sluice.dev/skip-label": null });
   const process = world.process();
   assert.deepEqual(await process.keys(), []);
@@ -22,7 +22,7 @@ test("a RabbitmqCluster that nobody annotated has no finalizer of ours, loses on
   assert.deepEqual(world.labels(), {}, "its operator labels its pods itself");
 });
 
-test("a RabbitmqCluster whose annotation nobody can read is held with the label of its operator, and stop-all alone gives it", async () => {
+test("a RabbitmqCluster whose annotation Sluice cannot read is held with the label of its operator, and stop-all alone gives it", async () => {
   const held = await ownedCluster({ "sluice.dev/skip-label": "let go" });
   await held.process().pass();
   assert.deepEqual(held.find()?.finalizers, [finalizer]);

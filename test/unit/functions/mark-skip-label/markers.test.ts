@@ -45,7 +45,7 @@ test("it is gone within seconds once the file in each container has a text, and 
   assert.equal(world.find(), undefined);
 });
 
-test("how long it is held at most is said in one Event, and the 90 s are waited for where nobody may exec", async () => {
+test("how long it is held at most is said in one Event, and the 90 s are waited for where Sluice may not exec", async () => {
   const { world, process, seen, breakDown } = await deleted();
   for (const pod of pods) seen.add(pod);
   breakDown(new Error("403"));

@@ -142,7 +142,7 @@ test("of an owner that is found after its deadline the pods have the time to see
   assert.ok(heldMs > 600_000 && heldMs < 780_000, `held for ${heldMs} ms`);
 });
 
-test("nobody lets go of an owner by its deadline before he has warned, whoever has written its status", async () => {
+test("a process lets go of an owner by its deadline only after it has warned, even if a user has written its status", async () => {
   const world = await ownedCluster();
   const process = world.process();
   await process.pass();
@@ -223,7 +223,7 @@ test("an owner of the same name and another uid is not taken for the deleted one
   assert.equal(world.find()?.deletionTimestamp, undefined);
 });
 
-test("an owner whose finalizer somebody stripped by hand is gone, and nothing makes it again", async () => {
+test("an owner whose finalizer a user stripped by hand is gone, and nothing makes it again", async () => {
   const world = await ownedCluster();
   const process = world.process();
   await process.pass();

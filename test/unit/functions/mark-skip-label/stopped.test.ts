@@ -29,7 +29,7 @@ test("the label that pods got goes, though the owner asks for another one by now
   assert.deepEqual(world.labels(), {});
 });
 
-test("a label that was under way when stop-all was withdrawn goes, too; after a minute nobody looks for one any more", async () => {
+test("a label that was under way when stop-all was withdrawn goes, too; after a minute the function looks for none any more", async () => {
   const world = await ownedCluster({ "sluice.dev/stop-all": "true" });
   await world.process().pass();
   world.annotate({ "sluice.dev/stop-all": null });
@@ -62,10 +62,10 @@ test("an owner whose pods are all to stop gets our finalizer like any other that
   world.annotate({ "sluice.dev/stop-all": "true" }, statefulSet);
   world.passes.world.store.patch("statefulsets", statefulSet, { metadata: { finalizers: [finalizer] } });
   await world.process().pass(statefulSet);
-  assert.deepEqual(world.find(statefulSet)?.finalizers, [finalizer], "nobody can tell what it asks for");
+  assert.deepEqual(world.find(statefulSet)?.finalizers, [finalizer], "Sluice cannot tell what it asks for");
 });
 
-test("a label of ours goes again, however far the clock was ahead of whoever wrote it", async () => {
+test("a label of ours goes again, however far the clock of the process that wrote it was ahead", async () => {
   const world = await ownedCluster({ "sluice.dev/stop-all": "true" });
   await world.process().pass();
   const ahead = new Date(world.passes.timeline.nowMs() + 28_000).toISOString();

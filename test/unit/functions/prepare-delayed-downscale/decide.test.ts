@@ -50,7 +50,7 @@ test("42 to 46, prepared earlier, go before 40 and 41: the contiguous run from t
 test("a pod that failed, that does not exist or was not asked holds back those below it, and is named with the cause", () => {
   const old = told(4, 9, 2 * hourMs);
   assert.equal(outcomeOf({ told: { ...old, 7: "it answered 500" } }), 8);
-  const top = verdictOf({ told: { ...old, 9: "it answered 409: somebody has locked it" } });
+  const top = verdictOf({ told: { ...old, 9: "it answered 409: it is locked" } });
   assert.ok(top.kind === "wait" && top.guard === "pod-not-prepared");
   assert.match(top.sentence, /6 pods of db-a are to leave, and db-a-9 holds them back: it answered 409/);
   const gone = verdictOf({ told: old, gone: [9] });
@@ -80,7 +80,7 @@ test("a claim is for all that leaves now, confirmed, with the uids of the Statef
   assert.deepEqual([claim?.kind, claim?.phase, claim?.terms], ["scale-down", "confirmed", "asked"]);
 });
 
-test("the size that is wanted, or a larger one, is done; nobody raises it here", () => {
+test("the size that is wanted, or a larger one, is done; this function never raises it", () => {
   assert.equal(outcomeOf({ wanted: 10 }), "done");
   assert.equal(outcomeOf({ wanted: 12 }), "done");
 });
@@ -137,7 +137,7 @@ test("in shadow mode it is said how many would be told", () => {
   assert.ok(verdict.kind === "wait" && verdict.guard === "pods-not-told");
   assert.match(
     verdict.sentence,
-    /from 10 to 4: in shadow mode nobody tells 6 pods that they leave, and 4 that they stay/,
+    /from 10 to 4: in shadow mode Sluice does not tell 6 pods that they leave, nor 4 that they stay/,
   );
 });
 
@@ -167,7 +167,7 @@ test("a pod's answer counts with a time in Unix seconds that has passed, and wit
   for (const status of [199, 302, 404, 409, 500]) assert.equal(read(good, status).kind, "failed", `${status}`);
 });
 
-test("who is to stay is told so, who is to leave too, and nobody whom a claim names or who is on the way out", () => {
+test("a pod that is to stay is told so, one that is to leave too, and none that a claim names or that is on the way out", () => {
   const set = delayedOf({ replicas: 6, wanted: 3 });
   const ordinals = (changes: Partial<typeof set>) => {
     const { stay, leave } = whoIsTold({ ...set, ...changes });

@@ -24,7 +24,7 @@ test("pods of all zones are told at once, and the zones go one after the other w
   assert.deepEqual([...on.disks.keys()].sort(), ["group-a-2", "group-a-3", "group-b-2", "group-b-3"]);
 });
 
-test("between sweeps only those are called who were not told yet; a sweep tells all, and finds what somebody else prepared", async () => {
+test("between sweeps only pods that were not told yet are called; a sweep tells all, and finds what another client prepared", async () => {
   const on = await Ingesters.of();
   on.forget();
   await on.run();
@@ -88,7 +88,7 @@ test("a pod that is replaced in the middle of the calls does not leave on the wo
   assert.equal(on.size("b"), 3);
 });
 
-test("somebody else's word counts last: a pod that was told to stay since begins anew", async () => {
+test("another client's word counts last: a pod that was told to stay since begins anew", async () => {
   const on = await Ingesters.of();
   on.want(3);
   await on.goOn(delayMs - 5_000);
@@ -132,18 +132,18 @@ test("a change that the API server refuses is said, the claim goes at once, the 
   const on = await Ingesters.of();
   on.want(3);
   on.passes.interfere = ({ verb, resource }) => {
-    if (verb === "patch" && resource === "statefulsets") throw refused(403, "somebody's webhook says no");
+    if (verb === "patch" && resource === "statefulsets") throw refused(403, "a webhook says no");
   };
   await on.goOn(delayMs + 10_000);
   assert.equal(on.guard, "downscale-refused");
-  assert.match(on.passes.verdicts.at(-1)?.sentence ?? "", /group-a go to 3 replicas: somebody's webhook says no/);
+  assert.match(on.passes.verdicts.at(-1)?.sentence ?? "", /group-a go to 3 replicas: a webhook says no/);
   assert.deepEqual([on.claims, on.disks.size], [[], 2]);
   on.passes.interfere = () => {};
   await on.goOn(60_000);
   assert.deepEqual([on.size("a"), on.size("b")], [3, 3]);
 });
 
-test("a refused change whose claim a review has joined keeps it: somebody else's change may be on its way (R19)", async () => {
+test("a refused change whose claim a review has joined keeps it: another client's change may be on its way (R19)", async () => {
   const on = await Ingesters.of();
   on.want(3);
   on.passes.interfere = ({ verb, resource }) => {
@@ -159,7 +159,7 @@ test("a refused change whose claim a review has joined keeps it: somebody else's
   assert.deepEqual([on.claims, on.guard], [["scale-down group-a"], "zone-scaling-down"]);
 });
 
-test("a change that nobody answers holds its claim for 90 s; those that are wanted then are told so, and it goes (R20)", async () => {
+test("a change without an answer holds its claim for 90 s; pods that are wanted then are told so, and it goes (R20)", async () => {
   for (const [wanted, deletes] of [
     [4, ["DELETE group-a-2", "DELETE group-a-3"]],
     [3, ["DELETE group-a-2"]],
@@ -291,7 +291,7 @@ test("two processes at once lower each zone once, and never two zones at a time"
   assert.equal(on.claims.length, 1);
 });
 
-test("shadow mode calls nobody and writes nothing", async () => {
+test("shadow mode calls no pod and writes nothing", async () => {
   const on = await Ingesters.of();
   on.restart("shadow");
   on.want(2);
@@ -300,7 +300,7 @@ test("shadow mode calls nobody and writes nothing", async () => {
   assert.ok(on.passes.calls.every(({ verb }) => ["get", "list", "resourceOf"].includes(verb)));
 });
 
-test("what nobody can read is said, holds the size, and calls nobody", async () => {
+test("a setting that Sluice cannot read is said, holds the size, and calls no pod", async () => {
   for (const [changes, guard] of [
     [{ "grafana.com/rollout-delayed-downscale": "1.5h" }, "delay-malformed"],
     [{ "grafana.com/rollout-delayed-downscale": "1h1d" }, "delay-malformed"],
@@ -309,7 +309,7 @@ test("what nobody can read is said, holds the size, and calls nobody", async () 
     [{ "grafana.com/rollout-mirror-replicas-from-resource-kind": "Nothing" }, "mirror-missing"],
     [{ "grafana.com/rollout-mirror-replicas-from-resource-kind": "ControllerRevision" }, "mirror-missing"],
     [{ "grafana.com/rollout-mirror-replicas-from-resource-api-version": "a/b/c" }, "mirror-malformed"],
-    [{ "grafana.com/rollout-downscale-leader": "nobody" }, "leader-missing"],
+    [{ "grafana.com/rollout-downscale-leader": "absent" }, "leader-missing"],
   ] as const) {
     const on = await Ingesters.of(4, changes);
     on.want(2);
@@ -318,7 +318,7 @@ test("what nobody can read is said, holds the size, and calls nobody", async () 
   }
 });
 
-test("without a delay, or without anybody who says the size, nothing is done", async () => {
+test("without a delay, or without an object that says the size, nothing is done", async () => {
   for (const changes of [
     { "grafana.com/rollout-delayed-downscale": "0s" },
     { "grafana.com/rollout-delayed-downscale": "" },
@@ -384,7 +384,7 @@ test("leaders that follow each other in a circle keep their sizes, and no pod of
   assert.deepEqual([on.size("a"), on.size("b"), on.guard, on.words], [2, 4, "leader-circle", []]);
 });
 
-test("a pod that answers 409 to its DELETE is locked by somebody, and nothing is wrong; any other failure is said", async () => {
+test("a pod that answers 409 to its DELETE is locked, and nothing is wrong; any other failure is said", async () => {
   for (const [status, isSaid] of [
     [409, false],
     [500, true],

@@ -70,7 +70,7 @@ test("more replicas behind a raised start are a downscale all the same: a pod th
   assert.deepEqual([world.claimed, world.prepared.size], [[], 0]);
 });
 
-test("a start that goes down with as many replicas more takes nobody, and nobody is asked", async () => {
+test("a start that goes down with as many replicas more takes no pod away, and no pod is asked", async () => {
   const world = await preparedGroup();
   store(world, 2, 5);
   await world.passes.goOn(30_000);

@@ -1,4 +1,4 @@
-/** Rules R18 to R20: claims before calls, one change at a time, and whoever finds it unfinished takes it back. */
+/** Rules R18 to R20: claims before calls, one change at a time, and the process that finds it unfinished takes it back. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
@@ -54,7 +54,7 @@ test("two downscales of one group at once, in two processes: one wins, and the p
   assert.equal(world.words.length, 1);
 });
 
-test("a downscale that has come is over for the next one, though nobody has ended its claim yet", async () => {
+test("a downscale that has come is over for the next one, though no function has ended its claim yet", async () => {
   const world = await preparedGroup();
   const process = world.process();
   assert.equal(await process.guard("group-a", 4), "allowed");
@@ -76,7 +76,7 @@ for (const [words, nth, told] of [
   ["patch leases", 2, 2],
   ["list pods", 5, 2],
 ] as const) {
-  test(`a process that dies at call ${nth} of "${words}" leaves nobody prepared: another one takes it back`, async () => {
+  test(`a process that dies at call ${nth} of "${words}" leaves no pod prepared: another one takes it back`, async () => {
     const world = await preparedGroup();
     const process = world.process();
     dieAt(process, words, nth);
@@ -85,7 +85,7 @@ for (const [words, nth, told] of [
     assert.equal(world.words.filter((word) => word.startsWith("POST")).length, told);
     const other = world.process();
     await other.sweep();
-    assert.equal(world.prepared.size, told, "until nobody can let it through any more");
+    assert.equal(world.prepared.size, told, "until no review can let it through any more");
     await world.passes.goOn(91_000);
     await other.sweep();
     assert.deepEqual([world.prepared.size, world.claimed], [0, []]);
@@ -132,7 +132,7 @@ test("ledger-contended: other writers are no reason to refuse, unless they write
   assert.deepEqual([second.prepared.size, second.words.includes("DELETE group-a-4")], [0, true]);
 });
 
-test("a second write whose answer is lost is not taken back at once: somebody may have joined it", async () => {
+test("a second write whose answer is lost is not taken back at once: another review may have joined it", async () => {
   const world = await preparedGroup();
   const process = world.process();
   let writes = 0;
@@ -148,7 +148,7 @@ test("a second write whose answer is lost is not taken back at once: somebody ma
   assert.deepEqual([world.prepared.size, world.claimed], [0, []]);
 });
 
-test("claim-lost: a claim that somebody took out meanwhile lets nobody through", async () => {
+test("claim-lost: a claim that another client took out meanwhile lets no review through", async () => {
   const world = await preparedGroup();
   world.reply = () => {
     world.passes.writeLedger({ "sluice.dev/claims": "" });
@@ -243,7 +243,7 @@ test("200 changes of one scale in a row are never in conflict with us: no review
     const to = changed % 2 === 0 ? 4 : 5;
     const { resourceVersion, uid } = store.get("statefulsets", { namespace: "db", name: "group-a" }).metadata;
     assert.ok((await process.reviewScale("group-a", to)).allowed, String(changed));
-    // As the API server does it: on condition that nobody has written it since the review began.
+    // As the API server does it: on condition that no client has written it since the review began.
     store.patch(
       "statefulsets",
       { namespace: "db", name: "group-a" },

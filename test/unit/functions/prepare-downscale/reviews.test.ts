@@ -214,7 +214,7 @@ test("a pod that cannot take it back keeps the claim, whose end is another's", a
   assert.deepEqual(world.claimed, ["group-a preparing"]);
 });
 
-test("pod-missing, pod-never-ready: nobody can tell such pods, until an annotation releases their ordinals", async () => {
+test("pod-missing, pod-never-ready: the function cannot tell such pods, until an annotation releases their ordinals", async () => {
   const world = await preparedGroup({ podManagementPolicy: "OrderedReady" });
   world.scale("group-a", 40);
   const process = world.process();

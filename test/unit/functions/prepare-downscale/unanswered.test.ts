@@ -79,7 +79,7 @@ test("a zone tracker that Sluice may not read counts as absent: the downscale go
   assert.deepEqual(world.words, ["POST group-a-4"]);
 });
 
-test("whatever call of a review fails, and with whatever code, the size stays and nobody gets a 500", async () => {
+test("whatever call of a review fails, and with whatever code, the size stays and no answer is a 500", async () => {
   const probe = await preparedGroup();
   const whole = probe.process();
   await whole.reviewScale("group-a", 4);

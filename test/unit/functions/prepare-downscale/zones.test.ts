@@ -64,7 +64,7 @@ test("min-time-between-zones: the annotation of another zone holds it back, and 
   assert.equal(await world.process().guard("group-a", 4), "allowed");
 });
 
-test("its own time, one without a label, and one long ago hold nobody back", async () => {
+test("its own time, one without a label, and one long ago hold no zone back", async () => {
   const world = await spaced();
   world.annotate("group-a", { [last]: ago(world, 1) });
   world.label("group-b", { [minTime]: null });
@@ -84,7 +84,7 @@ test("the newest of all counts: the annotation, the zone tracker's ConfigMap, an
   assert.equal(await world.process().guard("group-a", 4), "allowed");
 });
 
-test("last-downscale-malformed: what is no time holds the other zones back until somebody corrects it", async () => {
+test("last-downscale-malformed: what is no time holds the other zones back until a user corrects it", async () => {
   const broken: ((world: Downscales) => void)[] = [
     (world) => world.annotate("group-b", { [last]: "yesterday" }),
     (world) => track(world, { "group-b": "{}" }),
@@ -107,7 +107,7 @@ test("min-time-malformed: a label that is no Go duration holds the others back w
   assert.deepEqual([answer.guard, answer.code], ["min-time-malformed", 400]);
 });
 
-test("where the ledger is new and nobody tells a time, the time counts from the ledger on", async () => {
+test("where the ledger is new and no object tells a time, the time counts from the ledger on", async () => {
   const world = await spaced();
   world.passes.world.store.delete("leases", { namespace, name: "sluice-group" });
   const process = world.process();
@@ -115,7 +115,7 @@ test("where the ledger is new and nobody tells a time, the time counts from the 
   await world.passes.goOn(minute);
   const answer = denied(await process.review("group-a", 4));
   assert.equal(answer.guard, "min-time-between-zones");
-  assert.match(answer.sentence, /nobody knows when group-b was last made smaller/);
+  assert.match(answer.sentence, /Sluice does not know when group-b was last made smaller/);
   await world.passes.goOn(12 * minute);
   assert.equal(await process.guard("group-a", 4), "allowed");
 });
@@ -137,7 +137,7 @@ test("the time is written when the downscale has come, and the other zone waits 
   assert.deepEqual([...new Set(process.writes())].sort(), ["create events", "patch leases"]);
 });
 
-test("a downscale of another zone that has come is over for the next one, though nobody has looked since; its time counts", async () => {
+test("a downscale of another zone that has come is over for the next one, though no pass has looked since; its time counts", async () => {
   for (const [open, guard] of [
     [preparedGroup, "allowed"],
     [spaced, "min-time-between-zones"],
@@ -156,7 +156,7 @@ test("a downscale of another zone that has come is over for the next one, though
   }
 });
 
-test("a downscale that never came locks nobody out", async () => {
+test("a downscale that never came locks no zone out", async () => {
   const world = await spaced();
   const process = world.process();
   assert.equal(await process.guard("group-a", 4), "allowed");

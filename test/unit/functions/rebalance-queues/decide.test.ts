@@ -93,11 +93,11 @@ suite("whether a cluster is rebalanced", () => {
     assert.equal(withState({ claimedMs: nowMs - claimMs, failed: twice }), "rebalance r-2");
     const often = { ...failed, times: 4 };
     assert.equal(withState({ claimedMs: nowMs - claimMs, failed: often }), "rebalance-unanswered 420000");
-    // Where nothing is to be done any more, nobody waits for it.
+    // Where nothing is to be done any more, the function does not wait for it.
     assert.equal(word({ state: { ...atRest, claimedMs: nowMs } }), "rest undefined");
   });
 
-  test("after failures nobody is asked for 30 s, 60 s and so on up to 15 minutes, by the guard that it failed with", () => {
+  test("after failures no pod is asked for 30 s, 60 s and so on up to 15 minutes, by the guard that it failed with", () => {
     assert.deepEqual([1, 2, 3, 5, 6, 60].map(pauseMs), [30_000, 60_000, 120_000, 480_000, 900_000, 900_000]);
     assert.equal(withState({ failed }), "rebalance-refused 119000");
     assert.equal(withState({ failed: { ...failed, guard: "credentials-missing" } }), "credentials-missing 119000");

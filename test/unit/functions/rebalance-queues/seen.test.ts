@@ -37,7 +37,7 @@ test("with OnDelete a rollout is over when all pods are of the wanted revision, 
   assert.deepEqual(brokers.pods, ["group-a-0"]);
 });
 
-test("a wish stays while nobody has served it: after a refusal, and while its time has not come", async () => {
+test("a wish stays until it is served: after a refusal, and while its time has not come", async () => {
   const brokers = await balanced();
   await brokers.goOn(100_000);
   const now = at(brokers.passes.timeline.nowMs());
@@ -60,7 +60,7 @@ test("the mark of a RabbitmqCluster that was made again is not that of the State
   const annotations = { [wish]: at(timeline.nowMs()) };
   world.store.create("rabbitmqclusters", namespace, { metadata: { name: "rabbit", annotations }, spec: {} });
   const owner = { apiVersion: "rabbitmq.com/v1beta1", kind: "RabbitmqCluster", name: "rabbit", controller: true };
-  // Whoever owned it is no more, and it would soon be gone, too.
+  // The object that owned it is gone, and the garbage collector would soon delete it, too.
   world.garbageCollector.stop();
   world.store.patch("statefulsets", setKey, { metadata: { ownerReferences: [{ ...owner, uid: "before" }] } });
   await brokers.replace("group-a-1");

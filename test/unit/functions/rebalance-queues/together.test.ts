@@ -5,7 +5,7 @@ import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts
 import { played, refused } from "../../shared/reconcile/passes.ts";
 import { Brokers, balanced, namespace, settleMs, stateKey, usual, wish } from "./brokers.ts";
 
-/** A cluster whose minute is over: whoever looks next, asks. */
+/** A cluster whose minute is over: the next process that looks, asks. */
 async function due(): Promise<Brokers> {
   const brokers = new Brokers();
   await brokers.process().run();
@@ -26,7 +26,7 @@ test("of eight processes that look at one moment one asks, and the others wait f
   assert.deepEqual(brokers.pods, ["group-a-0"]);
 });
 
-test("rebalance-under-way: while one asks, whoever looks later waits for it", async () => {
+test("rebalance-under-way: while one process asks, another one that looks later waits for it", async () => {
   const brokers = await due();
   brokers.slowMs = 1_500;
   const asking = brokers.process().start();
@@ -90,7 +90,7 @@ test("a process that ends over it each time asks with longer and longer pauses",
   assert.deepEqual(new Set(brokers.pods), new Set(["group-a-0", "group-a-1", "group-a-2"]));
 });
 
-test("whoever writes the StatefulSet during the request does not keep its end from being written; what is wished meanwhile is kept", async () => {
+test("a client that writes the StatefulSet during the request does not keep its end from being written; what is wished meanwhile is kept", async () => {
   const brokers = await balanced();
   await brokers.goOn(100_000);
   const now = () => new Date(brokers.passes.timeline.nowMs()).toISOString().replace(/\.\d+Z$/, "Z");
@@ -123,7 +123,7 @@ test("nodes that are replaced during the request are noted by others, and rebala
   assert.equal(brokers.asked.length, 2);
 });
 
-test("a claim that was taken over is not ended by whoever comes back, nor one of a StatefulSet that was made again", async () => {
+test("a process that comes back does not end a claim that was taken over, nor one of a StatefulSet that was made again", async () => {
   for (const how of ["taken over", "made again"]) {
     const brokers = await due();
     brokers.slowMs = 1_400;
@@ -152,7 +152,7 @@ test("a claim that was taken over is not ended by whoever comes back, nor one of
   }
 });
 
-test("state-refused: where the annotation may not be written nobody is asked, and an Event says who refuses", async () => {
+test("state-refused: where the annotation may not be written no pod is asked, and an Event says who refuses", async () => {
   const brokers = new Brokers(usual);
   const process = brokers.process();
   process.interfere = ({ verb }) => {
@@ -165,7 +165,7 @@ test("state-refused: where the annotation may not be written nobody is asked, an
   assert.equal(said.length, 1);
 });
 
-test("a right that is missing, and an API server that does not answer, are for whoever runs the pass", async () => {
+test("a right that is missing, and an API server that does not answer, are errors that the pass throws", async () => {
   for (const [code, message] of [
     [403, 'User "u" cannot patch resource "statefulsets"'],
     [500, "down"],

@@ -56,7 +56,7 @@ test("in a namespace that stays nothing is touched, and no key is found", async 
   assert.deepEqual(await played(passes.timeline, releaseNamespace.listKeys(passes.context, undefined)), []);
 });
 
-test("volume claims lose our finalizers at once, owners after 3 s, and nobody else's is touched; volumes on hold are retained first", async () => {
+test("volume claims lose our finalizers at once, owners after 3 s, and no other finalizer is touched; volumes on hold are retained first", async () => {
   const { passes, store, finalizers, policies, pass } = world();
   store.delete("namespaces", { namespace: "", name: namespace });
   assert.deepEqual(await played(passes.timeline, releaseNamespace.listKeys(passes.context, undefined)), [key]);

@@ -24,7 +24,7 @@ test("downscale-under-way: as long as the change may still come, or pods are lea
   assert.deepEqual(world.claimed, ["group-a confirmed"]);
 });
 
-test("downscale-taken-back: in the phase in which pods are told to stay nobody joins the claim", async () => {
+test("downscale-taken-back: in the phase in which pods are told to stay no review joins the claim", async () => {
   const world = await neverCame();
   const seen: string[][] = [];
   world.reply = () => {
@@ -47,7 +47,7 @@ test("prepared-untold: while a pod does not answer its DELETE the claim stays, a
   assert.equal(await process.sweep(), "prepared-untold");
   assert.deepEqual(world.claimed, ["group-a undoing"]);
   assert.equal(await process.guard("group-a", 3), "zone-scaling-down", "it cannot be joined");
-  assert.equal(await process.sweep(), "downscale-under-way", "whoever began may still be at it");
+  assert.equal(await process.sweep(), "downscale-under-way", "the process that began may still be at it");
   await world.passes.goOn(8_000);
   world.reply = () => undefined;
   assert.equal(await process.sweep(), "downscale-taken-back");
@@ -87,7 +87,7 @@ test("claim-gone: of two processes one ends it, and the other leaves it at that"
   assert.deepEqual(world.claimed, []);
 });
 
-test("ledger-contended: whoever meets another writer each time tells nobody, and looks again", async () => {
+test("ledger-contended: a process that meets another writer each time tells no pod, and looks again", async () => {
   const world = await neverCame();
   const process = world.process();
   let writes = 0;
@@ -143,7 +143,7 @@ test("while a claim stands, what happens in the group is looked at half a second
   assert.deepEqual(world.claimed, []);
 });
 
-test("what is due is taken back when it is due, though somebody has just looked", async () => {
+test("what is due is taken back when it is due, though a pass has just looked", async () => {
   const world = await preparedGroup();
   const process = world.process();
   const { timeline } = world.passes;

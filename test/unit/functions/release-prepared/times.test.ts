@@ -39,7 +39,7 @@ function stamp(world: Downscales, agoMs: number, subresource?: string): void {
   world.passes.world.store.patch("statefulsets", setName, { metadata: { managedFields } as object });
 }
 
-test("nobody who has not asked for it has a StatefulSet written", async () => {
+test("without the setting no StatefulSet is written", async () => {
   const world = await lowered();
   for (const process of [world.process(), writing(world, false)]) {
     await process.sweep();
@@ -68,7 +68,7 @@ test("the time in the ledger is written a minute after the downscale was allowed
   assert.ok(!process.calls.slice(before).some(({ verb, resource }) => verb === "patch" && resource === "statefulsets"));
 });
 
-test("somebody's change a moment ago is a minute of waiting; a change of the status is none", async () => {
+test("another client's change a moment ago is a minute of waiting; a change of the status is none", async () => {
   const world = await lowered();
   const process = writing(world);
   await process.sweep();
@@ -82,7 +82,7 @@ test("somebody's change a moment ago is a minute of waiting; a change of the sta
   assert.notEqual(written(world), undefined);
 });
 
-test("while the downscale goes on nothing is written, and a value that nobody can read is left to its owner", async () => {
+test("while the downscale goes on nothing is written, and a value that Sluice cannot read is left to its owner", async () => {
   const world = await lowered();
   const process = writing(world);
   await process.sweep();
@@ -98,7 +98,7 @@ test("while the downscale goes on nothing is written, and a value that nobody ca
   assert.deepEqual([world.claims, written(world)], [[], "yesterday"]);
 });
 
-test("whoever changes the StatefulSet meanwhile is first, and a write that is refused is said and holds up nothing", async () => {
+test("a client that changes the StatefulSet meanwhile is first, and a write that is refused is said and holds up nothing", async () => {
   for (const [code, isSaid] of [
     [409, false],
     [403, true],
@@ -108,7 +108,7 @@ test("whoever changes the StatefulSet meanwhile is first, and a write that is re
     await process.sweep();
     await world.passes.goOn(61_000);
     process.interfere = ({ verb, resource }) => {
-      if (verb === "patch" && resource === "statefulsets") throw refused(code, "somebody's webhook says no");
+      if (verb === "patch" && resource === "statefulsets") throw refused(code, "a webhook says no");
     };
     assert.equal(await requeue(world, process), 60_000);
     const problems = world.passes.problems.filter((sentence) =>

@@ -136,7 +136,7 @@ test("the next certificate is not presented before every configuration was seen 
   assert.deepEqual(ready.previous, [was("A", 90)], "it stays trusted until it expires");
 });
 
-test("a bundle of which one webhook was forgotten, and one that nobody filled, are lacking", () => {
+test("a bundle of which one webhook was forgotten, and one that is still empty, are lacking", () => {
   const object = configuration("one", []).object;
   const half: Configuration = { ...configuration("one", []), object, bundles: [["A", "B"], ["A"]] };
   const step = decideAt({ afterMinutes: 61, stored: { next }, configurations: [half], trustedForMs: 9_999 });
@@ -145,7 +145,7 @@ test("a bundle of which one webhook was forgotten, and one that nobody filled, a
   assert.equal(decideAt({ configurations: [] }).kind, "done");
 });
 
-test("a configuration whose bundle somebody has overwritten gets ours back, and a stranger's authority goes", () => {
+test("a configuration whose bundle another client has overwritten gets ours back, and a stranger's authority goes", () => {
   const step = decideAt({ configurations: [configuration("one", ["A", "X"])] });
   assert.ok(step.kind === "patch");
   assert.deepEqual(step.authorities, ["A"]);
@@ -159,7 +159,11 @@ test("authorities from before stay trusted until they expire, and leave a minute
   const carried = [configuration("one", ["P", "A"])];
   assert.equal(decideAt({ afterMinutes: 29, stored: { previous }, configurations: carried }).kind, "done");
   assert.equal(decideAt({ afterMinutes: 30.9, stored: { previous }, configurations: carried }).kind, "done");
-  assert.equal(decideAt({ afterMinutes: 30.9, stored: { previous } }).kind, "done", "nobody puts it back meanwhile");
+  assert.equal(
+    decideAt({ afterMinutes: 30.9, stored: { previous } }).kind,
+    "done",
+    "the function does not put it back meanwhile",
+  );
   const late = decideAt({ afterMinutes: 31, stored: { previous }, configurations: carried });
   assert.ok(late.kind === "patch");
   assert.deepEqual(late.authorities, ["A"]);
@@ -175,7 +179,7 @@ test("a configuration that refuses holds the others up until the old certificate
   assert.equal(soon.kind === "wait" && Math.round(soon.requeueAfterMs ?? 0), secondMs);
   assert.equal(decideAt({ ...given, afterMinutes: 90 - 10 / 60 }).kind, "promote");
   const unseen = decideAt({ afterMinutes: 61, configurations: [], unseen: "may not list" });
-  assert.equal(unseen.kind, "generate", "a certificate that nobody could be told of is better than an expired one");
+  assert.equal(unseen.kind, "generate", "a certificate that no configuration trusts yet is better than an expired one");
   assert.equal(guardOf(decideAt({ configurations: [], unseen: "may not list" })), "configuration-refused");
 });
 
@@ -254,10 +258,10 @@ test("a configuration trusts the next certificate when each of its webhooks does
     "done",
     "it never trusted us",
   );
-  assert.equal(decideAt({ configurations: [foreign] }).kind, "patch", "all of it trusts us, and somebody else, too");
+  assert.equal(decideAt({ configurations: [foreign] }).kind, "patch", "all of it trusts us, and another server, too");
 });
 
-test("who can be told is told, whoever else refuses", () => {
+test("a configuration that can be told is told, whichever other one refuses", () => {
   const refused = configuration("one", ["A"], "no");
   const step = decideAt({
     afterMinutes: 61,
@@ -296,6 +300,6 @@ test("a next certificate from long ago, or for another name, is not used but mad
   assert.ok(step.kind === "generate" && step.as === "next");
   const other = { next: generation("B", startMs, ["elsewhere"]) };
   const unused = decideAt({ afterMinutes: 1, stored: other, configurations: both });
-  assert.ok(unused.kind === "patch", "and nobody is to trust it");
+  assert.ok(unused.kind === "patch", "and no configuration is to trust it");
   assert.deepEqual(unused.authorities, ["A"]);
 });

@@ -101,7 +101,7 @@ test("what is presented after the next is trusted keeps every authority that has
   assert.deepEqual(empty.previous, [was("P", nowMs + 1)]);
 });
 
-test("in the moment that an authority expires nobody has to trust it, and whoever does may", () => {
+test("in the moment that an authority expires no configuration has to trust it, and one that does may", () => {
   const nowMs = startMs + 10 * minuteMs;
   const previous = [{ ca: "Z", notAfterMs: nowMs }];
   for (const trusted of [["A"], ["A", "Z"]]) {

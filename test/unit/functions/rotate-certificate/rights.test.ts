@@ -29,12 +29,12 @@ test("where there is no Secret and none may be made, that is said with the comma
   world.passSeconds(29.9);
   assert.deepEqual([(await run()).guard, tries], ["secret-missing", 1], "tried again after thirty seconds");
   world.passSeconds(0.1);
-  assert.deepEqual([(await run()).guard, tries], ["secret-missing", 2], "somebody may have been given the right");
+  assert.deepEqual([(await run()).guard, tries], ["secret-missing", 2], "a user may have granted the right");
   const events = world.store.list("events").items.map(({ reason, message: told }) => `${reason} ${told}`);
   assert.deepEqual(events, [`CertificateWaiting ${sentence}`], "once");
   world.store.create("secrets", "mimir", { metadata: { name: "certificate" }, type: "Opaque" });
   assert.equal((await run()).guard, "done");
-  assert.equal(looked.mock.callCount(), 2, "keys that nobody was shown are good for the next try");
+  assert.equal(looked.mock.callCount(), 2, "keys that no client was shown are good for the next try");
   world.assertTrusted();
 });
 
@@ -55,14 +55,14 @@ test("in a namespace that is not there the certificate waits for it, by its name
   const said = "there is no namespace mimir for the Secret mimir/certificate. Make it, or set NAMESPACE to another one";
   assert.equal(sentence, `${said}; Sluice looks again (namespaces "mimir" not found)`);
   world.passSeconds(30);
-  assert.deepEqual([(await run()).guard, tries], ["secret-missing", 2], "somebody may have made it");
+  assert.deepEqual([(await run()).guard, tries], ["secret-missing", 2], "a user may have made it");
   isThere = true;
   world.passSeconds(30);
   assert.equal((await run()).guard, "done");
-  assert.equal(looked.mock.callCount(), 2, "keys that nobody was shown are good for the next try");
+  assert.equal(looked.mock.callCount(), 2, "keys that no client was shown are good for the next try");
 });
 
-test("a configuration that we have no right to, by another name than ours, is told of once and waited for by nobody", async () => {
+test("a configuration that we have no right to, by another name than ours, is told of once, and no step waits for it", async () => {
   const world = new CertificateWorld();
   await world.addRunning(31_000);
   const resource = "validatingwebhookconfigurations";
@@ -110,7 +110,7 @@ test("without the right to ours a renewal waits as long as it can: reviews would
   assert.deepEqual(world.problems, []);
 });
 
-test("with UPDATE_CA_BUNDLE=false no configuration is written, and a renewal waits for whoever writes them", async () => {
+test("with UPDATE_CA_BUNDLE=false no configuration is written, and a renewal waits for the client that writes them", async () => {
   const world = new CertificateWorld();
   await world.addRunning(31_000);
   const resource = "validatingwebhookconfigurations";

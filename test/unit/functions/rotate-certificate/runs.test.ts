@@ -173,7 +173,7 @@ test("what others do between our two reads is not undone: an authority is in the
   assert.equal(
     world.acts.filter((act) => /^patch .+ done$/.test(act)).length,
     2,
-    "by the other one, and by nobody else",
+    "by the other process, and by this one not at all",
   );
 });
 

@@ -5,7 +5,7 @@ import { judge } from "../../../../functions/suspend-group/decide-member.ts";
 import { minutesAgo, now, Suspended } from "../../../support/suspended.ts";
 import { decideOn, said, suspending } from "./given.ts";
 
-test("nobody asks: nothing is done, and nothing waits", () => {
+test("without a request nothing is done, and nothing waits", () => {
   assert.deepEqual(said(Suspended.of()), []);
 });
 
@@ -15,7 +15,7 @@ test("a volume claim that asks gets our finalizer before anything goes", () => {
   assert.deepEqual(said(on), ["protect db-a-2"]);
 });
 
-test("not-drained: without a word that nobody needs its data nothing begins, nor with one of the future", () => {
+test("not-drained: without a word that the data is not needed nothing begins, nor with one of the future", () => {
   for (const word of [undefined, "soon", minutesAgo(-60)]) {
     const on = Suspended.of();
     on.say("a", 2, { suspend: "true", "drained-at": word });
@@ -62,7 +62,7 @@ test("Group takes one pod, the highest; None takes none; a malformed mode is Non
   }
 });
 
-test("wait-between-removals: after something went, the next zone waits; All does not; nobody waits for a wait that is malformed", () => {
+test("wait-between-removals: after something went, the next zone waits; All does not; no zone waits for a wait that is malformed", () => {
   const wait = (texts: Record<string, string>) => {
     const on = suspending(["a"], [1]);
     on.suspend("a", 2, 1);
@@ -97,15 +97,15 @@ test("retention-conflict: where the controller deletes volumes with pods, nothin
 test("volume-shared: another pod that mounts the volume claim keeps it where it is", () => {
   const on = Suspended.of(["a"]);
   on.ask("a", 2);
-  on.addPod("reader", "somebody", ["data-db-a-2"]);
+  on.addPod("reader", "another", ["data-db-a-2"]);
   assert.deepEqual(said(on), ["volume-shared"]);
   on.suspend("a", 2, 10);
   assert.deepEqual(said(on), ["restamp db-a-2"], "its time had begun");
   on.say("a", 2, { "suspended-at": undefined, "suspend-state": "Suspending" });
-  assert.deepEqual(said(on), ["volume-shared"], "its time does not begin while somebody uses it");
+  assert.deepEqual(said(on), ["volume-shared"], "its time does not begin while another pod uses it");
 });
 
-test("request-malformed, request-incomplete and state-malformed: what nobody can read leaves all as it is", () => {
+test("request-malformed, request-incomplete and state-malformed: what Sluice cannot read leaves all as it is", () => {
   const malformed = suspending(["a"]);
   malformed.say("a", 2, { suspend: "yes please" });
   assert.deepEqual(said(malformed), ["request-malformed"]);
@@ -130,7 +130,7 @@ test("owner-deleting and owner-replaced: no pod of a StatefulSet that goes, or o
   assert.deepEqual(said(replaced), ["owner-replaced"]);
 });
 
-test("size-led and size-refused: whose size somebody else says, or the API server does not change, keeps its pods", () => {
+test("size-led and size-refused: whose size another object says, or the API server does not change, keeps its pods", () => {
   const led = suspending(["a", "b"]);
   led.policy("a", { "grafana.com/rollout-downscale-leader": "db-b" });
   led.policy("b", { "grafana.com/rollout-downscale-leader": "db-a" });
@@ -163,7 +163,7 @@ test("restamping: the pod that was to be gone is there; another pod of its name 
   assert.deepEqual(said(on), ["clear db-a-2"]);
 });
 
-test("a stamp of the future, or one that nobody can read, counts from now; one that does is left alone", () => {
+test("a stamp of the future, or one that Sluice cannot read, counts from now; a good one is left alone", () => {
   for (const stamp of [minutesAgo(-60), "yesterday", undefined]) {
     const on = Suspended.of(["a"]);
     on.suspend("a", 2, 10);
@@ -175,7 +175,7 @@ test("a stamp of the future, or one that nobody can read, counts from now; one t
   assert.deepEqual(said(well), []);
 });
 
-test("wanted-again: the time of a suspended pod that somebody scaled back begins anew, and the pod is waited for", () => {
+test("wanted-again: the time of a suspended pod that a user scaled back begins anew, and the pod is waited for", () => {
   const on = Suspended.of(["a"]);
   on.suspend("a", 2, 10);
   on.spec("a", { replicas: 3 });
@@ -209,7 +209,7 @@ test("zone-scaling-down holds a pod that is to come back; the claim of a removal
     const on = Suspended.of(["a"]);
     on.suspend("a", 2, 10);
     on.say("a", 2, { recover: "true" });
-    on.claim("a", "somebody", kind, 2);
+    on.claim("a", "another-function", kind, 2);
     return said(on);
   };
   assert.deepEqual(held("scale-down"), ["zone-scaling-down"]);
@@ -254,7 +254,7 @@ test("a start that was raised is the departure of the lowest ordinals: their tim
   assert.deepEqual(said(on), ["stamp db-a-0"]);
 });
 
-test("recover-too-late: past the point of no return, and for a volume claim that somebody deleted, the answer is the truth", () => {
+test("recover-too-late: past the point of no return, and for a volume claim that a user deleted, the answer is the truth", () => {
   const removing = Suspended.of(["a"]);
   removing.suspend("a", 2, 100, "Removing");
   removing.say("a", 2, { recover: "true" });
@@ -278,7 +278,7 @@ test("in-use-again: what was about to be removed and is used again is cleared, a
   assert.deepEqual(said(on), []);
 });
 
-test("deleted-by-others: a volume claim that somebody deletes keeps our finalizer, and the time of a pod that is gone begins", () => {
+test("deleted-by-others: a volume claim that a user deletes keeps our finalizer, and the time of a pod that is gone begins", () => {
   const on = suspending(["a"]);
   on.delete("a", 2);
   assert.deepEqual(said(on), ["deleted-by-others"]);

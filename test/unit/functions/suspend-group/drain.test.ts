@@ -7,9 +7,9 @@ import { minutesAgo, now, Suspended } from "../../../support/suspended.ts";
 import { decideOn, said, suspending } from "./given.ts";
 
 /** The members of a group, with what others said of the data of each member that was asked about. */
-const answered = (on: Suspended, state: "good" | "bad" | "unknown" | "nobody"): Partial<SuspendSnapshot> => {
+const answered = (on: Suspended, state: "good" | "bad" | "unknown" | "not-asked"): Partial<SuspendSnapshot> => {
   const drain =
-    state === "nobody" ? undefined : { pod: "db-a-0", health: { state, words: "HTTP 1" }, agreeing: ["db-a-0"] };
+    state === "not-asked" ? undefined : { pod: "db-a-0", health: { state, words: "HTTP 1" }, agreeing: ["db-a-0"] };
   return { members: on.members.map((one) => (one.ordinal === 2 && drain ? { ...one, drain } : one)) };
 };
 
@@ -19,7 +19,7 @@ test("drain-refused, drain-unknown, drain-not-asked: where others are asked, the
     on.say("a", 2, { suspend: "true", "drained-at": word });
     assert.deepEqual(said(on, answered(on, "bad")), ["drain-refused"]);
     assert.deepEqual(said(on, answered(on, "unknown")), ["drain-unknown"]);
-    assert.deepEqual(said(on, answered(on, "nobody")), ["drain-not-asked"]);
+    assert.deepEqual(said(on, answered(on, "not-asked")), ["drain-not-asked"]);
     assert.deepEqual(said(on, answered(on, "good")), [word === undefined ? "prove db-a-2" : "protect db-a-2"]);
     assert.equal(decideOn(on, answered(on, "bad")).requeueAfterMs, 10_000, "no event tells of the database");
   }
@@ -40,7 +40,7 @@ test("drain-refused while the pod stands, though it was protected before: it sta
   on.say("a", 2, { "drained-at": undefined });
   assert.deepEqual(said(on, answered(on, "bad")), ["drain-refused"]);
   on.suspend("a", 2, 10);
-  assert.deepEqual(said(on, answered(on, "nobody")), []);
+  assert.deepEqual(said(on, answered(on, "not-asked")), []);
 });
 
 test("drain-question-malformed: a question that names no pod, has a host, or is missing beside its field stops all", () => {

@@ -33,7 +33,7 @@ test("a volume claim that is made again from a copy that says Removing is kept f
   assert.match(on.events.join("\n"), /RemovalMarkUnknown data-group-a-2: .*the ledger holds none for its uid/);
 });
 
-test("mark-unknown: a mark that somebody writes by hand removes nothing: it is taken away, an Event says so, and the time begins anew", async () => {
+test("mark-unknown: a mark that a user writes by hand removes nothing: it is taken away, an Event says so, and the time begins anew", async () => {
   const on = new Volumes("600s");
   await on.suspended();
   await on.goOn(500_000);
@@ -50,7 +50,7 @@ test("mark-unknown: a mark that somebody writes by hand removes nothing: it is t
   assert.equal(marks().length, 1, "it is said once");
 });
 
-test("a mark on the volume of a running pod about which nobody asks for anything is taken away, and no pod is touched", async () => {
+test("a mark on the volume of a running pod for which there is no request is taken away, and no pod is touched", async () => {
   const on = new Volumes("600s");
   on.say(top, { "suspend-state": "Removing", "removal-claim": "made up" });
   const pod = on.pod("group-a-2")?.metadata.uid;
@@ -72,7 +72,7 @@ test("a mark that names the claim of another volume counts as none", async () =>
   assert.equal(on.said(top, "suspend-state"), "Removing", "the one that the ledger holds stands");
 });
 
-test("a process whose copy of the ledger is older than a mark takes nobody's mark away", async () => {
+test("a process whose copy of the ledger is older than a mark takes no mark away", async () => {
   const on = new Volumes("600s");
   await on.suspended();
   await on.elapse(601_000);

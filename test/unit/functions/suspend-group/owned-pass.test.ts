@@ -1,4 +1,4 @@
-/** Passes over pods whose owner is no StatefulSet: what is written, in which order, and what somebody else does in between. */
+/** Passes over pods whose owner is no StatefulSet: what is written, in which order, and what another client does in between. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
@@ -81,7 +81,7 @@ test("what is deleted and protected is marked and stamped without a finalizer mo
   const { finalizers, labels } = store.get(claims, claim).metadata;
   assert.deepEqual([passes.said("suspend-state"), finalizers], ["Suspended", ["sluice.dev/volume-protection"]]);
   assert.equal(labels?.["sluice.dev/suspended"], "true");
-  assert.match(passes.said("suspend-message") ?? "", /not before .*; somebody has deleted its volume claim/);
+  assert.match(passes.said("suspend-message") ?? "", /not before .*; another client has deleted its volume claim/);
 });
 
 const isMark = ({ verb, resource, given }: Call) =>
@@ -154,7 +154,7 @@ test("a volume claim is not cleared while its pod may go by what was claimed aft
   assert.equal(passes.said("suspend-state"), undefined, "with the claim away it is cleared");
 });
 
-test("each mark of a pod that goes is another text, so that nobody clears what was marked twice", async () => {
+test("each mark of a pod that goes is another text, so that no process clears what was marked twice", async () => {
   const passes = await new OwnedPasses().ready();
   let revision = "";
   passes.interfere = (call) => {
@@ -182,7 +182,7 @@ test("a claim of which nothing is under way ends at once; where a deletion had n
     await passes.goOn(leftMs - 10_000);
     if (leftMs > 0) {
       await passes.pass();
-      assert.equal(passes.held.length, 1, "somebody may still carry it out");
+      assert.equal(passes.held.length, 1, "another process may still carry it out");
       await passes.goOn(20_000);
     }
     await passes.pass();

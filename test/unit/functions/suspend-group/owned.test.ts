@@ -139,14 +139,14 @@ test("not-drained and duration-missing: without both words nothing goes", () => 
   assert.match(sentenceOf(on), /not each of its volume claims has sluice\.dev\/suspend-duration/);
 });
 
-test("selector-malformed: while one volume claim of the group selects pods by what nobody can read, nothing begins", () => {
+test("selector-malformed: while one volume claim of the group selects pods by what Sluice cannot read, nothing begins", () => {
   const on = Owned.of(["a", "b"], 1);
   on.ask("a-0");
   on.say("b-0-data", { "pod-selector": "app in (x)" });
   assert.deepEqual(said(on), ["selector-malformed"]);
 });
 
-test("zone-malformed: a pod whose zone is said in words that nobody can read stays, and the others go", () => {
+test("zone-malformed: a pod whose zone is said in words that Sluice cannot read stays, and the others go", () => {
   const on = Owned.of(["a"], 2);
   on.protect("a-0", "a-1");
   on.say("a-0-data", { zone: "a b", "suspend-owner-uid": uidOf("unknown") });
@@ -258,7 +258,7 @@ test("owner-mixed: a pod with volume claims of two owners is of two groups, and 
   assert.deepEqual(said(on), ["let-go a-0"]);
 });
 
-test("pods of which nobody says the zone go one by one, whatever other zones do; with `All` nobody wants it otherwise", () => {
+test("pods whose zone is not known go one by one, whatever other zones do; with `All` they go together", () => {
   const on = Owned.of(["a"], 3);
   for (const name of ["a-0", "a-1", "a-2"]) on.say(`${name}-data`, { zone: undefined });
   on.protect("a-0", "a-1");
@@ -278,7 +278,7 @@ test("a pod that was let go keeps its volume until it is gone, though the owner 
   assert.deepEqual(said(on), ["clear a-0-again"]);
 });
 
-test("a pod that stands though its time runs has it begin anew, whoever else looks into its volume", () => {
+test("a pod that stands though its time runs has it begin anew, whatever other pod mounts its volume", () => {
   const on = Owned.of(["a"], 1);
   on.suspend("a-0", 10);
   on.addPod("debugger", { ownerReferences: [] }, ["a-0-data"]);
@@ -286,7 +286,7 @@ test("a pod that stands though its time runs has it begin anew, whoever else loo
   assert.deepEqual(said(on), ["restamp a-0"]);
 });
 
-test("a volume claim that is only protected is nobody's business here, and one that somebody deletes is kept", () => {
+test("a volume claim that is only protected is left alone here, and one that a user deletes is kept", () => {
   const on = Owned.of(["a"], 2);
   on.change("a-1-data", { finalizers: ["sluice.dev/volume-protection"] });
   assert.deepEqual(said(on), []);

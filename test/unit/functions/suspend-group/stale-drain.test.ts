@@ -56,7 +56,7 @@ test("pod-newer: a word from before its pod was made lets no pod go, and says wh
   );
 });
 
-test("that pod stays newer when somebody scales it away: its volume is not removed by the old word", async () => {
+test("that pod stays newer when a user scales it away: its volume is not removed by the old word", async () => {
   const on = await writtenAgain();
   await both(on, 2);
   on.world.store.patch("statefulsets", { namespace, name: "group-a" }, { spec: { replicas: 2 } });

@@ -1,4 +1,4 @@
-/** A claim of which this function did nothing, while somebody else takes the same pods: it protects them all the same. */
+/** A claim of which this function did nothing, while another client takes the same pods: it protects them all the same. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { namespace } from "../../shared/reconcile/passes.ts";
@@ -8,7 +8,7 @@ const zone = { namespace, name: "group-a" };
 const topPod = { namespace, name: "group-a-2" };
 const held = (on: Volumes) => on.ledger.claims.map((claim) => claim.zone);
 
-/** Between the claim and the GET before the size is changed, somebody else changes the zone; pods of it take a minute to go. */
+/** Another client changes the zone between the claim and the GET before the size is changed; its pods take a minute to go. */
 async function changedMeanwhile(change: (on: Volumes) => void): Promise<Volumes> {
   const on = new Volumes();
   on.world.annotate(topPod, { "test.sluice.dev/gone-after-ms": "60000" }, "pods");
@@ -28,7 +28,7 @@ async function changedMeanwhile(change: (on: Volumes) => void): Promise<Volumes>
   return on;
 }
 
-test("a claim stands while the pods that it names leave by the size that somebody else gave their zone", async () => {
+test("a claim stands while the pods that it names leave by the size that another client gave their zone", async () => {
   const on = await changedMeanwhile(({ world }) => world.scale(zone, 2));
   for (let look = 0; look < 5; look++) {
     await on.goOn(2_000);
@@ -50,7 +50,7 @@ test("a claim of which nothing was done goes at once where the zone wants its po
   assert.equal(on.pod(topPod.name)?.metadata.deletionTimestamp, undefined);
 });
 
-test("it goes at once when the zone has been made smaller by somebody else, and then wants its pods again", async () => {
+test("it goes at once when another client has made the zone smaller, and the zone then wants its pods again", async () => {
   const on = await changedMeanwhile(({ world }) => world.scale(zone, 2));
   await on.goOn(2_000);
   await on.suspend();

@@ -29,7 +29,7 @@ test("each refusal has the code of its kind, and the reason that Kubernetes has 
   ]);
 });
 
-test("only a refusal that nobody asks again after is final", () => {
+test("only a refusal after which the client does not ask again is final", () => {
   assert.deepEqual(
     [badRequest, forbidden, notFound, conflict, internalError].map((one) => isFinal(one("a", "b"))),
     [true, true, true, true, true],

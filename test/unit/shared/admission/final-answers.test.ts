@@ -1,4 +1,4 @@
-/** What nobody asks again after (400, 403, 404, 409) ends a drain: it rests on what the API server says now, and on no memory. */
+/** An answer that ends a drain (400, 403, 404, 409) rests on what the API server says now, and on no memory. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { GroupCache, GroupView } from "../../../../functions/shared/cache/cache.ts";

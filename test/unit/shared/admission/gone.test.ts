@@ -14,7 +14,7 @@ test("an eviction whose client goes while it is written is not granted: the next
     if (isWrite(call)) leaving.abort();
   };
   const gone = replica.review("group-a-0", { signal: leaving.signal });
-  // Nobody hears its answer; the one that comes next does.
+  // The client has gone and hears no answer; the next one does.
   void gone.catch(() => undefined);
   await passes.goOn(1_000);
   replica.interfere = () => {};
@@ -22,7 +22,7 @@ test("an eviction whose client goes while it is written is not granted: the next
   assert.deepEqual(reserved(passes), ["group-a-1 by evaluate-eviction"]);
 });
 
-test("a client that has gone before its eviction is looked at costs no write, and keeps nobody from going", async () => {
+test("a client that has gone before its eviction is looked at costs no write, and keeps no other pod from going", async () => {
   const passes = await governedGroup({ maxUnavailable: 1 });
   const replica = new Replica(passes);
   const leaving = new AbortController();

@@ -66,7 +66,7 @@ test("an annotation of 4,096 bytes is read, and one of 4,097 is malformed, also 
   assert.equal(parsed(podSelector, textOf(4_097)).value, undefined);
 });
 
-test("a name that is compared as a whole may be longer: to leave it out would be to follow nobody", () => {
+test("a name that is compared as a whole may be longer: to leave it out would be to follow no StatefulSet", () => {
   assert.equal(parsed(downscaleLeader, "x".repeat(10_000)).value?.length, 10_000);
 });
 
@@ -127,7 +127,7 @@ test("a PodDisruptionBudget whose selector is larger is not read: while it allow
   }
 });
 
-test("labels of a FoundationDBCluster beyond the bounds are labels that nobody can read", () => {
+test("labels of a FoundationDBCluster beyond the bounds are labels that Sluice cannot read", () => {
   const marksOf = (labels: object) => parseMarks({ metadata: { ...metadata, name: "orders" }, spec: { labels } });
   assert.equal(marksOf({ matchLabels: Object.fromEntries(pairs(100)) }).unreadable, undefined);
   assert.match(marksOf({ matchLabels: Object.fromEntries(pairs(101)) }).unreadable ?? "", /matchLabels of orders/);

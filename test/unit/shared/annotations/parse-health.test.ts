@@ -29,7 +29,7 @@ test("RabbitMQ is asked where its management plugin answers, with the Secret tha
   assert.deepEqual([unknown, malformed], ["wait", []]);
 });
 
-test("whose certificates are trusted is the name of a Secret or a ConfigMap; another text has nobody asked, and the object told", () => {
+test("whose certificates are trusted is the name of a Secret or a ConfigMap; with another text no pod is asked, and the object is told", () => {
   const rabbit = { question: "rabbitmq", secret: "s", url: "https://:15671/api" };
   assert.deepEqual(parse({ ...rabbit, authority: "configmap/ca" })?.ask?.authority, {
     resource: "configmaps",
@@ -49,7 +49,7 @@ test("a URL is a scheme, a port and a path of the pod's own", () => {
   assert.deepEqual(url("http://:8080"), { scheme: "http", port: 8080, path: "/" });
 });
 
-test("a URL that could lead elsewhere is none: nobody is asked, no pod goes, and the object is told", () => {
+test("a URL that could lead elsewhere is none: no pod is asked, no pod goes, and the object is told", () => {
   for (const text of [
     "http://other:80/ready",
     "http://1@other:80/ready",

@@ -41,7 +41,7 @@ test("what a function remembers of a group is bounded, one by one: refusals, Eve
   assert.deepEqual([memory.announced.size, memory.refusals.size, memory.refusedOnce.size], [1_000, 1_000, 1_000]);
 });
 
-test("10,000 groups are remembered, and 10,000 ledgers: whoever was least recently asked for is forgotten", () => {
+test("10,000 groups are remembered, and 10,000 ledgers: the one that was least recently asked for is forgotten", () => {
   const group = (number: number) => ({ namespace: "app", group: `group-${number}` });
   const isKept = (remember: (key: ReturnType<typeof group>) => object) => {
     const [first, second] = [remember(group(0)), remember(group(1))];

@@ -24,7 +24,7 @@ test("control and direction characters become escapes, and all other letters sta
   assert.equal(JSON.parse(escapeLines(JSON.stringify({ hostile }, undefined, 2))).hostile, hostile);
 });
 
-/** A group whose ledger has a sentence that somebody has written there. */
+/** A group whose ledger has a sentence that another client has written there. */
 async function withForgedLedger(): Promise<Passes> {
   const passes = await new Passes().prepare();
   const at = passes.cluster.serverTimeMs();

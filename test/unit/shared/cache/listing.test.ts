@@ -69,7 +69,7 @@ test("the group of a StatefulSet is its label's; one that is gone, or has none, 
   assert.deepEqual(await getGroupOf(cluster, namespace, "gone"), undefined);
 });
 
-test("pods made for a StatefulSet are those of its name that stand, its own or nobody's, and no other owner's (S3)", async () => {
+test("pods made for a StatefulSet are those of its name that stand, its own or without an owner, and no other owner's (S3)", async () => {
   const labels = { "statefulset.kubernetes.io/pod-name": "a-1" };
   const pods = [
     podObject("a-0"),
@@ -161,7 +161,7 @@ test("a StatefulSet is read again where a pod of another revision may have come 
   assert.equal(await readsAgain({ madeMs: 30_000, revision: old }), true);
   assert.equal(await readsAgain({ madeMs: -4_000, revision: old }), true);
   assert.equal(await readsAgain({ madeMs: -4_000, revision: wanted }), false, "it runs what is wanted");
-  assert.equal(await readsAgain({ madeMs: Number.NaN, revision: old }), true, "nobody knows when");
+  assert.equal(await readsAgain({ madeMs: Number.NaN, revision: old }), true, "when it was made is unknown");
   assert.equal(await readsAgain({ madeMs: 60_000, revision: old }, { madeMs: 1_000, revision: old }), true);
   assert.equal(await readsAgain(), false);
 });

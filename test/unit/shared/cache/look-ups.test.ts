@@ -45,7 +45,7 @@ async function judging() {
 test("6,000 forged reviews at once cost no more GETs than the pace, each is a 429 with a cause, and a known pod is answered", async () => {
   const { goTo, review, lookedUp } = await judging();
   const forged: AdmissionAnswer[] = [];
-  for (let number = 0; number < 6_000; number++) void review(`nobody-${number}`, forged);
+  for (let number = 0; number < 6_000; number++) void review(`forged-${number}`, forged);
   const known: AdmissionAnswer[] = [];
   void review("ingester-a-0", known);
   await goTo(21);
@@ -60,13 +60,13 @@ test("6,000 forged reviews at once cost no more GETs than the pace, each is a 42
   const [busy] = guards.get("look-ups-busy") ?? [];
   assert.ok(busy !== undefined && !busy.allowed);
   assert.deepEqual([busy.code, busy.reason, busy.cause], [429, "TooManyRequests", "DisruptionBudget"]);
-  assert.match(busy.sentence, /^pod nobody-\d+ must be looked up, but .+ try again$/);
+  assert.match(busy.sentence, /^pod forged-\d+ must be looked up, but .+ try again$/);
 });
 
 test("a pod that is new is never let go unjudged: it has its turn, or is to be asked for again", async () => {
   const { goTo, review, world } = await judging();
   const forged: AdmissionAnswer[] = [];
-  for (let number = 0; number < 6_000; number++) void review(`nobody-${number}`, forged);
+  for (let number = 0; number < 6_000; number++) void review(`forged-${number}`, forged);
   await goTo(21);
   const metadata = { name: "new-0", labels: { "rollout-group": "ingester" } };
   world.store.create("pods", namespace, { metadata, spec: { containers: [] } });
@@ -168,12 +168,12 @@ test("after silence the LIST that a review is judged by serves for the pods of i
   await views.stop();
 });
 
-test("after silence a flood of names that nobody has holds up none that memory has: each of those is read once in a second", async () => {
+test("after silence a flood of names that no pod has holds up none that memory has: each of those is read once in a second", async () => {
   const { goTo, review, calls } = await judging();
   // No bookmark comes in this world: the watches have been silent for more than 30 s.
   await goTo(60);
   const forged: AdmissionAnswer[] = [];
-  for (let number = 0; number < 6_000; number++) void review(`nobody-${number}`, forged);
+  for (let number = 0; number < 6_000; number++) void review(`forged-${number}`, forged);
   calls.length = 0;
   const known: AdmissionAnswer[] = [];
   for (let number = 0; number < 50; number++) void review("ingester-a-0", known);
@@ -183,7 +183,7 @@ test("after silence a flood of names that nobody has holds up none that memory h
   assert.equal(calls.filter(({ verb, name }) => verb === "get" && name === "ingester-a-0").length, 1);
 });
 
-test("a read serves those who come within a second, one that failed serves nobody, and none is remembered for longer", async () => {
+test("a read serves callers that come within a second, one that failed serves no other caller, and none is remembered for longer", async () => {
   let nowMs = 0;
   let asked = 0;
   const reads = new SharedReads<number>({ monotonicMs: () => nowMs });

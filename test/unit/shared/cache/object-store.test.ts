@@ -80,7 +80,7 @@ test("before the watch has said anything, and where there is no watch, it is lis
   assert.equal(state.lists, 1);
 });
 
-test("a list that fails is an error for whoever reads, not an empty namespace", async () => {
+test("a list that fails is an error for the reader, not an empty namespace", async () => {
   const { read } = createTestShelf();
   await assert.rejects(
     read("db", async () => {

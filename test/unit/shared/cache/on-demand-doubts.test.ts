@@ -68,7 +68,7 @@ test("an event of what the watch has told, or tells within a second, changes not
   views.told("pods", { ...at("group-a-0"), namespace: "elsewhere" });
   await passes.goOn(1_100);
   assert.equal(passes.count("get pods"), 1, "an event that is late costs a GET");
-  views.told("pods", at("nobody-0"));
+  views.told("pods", at("unknown-0"));
   await passes.goOn(1_100);
   assert.deepEqual([passes.count("get pods"), views.watches, troubles], [1, 3, []]);
   await stop();

@@ -98,7 +98,7 @@ test("a StatefulSet that was listed before one of its newest pods was made is re
   await stop();
 });
 
-test("nobody asks for a while, and the watches are let go; while somebody does, they stay", async () => {
+test("when no read comes for a while, the watches are let go; while reads come, they stay", async () => {
   const { passes, views, read, asked, woken, stop } = await awake();
   await read();
   for (let times = 0; times < 4; times++) {
@@ -109,12 +109,12 @@ test("nobody asks for a while, and the watches are let go; while somebody does, 
   assert.equal(views.watches, 3);
   await passes.goOn(200);
   assert.deepEqual([views.watches, views.isAwake(namespace)], [0, false]);
-  assert.deepEqual(woken, [], "nobody is woken for it");
+  assert.deepEqual(woken, [], "the end of the watches wakes no group");
   assert.deepEqual(await asked(() => read()), opening);
   await stop();
 });
 
-test("what a watch tells wakes the group, and what the first lists tell wakes nobody", async () => {
+test("what a watch tells wakes the group, and what the first lists tell wakes no group", async () => {
   const { passes, read, woken, stop } = await awake();
   await read();
   assert.equal(woken.length, 0);

@@ -44,7 +44,7 @@ function make() {
   return { clock, memory, changed, pods, view, shown, learn, reached };
 }
 
-test("pods made for a StatefulSet are those of its name and namespace that are not on their way out, its own or nobody's (S3)", () => {
+test("pods made for a StatefulSet are those of its name and namespace that are not on their way out, its own or without an owner (S3)", () => {
   const { memory, pods } = make();
   const elsewhere = at("a-3", 6, { namespace: "elsewhere" });
   const failed = { ...at("a-4", 8, orphan("a-4")), status: { phase: "Failed" } };
@@ -53,7 +53,7 @@ test("pods made for a StatefulSet are those of its name and namespace that are n
   assert.deepEqual(
     podsMadeFor(memory, namespace, "a").map(({ name }) => name),
     ["a-0", "a-1", "a-4"],
-    "one that has ended is there as long as nobody deletes it",
+    "one that has ended is there until it is deleted",
   );
 });
 
@@ -82,7 +82,7 @@ test("a memory is as new as the LIST that said the same of every StatefulSet tha
   pods.replace([at("a-0", 3)], "9");
   learn(20, at("a-0", 3));
   assert.equal(await reached(20, a), true);
-  assert.equal(await reached(20, a, b), false, "nobody has listed the pods of b");
+  assert.equal(await reached(20, a, b), false, "the pods of b have not been listed");
   learnPods(memory, [b], indexPods([], 30));
   assert.deepEqual([await reached(30, b), await reached(20, a, b), await reached(21, a, b)], [true, true, false]);
 });
@@ -97,7 +97,7 @@ test("a LIST that finds no pods at all takes those away that are known, and conf
   assert.deepEqual([shown(), await reached(30, a)], [[], true]);
 });
 
-test("a LIST in which a pod belongs to somebody else does not confirm what the memory says of its owner", async () => {
+test("a LIST in which a pod belongs to another owner does not confirm what the memory says of its former owner", async () => {
   const { memory, pods, learn, reached } = make();
   pods.replace([at("a-0", 3)], "9");
   learn(20, at("a-0", 15, { uid: "next", ...ownedBy("uid-of-the-next-a") }));
@@ -162,7 +162,7 @@ test("views share the pods of a StatefulSet until one of them changes: a thousan
   assert.notEqual(view(a).podsOf(a), before);
 });
 
-test("a list of the watch takes away what it does not hold, from views too, and keeps nobody's pods", () => {
+test("a list of the watch takes away what it does not hold, from views too, and keeps no pods without an owner", () => {
   const { memory, pods, shown } = make();
   pods.replace([at("a-0", 3), at("a-1", 4)], "9");
   assert.deepEqual(shown(), ["a-0@3", "a-1@4"]);
@@ -172,7 +172,7 @@ test("a list of the watch takes away what it does not hold, from views too, and 
   assert.deepEqual(shown(), []);
 });
 
-test("an event that is no newer than what is known changes nothing and wakes nobody; the first revision of all counts", () => {
+test("an event that is no newer than what is known changes nothing and wakes no owner; the first revision of all counts", () => {
   const { pods, shown, changed } = make();
   pods.apply({ type: "ADDED", object: at("a-0", 1) });
   assert.deepEqual([shown(), changed], [["a-0@1"], ["a-0 of uid-of-a"]]);
@@ -183,7 +183,7 @@ test("an event that is no newer than what is known changes nothing and wakes nob
   assert.deepEqual([shown(), changed], [["a-0@10"], []]);
 });
 
-test("whose pod it was is woken when a pod goes, is let go of, or belongs to somebody else", () => {
+test("the former owner of a pod is woken when the pod goes, is let go of, or belongs to another owner", () => {
   const { pods, changed } = make();
   pods.replace([at("a-0", 3), at("a-1", 4), at("a-2", 5)], "9");
   changed.length = 0;

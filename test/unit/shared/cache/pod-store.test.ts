@@ -56,7 +56,7 @@ test("a view is of one moment: what comes after it does not show, by name or by 
   assert.equal(view.seenThrough, 4);
 });
 
-test("a view has seen through the largest revision of a pod of its own, deletions too, and of nobody else's (R8)", () => {
+test("a view has seen through the largest revision of a pod of its own, deletions too, and of no other owner's pod (R8)", () => {
   const { memory, pods } = make();
   pods.replace([at("a-0", 3), at("a-1", 4)], "9");
   const stranger = [{ kind: "StatefulSet", name: "z", uid: "uid-of-z", controller: true }];
@@ -180,7 +180,7 @@ test("a StatefulSet that was made anew is known by its new uid only", () => {
   assert.deepEqual([...memory.membership.byUid.keys()], ["uid-of-the-next-a"]);
 });
 
-test("heartbeats and counters wake nobody; whatever a decision reads does", () => {
+test("heartbeats and counters wake no group; whatever a decision reads does", () => {
   const { pods, statefulSets, changed } = make();
   pods.apply({ type: "ADDED", object: at("a-0", 3) });
   statefulSets.apply({ type: "ADDED", object: statefulSetObject("a") });

@@ -8,7 +8,7 @@ import { type Call, key, namespace, Passes, played } from "../reconcile/passes.t
 
 const notOlderThan = ({ given }: Call) => (given[1] as ListQuery).notOlderThan;
 
-/** A process whose watches can be made deaf, type by type, while nobody tells it. */
+/** A process whose watches can be made deaf, type by type, without its knowledge. */
 async function listening() {
   const passes = await new Passes({ replicas: 2 }).prepare();
   const deaf = new Set<string>();
@@ -83,7 +83,7 @@ test("members-through of a view is what its members were known from, by watch an
   await stop();
 });
 
-test("after 30 s without a word from the watch of StatefulSets alone, whoever may permit lists them (S1)", async () => {
+test("after 30 s without a word from the watch of StatefulSets alone, a read that may permit lists them (S1)", async () => {
   const { passes, deaf, read, permit, lists, stop } = await listening();
   deaf.add("statefulsets");
   addZone(passes);

@@ -28,7 +28,7 @@ interface Circumstances {
   readonly optional?: boolean;
   /** How long the answer to a list takes. */
   readonly listMs?: number;
-  /** The pause in which somebody asks for a list. */
+  /** The pause in which the caller asks for a list. */
   readonly relistIn?: string;
 }
 
@@ -167,7 +167,7 @@ test("a watch that breaks is taken up where it was, later each time up to 10 s, 
   assert.equal(calls.at(-1), "watch 6");
 });
 
-test("a list that fails is trouble, and nobody is told that it is listed until it is", async () => {
+test("a list that fails is trouble, and no reader is told that it is listed until it is", async () => {
   const calls = await run({ lists: [failure(403), failure(0), "5"], watches: [[]] });
   const troubles = ["list", "trouble pods 403", "sleep 100", "list", "trouble pods 0", "sleep 300"];
   assert.deepEqual(calls, [...troubles, ...begun, "watch 5"]);

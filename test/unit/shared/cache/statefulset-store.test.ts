@@ -157,7 +157,7 @@ test("a StatefulSet that was made again under its name is another member", () =>
   assert.deepEqual([...membership.since], [["third", 12]]);
 });
 
-test("an event that tells of no newer state changes nothing, and wakes nobody", () => {
+test("an event that tells of no newer state changes nothing, and wakes no group", () => {
   const { store, known, changed } = make();
   store.replace([at("a", 10)], "20");
   changed.length = 0;
@@ -200,7 +200,7 @@ test("a list that says something else than the memory contradicts it: more, fewe
   }
 });
 
-test("whoever waits for the watch looks again with each thing that it tells, and gives up after 250 ms", async () => {
+test("a caller that waits for the watch looks again with each thing that it tells, and gives up after 250 ms", async () => {
   const { store, membership, clock } = make();
   store.replace([], "9");
   const isThere = () => knownThrough(membership, namespace) >= 12;
@@ -224,13 +224,13 @@ test("before its first list a watch has proved nothing, and the first revision o
   assert.deepEqual([known(), knownThrough(membership, namespace)], [["a@1"], 1]);
 });
 
-test("what a write was answered is known at once, also of a StatefulSet that nobody has heard of", () => {
+test("what a write was answered is known at once, also of a StatefulSet that no watch has told of", () => {
   const { membership, known } = make();
   learnStatefulSet(membership, set("a", 12));
   assert.deepEqual([known(), membersThrough(membership, [set("a", 12)])], [["a@12"], 12]);
 });
 
-test("a list of the watch that says of a member what is known moves members-through for nobody (S1)", () => {
+test("a list of the watch that says of a member what is known does not move members-through (S1)", () => {
   const { store, membership } = make();
   const through = () => membersThrough(membership, [...membership.byPath.values()]);
   store.replace([at("a", 3)], "9");
@@ -239,7 +239,7 @@ test("a list of the watch that says of a member what is known moves members-thro
   assert.equal(through(), 3);
 });
 
-test("the deletion of another StatefulSet of that name takes nothing away; whoever goes as it was known wakes its group", () => {
+test("the deletion of another StatefulSet of that name takes nothing away; the deletion of the known one wakes its group", () => {
   const { store, known, changed } = make();
   store.replace([at("a", 3)], "9");
   store.apply({ type: "DELETED", object: at("a", 10, { uid: "former" }) });
@@ -249,7 +249,7 @@ test("the deletion of another StatefulSet of that name takes nothing away; whoev
   assert.deepEqual([known(), changed], [[], ["a group"]]);
 });
 
-test("a list of the watch ends its silence, and the waiting of whoever waits for it", async () => {
+test("a list of the watch ends its silence, and the waiting of the caller that waits for it", async () => {
   const { store, membership, clock } = make();
   store.replace([], "9");
   await clock.goTo(40_000);

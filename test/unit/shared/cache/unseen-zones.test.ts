@@ -1,4 +1,4 @@
-/** What a process has not heard of yet: a zone that joined, pods of a newer template, pods that nobody owns for a while. */
+/** What a process has not heard of yet: a zone that joined, pods of a newer template, pods that have no owner for a while. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { advanceZoneRollout } from "../../../../functions/advance-zone-rollout/function.ts";
@@ -81,7 +81,7 @@ test("a zone that the watch has not told of keeps its reservation, and the other
   passes.world.addGroup({ namespace, group: "group", zones: ["c"], replicas: 2, maxUnavailable: 1 });
   passes.world.settle();
   await passes.goOn(5_000);
-  // Whoever made group-c-0 takes long to make it again.
+  // The StatefulSet controller takes long to make group-c-0 again.
   passes.world.statefulSetController.stop();
   const webhook = new Replica(passes);
   assert.deepEqual(await webhook.guards(webhook.review("group-c-0")), ["allowed"]);
@@ -95,7 +95,7 @@ test("a zone that the watch has not told of keeps its reservation, and the other
   await late.stop();
 });
 
-test("a reservation of a StatefulSet that nobody here knows asks for it, also where the ledger does not say from when it is (S1)", async () => {
+test("a process that does not know a reserved StatefulSet asks for it, also where the ledger does not say from when it is (S1)", async () => {
   const passes = await new Passes({ replicas: 2, maxUnavailable: 1 }).prepare("app:1");
   const late = await new LateProcess(passes, "statefulsets").start();
   passes.changeImage("app:2");
@@ -192,7 +192,7 @@ test("a StatefulSet that is deleted without its pods, and made again, keeps its 
   }
 });
 
-test("a StatefulSet that is deleted with its pods holds nobody up once they are gone", async () => {
+test("a StatefulSet that is deleted with its pods holds no zone up once they are gone", async () => {
   const passes = await new Passes({ zones: ["a", "b", "c"], replicas: 2, maxUnavailable: 1 }).prepare();
   await passes.run();
   passes.world.removeStatefulSet({ namespace, name: "group-a" });

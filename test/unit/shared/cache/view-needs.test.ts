@@ -71,7 +71,7 @@ test("a watch is silent when nothing was heard of it for more than 30 s: not a m
   assert.deepEqual(words, ["list statefulsets", "list pods"]);
 });
 
-test("a GET serves for 3 s and no longer, from the moment at which somebody else last wrote the ledger", async () => {
+test("a GET serves for 3 s and no longer, and not if it is older than the last write of the ledger by another client", async () => {
   const { clock, words, read } = make();
   await read({ permitSinceMs: 0 });
   await clock.goTo(3_000);
@@ -150,7 +150,7 @@ test("a StatefulSet that was read before a pod of another revision came is read 
   });
   const wanted = async (need: Partial<ViewNeed>) => (await read(need)).statefulSets[0]?.updateRevision;
   assert.equal(await wanted({}), "new");
-  assert.deepEqual(words, [], "what permits nothing asks nobody");
+  assert.deepEqual(words, [], "a read that permits nothing makes no request");
   assert.equal(await wanted({ permitSinceMs: 0 }), "newer");
   assert.deepEqual(words, ["get a"]);
   await clock.goTo(3_900);

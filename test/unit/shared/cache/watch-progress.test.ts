@@ -1,4 +1,4 @@
-/** What counts as the same object: whoever is woken for nothing costs a pass, and whoever is not woken waits for a sweep. */
+/** What counts as the same object: a needless wake-up costs a pass, and without a wake-up a change waits for a sweep. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isSame, sameButRevision } from "../../../../functions/shared/cache/watch-progress.ts";
@@ -26,7 +26,7 @@ test("two values say the same where each of their fields does, in any order and 
   assert.ok(!isSame(1, "1") && !isSame(undefined, null) && !isSame([], ""));
 });
 
-test("an object that differs in its revision alone has not changed; one that nobody knew has", () => {
+test("an object that differs in its revision alone has not changed; one that was not known has", () => {
   const pod = { resourceVersion: 5, name: "a-0", labels: { app: "db" } };
   assert.ok(sameButRevision(pod, { ...structuredClone(pod), resourceVersion: 6 }));
   assert.ok(!sameButRevision(pod, { ...pod, labels: { app: "web" } }));

@@ -41,7 +41,7 @@ const at = (name: string, where = namespace) => ({ namespace: where, name });
 const touch = (passes: Passes, resource: "pods" | "statefulsets", name: string) =>
   passes.world.store.patch(resource, at(name), { metadata: { labels: { touched: "yes" } } });
 
-test("a pod wakes the group of its StatefulSet, a StatefulSet its own; what is of no group wakes nobody", async () => {
+test("a pod wakes the group of its StatefulSet, a StatefulSet its own; what is of no group wakes none", async () => {
   const { passes, wokenBy, stop } = await watching();
   const { store } = passes.world;
   const single = store.get("statefulsets", at("group-a"));
@@ -153,7 +153,7 @@ test("what a write was answered is in the next view before the watch tells of it
   }
 });
 
-test("whoever looks at everything afresh lists budgets, too", async () => {
+test("a consistent read lists budgets, too", async () => {
   const { passes, views, read, stop } = await watching();
   assert.equal(views.isLasting, true);
   await read();
@@ -163,7 +163,7 @@ test("whoever looks at everything afresh lists budgets, too", async () => {
   await stop();
 });
 
-test("one pod that stands is enough to know what was made for a StatefulSet; nobody's pod has no owner", async () => {
+test("one pod that stands is enough to know what was made for a StatefulSet; a pod without an owner's uid has no owner", async () => {
   const { passes, views, stop } = await watching();
   const left = await played(passes.timeline, views.podsMadeFor(at("group-a")));
   assert.deepEqual([left.map(({ name }) => name), passes.words], [["group-a-0"], []]);
@@ -234,7 +234,7 @@ test("PodDisruptionBudgets are watched where that is asked for, and listed other
   }
 });
 
-test("whoever stops views may rely on it that no watch is left", async () => {
+test("when the views have stopped, no watch is left", async () => {
   const passes = new Passes({ replicas: 1 });
   let open = 0;
   const cluster: Cluster = {

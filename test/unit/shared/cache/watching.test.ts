@@ -54,7 +54,7 @@ test("a view that only waits is served from memory, with what the watch told", a
   assert.equal((await read()).statefulSetsReadMs, undefined);
 });
 
-test("to permit, each StatefulSet is read; a read serves for 3 s, unless somebody wrote the ledger since (R5)", async () => {
+test("to permit, each StatefulSet is read; a read serves for 3 s, unless another client wrote the ledger since (R5)", async () => {
   const { passes, read } = await watching();
   const startMs = passes.cluster.monotonicMs();
   await read({ permitSinceMs: startMs });

@@ -1,4 +1,4 @@
-/** The clock of a process whose machine sleeps, or whose wall clock somebody sets. */
+/** The clock of a process whose machine sleeps, or whose wall clock a user sets. */
 
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";

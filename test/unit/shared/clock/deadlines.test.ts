@@ -37,7 +37,7 @@ test("each is told at its deadline, once, also where it comes before the next lo
   ]);
 });
 
-test("whoever was taken out is never told, and whoever comes when all others have gone is", async () => {
+test("a caller that was taken out is never told, and one that comes when all others have gone is", async () => {
   const { clock, told, wait, deadlines } = waitingRoom();
   deadlines.delete(wait("answered", 400));
   await clock.goTo(600);
@@ -46,7 +46,7 @@ test("whoever was taken out is never told, and whoever comes when all others hav
   assert.deepEqual(told, [["later", 700]]);
 });
 
-test("whoever comes after its deadline is told before it waits", () => {
+test("a caller that comes after its deadline is told before it waits", () => {
   const { told, wait } = waitingRoom();
   wait("past", -1);
   assert.deepEqual(told, [["past", 0]]);
@@ -66,7 +66,7 @@ test("a deadline that is moved back is kept as it is, and one that is brought fo
   ]);
 });
 
-test("a thousand that wait cost no more looks than one, and none is left when nobody waits", async () => {
+test("a thousand callers that wait cost no more looks than one, and no look is left when none waits", async () => {
   const { clock, wait, deadlines, sleeps } = waitingRoom();
   const all = Array.from({ length: 1_000 }, (_, index) => wait(String(index), 60_000));
   await clock.goTo(1_000);

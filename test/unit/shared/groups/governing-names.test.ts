@@ -18,7 +18,7 @@ test("of several invalid budgets, and of several foreign StatefulSets, the first
   assert.match(selected, / and x of /);
 });
 
-test("a budget of that name in another namespace makes nobody a member", () => {
+test("a budget of that name in another namespace makes no StatefulSet a member", () => {
   const loose = statefulSet("a", { group: undefined });
   const ofBudget = { namespace, group: "budget:db" };
   const own = zoneBudget("db", {});

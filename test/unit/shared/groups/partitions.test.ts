@@ -67,7 +67,7 @@ test("a missing pod that is reserved is one pod, not two", () => {
   assert.deepEqual(count([zone("a", "o"), missing]), { ...nothing, unknown: 1 });
 });
 
-test("a reserved ordinal that nobody wants and that has no pod of the zone is not ready", () => {
+test("a reserved ordinal that the StatefulSet does not want and that has no pod of the zone is not ready", () => {
   const shrunk = zone("b", "", { reserved: [reservation("b-0")] });
   assert.deepEqual(count([zone("a", "o"), shrunk]), { ...nothing, notReady: 1 });
   const another = zone("b", "n", { reserved: [reservation("b-7")] });
@@ -155,7 +155,7 @@ test("the cross-zone delay does not hold within a zone", () => {
   assert.deepEqual(countPartition(zones, leaving, "a", budget, nowMs), nothing);
 });
 
-test("a peer that is ready since nobody knows when never counts as ready long enough, and one that is down not by time", () => {
+test("a peer that is ready since an unknown time never counts as ready long enough, and one that is down not by time", () => {
   const budget = budgetOf({ crossZoneEvictionDelay: "1m" });
   const timeless = one("b", pod("b-0", { readySinceMs: Number.POSITIVE_INFINITY }));
   assert.deepEqual(count([zone("a", "o"), timeless], budget), { ...nothing, notReady: 1 });

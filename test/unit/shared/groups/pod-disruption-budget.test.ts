@@ -83,7 +83,7 @@ test("what a status does not say is none: nothing was seen, nothing is allowed, 
   assert.notEqual(refusalBy({ status: { desiredHealthy: 1 } }, unready), undefined);
   assert.equal(refusalBy({ status: { desiredHealthy: 1, currentHealthy: 1 } }, unready), undefined);
   const unknown = parseDisruptionBudget({ metadata, spec, status: { expectedPods: 1 } });
-  assert.equal(neverAllows(unknown, []), undefined, "nobody has said how many it wants");
+  assert.equal(neverAllows(unknown, []), undefined, "its status does not say how many it wants");
 });
 
 test("no selector selects nothing, an empty one every pod, and labels all have to be there", () => {

@@ -99,7 +99,7 @@ test("nothing is asked for in a zone that has left the group, nor while anything
   assert.equal(guardOf(around([zone("a", "nnn")], { strayClaims: [claimOf("gone:0", "node")] })), "zone-losing-node");
 });
 
-test("what is announced nobody limits: it is counted by all, and may always be made", () => {
+test("no budget limits what is announced: every function counts it, and it may always be made", () => {
   const announced = claimOf("a:0-2", "node", { terms: "announced" });
   assert.equal(guardOf(around([zone("a", "www"), zone("b", "www")]), announced, 0), undefined);
   assert.equal(guardOf(around([zone("b", "nnn")], { strayClaims: [foreignClaim("gone")] }), announced, 0), undefined);
@@ -116,7 +116,11 @@ test("never-possible: more members than may ever be down are told so at once, wi
   const departed = around([zone("a", "nnn")], { departed: [reservation("gone-0")] });
   assert.equal(guardOf(departed, two, 1), "never-possible");
   assert.equal(guardOf(around([zone("a", "nnn")]), claimOf("a:1", "process"), 0), "never-possible");
-  assert.equal(guardOf(around([zone("a", "nnn")]), claimOf("a:2-3", "scale-down"), 1), undefined, "nobody wants a-3");
+  assert.equal(
+    guardOf(around([zone("a", "nnn")]), claimOf("a:2-3", "scale-down"), 1),
+    undefined,
+    "the zone does not want a-3",
+  );
   assert.equal(guardOf(around([zone("a", "nnn")]), claimOf("a:3-2147483647", "scale-down"), 1), undefined);
   assert.equal(guardOf(around([zone("a", "nnn")]), claimOf("a:1-2,10-12", "scale-down"), 1), "never-possible");
   const from2 = around([zone("a", "nnn", { start: 2 })]);

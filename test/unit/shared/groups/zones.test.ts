@@ -37,7 +37,7 @@ test("the pods of a claim are down, those that are being scaled away too; what i
   assert.deepEqual(Object.fromEntries(claimed.down), { 1: "reserved", 2: "not ready", 3: "claimed" });
 });
 
-test("of two claims that name a pod the first is told: whoever waits, waits for it", () => {
+test("of two claims that name a pod the first is told: a function that waits, waits for it", () => {
   const claims = [claimOf("a:0-2", "node", { terms: "announced" }), claimOf("a:2", "scale-down")];
   const on = (ordinal: number) => claimOn(zone("a", "nnnn", { claims }), ordinal)?.kind;
   assert.deepEqual([0, 2, 3].map(on), ["node", "node", undefined]);
@@ -116,7 +116,7 @@ test("a reserved ordinal counts once, by what its pod looks like", () => {
   });
 });
 
-test("a reserved ordinal that nobody wants any more is down all the same", () => {
+test("a reserved ordinal that the StatefulSet does not want any more is down all the same", () => {
   const surveyed = zone("a", "oo", { reserved: [reservation("a-5")] });
   assert.deepEqual(Object.fromEntries(surveyed.down), { 5: "reserved" });
   assert.equal(isUnsettled(surveyed), true);
@@ -171,14 +171,14 @@ test("a reservation is not settled by another pod that is not ready, terminating
   assert.equal(settled(pod("a-1", { uid: "next", readySinceMs: nowMs - 30_000 }), patient), true);
 });
 
-test("an absent pod settles its reservation only where nobody wants it", () => {
+test("an absent pod settles its reservation only where no StatefulSet wants it", () => {
   assert.equal(settled(undefined), false);
   assert.equal(settled(undefined, statefulSet("a", { replicas: 1 })), true);
   assert.equal(settled(undefined, statefulSet("a", { start: 2 })), true);
   assert.equal(settled(undefined, undefined, gone), true);
 });
 
-test("a pod that stands at an ordinal nobody wants any more holds its reservation until it is gone, or ready", () => {
+test("a pod that stands at an ordinal that is not wanted any more holds its reservation until it is gone, or ready", () => {
   const small = statefulSet("a", { replicas: 1 });
   assert.equal(settled(pod("a-1", { uid: "next", readySinceMs: undefined }), small), false);
   assert.equal(settled(pod("a-1", { uid: "next", terminating: true, readySinceMs: undefined }), small), false);

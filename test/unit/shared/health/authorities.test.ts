@@ -97,7 +97,7 @@ test(
   },
 );
 
-test("what is wrong with the Secret or the ConfigMap is said, and nobody is asked", limit, async () => {
+test("what is wrong with the Secret or the ConfigMap is said, and no pod is asked", limit, async () => {
   await withPods({ secure }, async (played) => {
     const asking = new Asking();
     const broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----";
@@ -116,7 +116,7 @@ test("what is wrong with the Secret or the ConfigMap is said, and nobody is aske
       ["empty", encoded(""), /^secret\/ca has no ca\.crt/],
       ["no PEM", encoded("hello"), /^ca\.crt of secret\/ca holds no certificate in PEM$/],
       ["a key", encoded(secure.key), /^ca\.crt of secret\/ca holds no certificate in PEM$/],
-      ["rubbish", encoded(broken), /^ca\.crt of secret\/ca holds a certificate that nobody can read$/],
+      ["rubbish", encoded(broken), /^ca\.crt of secret\/ca holds a certificate that Sluice cannot read$/],
     ];
     for (const [what, data, words] of cases) {
       asking.objects.clear();

@@ -41,7 +41,7 @@ function questions(health?: Health, changes: Partial<Questions> = {}): Questions
 const guardOf = (own: Zone, known: Questions | undefined, zones: readonly Zone[] = [own]) =>
   heldByQuestion(known, zones, own, pods(own))?.guard;
 
-test("a StatefulSet that does not ask, or is being deleted, holds nobody", () => {
+test("a StatefulSet that does not ask, or is being deleted, holds no pod", () => {
   const plain = zone("a", "ooo");
   assert.equal(guardOf(plain, undefined), undefined);
   const own = asking("a", "ooo");
@@ -50,11 +50,11 @@ test("a StatefulSet that does not ask, or is being deleted, holds nobody", () =>
   assert.equal(guardOf(deleted, questions({ state: "bad", words: "" })), undefined);
 });
 
-test("health-not-asked: who was not asked is taken for one that says yes, until nobody is asked any more", () => {
+test("health-not-asked: who was not asked is taken for one that says yes, until no pod is asked any more", () => {
   const own = asking("a", "ooo");
   assert.equal(guardOf(own, questions()), undefined);
   assert.equal(guardOf(own, questions(undefined, { isOver: true })), "health-not-asked");
-  assert.equal(guardOf(own, undefined), "health-not-asked", "whoever knows of no questions has asked nobody");
+  assert.equal(guardOf(own, undefined), "health-not-asked", "a caller that knows of no questions has asked no pod");
   assert.equal(guardOf(own, questions({ state: "good", words: "" }, { isOver: true })), undefined);
 });
 

@@ -95,7 +95,7 @@ describe("what is sent, and what comes", limit, () => {
     });
   });
 
-  test("a redirect is an answer: nobody follows it", async () => {
+  test("a redirect is an answer: the client does not follow it", async () => {
     const followed: unknown[] = [];
     const elsewhere = createServer((request, response) => {
       followed.push(request.url);
@@ -158,7 +158,7 @@ describe("bounds of an answer", limit, () => {
     });
   });
 
-  test("of 100 MB nobody reads more than is allowed: the connection ends at the first byte beyond", async () => {
+  test("of 100 MB the client reads no more than is allowed: the connection ends at the first byte beyond", async () => {
     await withPods({ timeoutMs: 15_000 }, async ({ address, pods, answer, sockets }) => {
       const chunk = Buffer.alloc(65_536, "x");
       let offered = 0;
@@ -196,7 +196,7 @@ describe("bounds of an answer", limit, () => {
     });
   });
 
-  test("1 MiB is allowed where nobody says more", async () => {
+  test("1 MiB is allowed where the caller sets no other limit", async () => {
     await withPods({}, async ({ address, pods, answer }) => {
       answer(({ response }) => response.end("x".repeat(2 ** 20)));
       assert.equal((await pods.send(address, get)).body.length, 2 ** 20);

@@ -20,7 +20,7 @@ describe("https", limit, () => {
 
   const untrusted = [
     { what: "of another authority", authorities: other.cert, pod: "web-0" },
-    { what: "of one that nobody named", authorities: undefined, pod: "web-0" },
+    { what: "of an authority that the caller did not name", authorities: undefined, pod: "web-0" },
     { what: "for another pod's name", authorities: authority.cert, pod: "web-1" },
   ];
   for (const { what, authorities, pod } of untrusted) {

@@ -140,7 +140,7 @@ test("all who ask for a group at one time share one request after the other, and
   assert.deepEqual([late.reason, played.asked.length], ["Aborted", 3], "what is given up before is not asked");
 });
 
-test("an error is nobody's answer for later, and a version that cannot be read leaves the kinds of the others", async () => {
+test("an error is no answer for later, and a version that cannot be read leaves the kinds of the others", async () => {
   const played = new PlayedDiscovery().serve({ v1: ["A"], v2: ["B"] });
   played.documents = { ...played.documents, [`/apis/${group}/v2`]: failure(503) };
   assert.equal(await played.versionOf("A"), "v1");
@@ -251,7 +251,7 @@ test("the client asks for the documents of the group, and then for the objects w
       server.requests.map(({ url }) => url),
       [`/apis/${group}`, `/apis/${group}/v1`, `/apis/${group}/v1/namespaces/ns/templates/a%20b/scale`],
     );
-    // Names of groups are users': they are no labels of a metric before somebody serves them.
+    // Names of groups are users': they are no labels of a metric before the API server serves them.
     assert.deepEqual(labels, ["/apis/GROUP", "/apis/GROUP/VERSION", `${group}/v1/templates object scale subresource`]);
   });
 });

@@ -127,7 +127,7 @@ describe("retries", () => {
     });
   });
 
-  test("where nobody listens everything is tried again, and fails with code 0", async () => {
+  test("where no server listens everything is tried again, and fails with code 0", async () => {
     await withServer({}, async ({ cluster, kubeconfig }) => {
       await cluster.close();
       const { readFile, writeFile } = await import("node:fs/promises");

@@ -18,7 +18,7 @@ function worldCluster(): { cluster: Cluster; timeline: VirtualTimeline } {
   return { cluster: createWorldCluster(createWorld({ timeline })), timeline };
 }
 
-test("every verb of every cluster goes through a wrapper, with all that it was given, whoever calls it how", async () => {
+test("every verb of every cluster goes through a wrapper, with all that it was given, however it is called", async () => {
   const { cluster } = worldCluster();
   await withServer({}, async ({ cluster: connected }) => {
     const ofConnectionsAlone = ["ready", "close"];

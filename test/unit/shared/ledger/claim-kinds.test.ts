@@ -23,7 +23,7 @@ function claim(kind: KindName, changes: Partial<ClaimContent> = {}) {
     members: [{ first: 3, last: 4 }],
     uids,
     ...(kind === "process" ? { readyMs: { "a-3": nowMs - 600_000, "a-4": nowMs - 600_000 } } : {}),
-    by: "somebody",
+    by: "another-function",
     stampMs: nowMs - 1_000,
     phase: "begun",
     terms: "asked",
@@ -55,7 +55,7 @@ function isAbandoned(kind: KindName, ageMs: number, at: ClaimedObjects) {
 }
 
 describe("scale-down", () => {
-  test("is settled when nobody wants a member and no pod stands at their ordinals", () => {
+  test("is settled when the StatefulSet wants no member and no pod stands at their ordinals", () => {
     assert.ok(isSettled("scale-down", where(3, {})));
     assert.ok(!isSettled("scale-down", where(3, { 4: { terminating: true } })));
     assert.ok(!isSettled("scale-down", where(4, {})));
@@ -127,14 +127,14 @@ describe("process", () => {
     assert.ok(!kinds.process.isSettled(timeless, where(5, { 3: again, 4: again }), nowMs));
   });
 
-  test("a member that nobody wants and that is gone holds nobody up", () => {
+  test("a member that the StatefulSet does not want and that is gone holds up no settlement", () => {
     assert.ok(isSettled("process", where(4, { 3: again })));
     assert.ok(isSettled("process", where(0, {}, { statefulSet: undefined })));
   });
 });
 
 describe("node", () => {
-  test("is settled when each member is back as another pod, or nobody wants it any more", () => {
+  test("is settled when each member is back as another pod, or the StatefulSet does not want it any more", () => {
     const back = { uid: "next" };
     assert.ok(isSettled("node", where(5, { 3: back, 4: back })));
     assert.ok(isSettled("node", where(4, { 3: back })));
@@ -175,7 +175,7 @@ for (const kind of ["process", "node"] as const) {
   });
 }
 
-test("a node whose claim names no uid for a pod is not settled by it: nobody knows whether it is another one", () => {
+test("a node whose claim names no uid for a pod is not settled by it: Sluice cannot know whether it is another one", () => {
   const nameless = claim("node", { uids: { "a-3": "uid-of-a-3" } });
   const back = { uid: "next" };
   assert.ok(!kinds.node.isSettled(nameless, where(5, { 3: back, 4: back }), nowMs));
@@ -183,7 +183,7 @@ test("a node whose claim names no uid for a pod is not settled by it: nobody kno
 });
 
 for (const kind of claimKinds.filter((name) => name !== "scale-down")) {
-  test(`a ${kind} is never dropped by its age alone, nor before whoever wrote it has stopped acting (R10a)`, () => {
+  test(`a ${kind} is never dropped by its age alone, nor before the function that wrote it has stopped acting (R10a)`, () => {
     const at = where(5, { 3: {}, 4: {} });
     assert.ok(!isAbandoned(kind, 86_400_000, at));
     assert.ok(!isAbandoned(kind, dropAfterMs - 1, { ...at, isAnchored: false }));
@@ -203,7 +203,7 @@ test("each kind has a guard of its own, and a sentence with its members, its kin
   const renewed = claim("scale-down", { sinceMs: nowMs - 60_000, terms: "announced" });
   assert.equal(
     describeClaim(renewed),
-    "a: 3-4 claimed for a scale-down (begun, announced) by somebody, since 2026-01-01T00:09:00.000Z",
+    "a: 3-4 claimed for a scale-down (begun, announced) by another-function, since 2026-01-01T00:09:00.000Z",
   );
   const later = { isKnown: false, id: "x", kind: "later", zone: "a", by: "rotate-tapes", line: "" } as const;
   assert.equal(guardOfClaim(later), "zone-claim-unknown");

@@ -1,4 +1,4 @@
-/** Claims in a ledger: what is read of them, what is refused, and that nobody changes what is not its own. */
+/** Claims in a ledger: what is read of them, what is refused, and that no function changes what is not its own. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
@@ -69,7 +69,9 @@ describe("the format of a ledger", () => {
         (error: unknown) =>
           error instanceof LedgerUnreadable &&
           error.message.length < 400 &&
-          /knows 1 alone\. A later version of Sluice wrote it: run that one, and leave the Lease/.test(error.message),
+          /knows 1 alone\. A later version of Sluice wrote it: run that version, and leave the Lease/.test(
+            error.message,
+          ),
         JSON.stringify(format),
       );
     }
@@ -141,7 +143,7 @@ describe("claims are read strictly", () => {
     ["a range of three", { ...stated, members: "1-2-3" }],
     ["a range without an end", { ...stated, members: "1-" }],
     ["members beyond int32", { ...stated, members: "0-2147483648" }],
-    ["nobody whose it is", { ...stated, by: undefined }],
+    ["no function whose it is", { ...stated, by: undefined }],
     ["no stamp", { ...stated, stampMs: undefined }],
     ["a stamp that is text", { ...stated, stampMs: "1" }],
     ["a stamp before all time", { ...stated, stampMs: -1 }],
@@ -179,14 +181,14 @@ describe("claims are read strictly", () => {
     }
   });
 
-  test("a claim of a thousand ranges is told of in a sentence that somebody can read", () => {
+  test("a claim of a thousand ranges is told of in a sentence that a user can read", () => {
     const members = Array.from({ length: 1_000 }, (_, index) => ({ first: 10 * index, last: 10 * index + 5 }));
     const said = describeClaim(makeClaim({ ...content, members }));
     assert.match(said, /^a: 0-5,10-15,.*… claimed for a scale-down \(preparing\) by prepare-downscale, since /);
     assert.ok(said.length < 300, `${said.length} characters`);
   });
 
-  test("two claims of one id are unreadable: nobody could tell which of them an anchor names", () => {
+  test("two claims of one id are unreadable: no reader could tell which of them an anchor names", () => {
     assert.throws(() => claimsOf(stated, stated), /two of its claims have the same id/);
   });
 

@@ -58,7 +58,7 @@ test("what stands on a ledger already counts: what others wrote there, and what 
   );
 });
 
-test("room is kept for each ledger, member, reservation and sentence: 4, 2, 5 and 13 KiB; whoever has more is not measured", () => {
+test("room is kept for each ledger, member, reservation and sentence: 4, 2, 5 and 13 KiB; a ledger with more is not measured", () => {
   const { members: _, ...alone } = { ...changeOf(2, "x", 10), refusals: [] };
   const ledger = parseLedger(key, emptyLease);
   const isFarWith = (kibibytes: number, members?: readonly string[]) => {
@@ -78,7 +78,7 @@ test("a ledger with claims is measured, whether they stand there or are to be wr
   assert.equal(isFarBelowBound(ledger, { ...change, claims }), false);
 });
 
-test("what somebody has filled a ledger with is not taken for small, however long its names are and whatever is in them", () => {
+test("what another client has filled a ledger with is not taken for small, however long its names are and whatever is in them", () => {
   const found = { far: 0, near: 0 };
   for (const character of ["x", "€", "\u0000"]) {
     for (const length of [1, 253, 55_000]) {

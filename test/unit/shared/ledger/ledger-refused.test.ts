@@ -1,4 +1,4 @@
-/** A ledger that grows, or that the API server will not have written, hangs nobody: it is kept small, or a guard says why. */
+/** A ledger that grows, or that the API server refuses to write, hangs no function: it is kept small, or a guard says why. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { governedGroup, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
@@ -64,7 +64,7 @@ describe("rollouts", () => {
         await passes.goOn(1_000);
         await passes.run();
       }
-      assert.equal(passes.calls.filter(isWrite).length, 1, "whoever wakes it meanwhile");
+      assert.equal(passes.calls.filter(isWrite).length, 1, "however often it is woken meanwhile");
       assert.deepEqual([passes.count("delete pods"), passes.verdicts.at(-1)?.sinceMs], [0, sinceMs]);
       passes.interfere = () => {};
       await passes.goOn(11_000);

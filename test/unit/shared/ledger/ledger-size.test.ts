@@ -151,7 +151,7 @@ describe("sizes", () => {
     assert.deepEqual([kept.refusals.length, Object.keys(kept.verdicts)], [40, ["f"]]);
   });
 
-  test("more reservations than there may be, and texts longer than any name, are unreadable: nobody follows them one by one", () => {
+  test("more reservations than there may be, and texts longer than any name, are unreadable: no function follows them one by one", () => {
     const entry = ["u", "f", 1];
     const many = Object.fromEntries(Array.from({ length: maxReservations + 1 }, (_, index) => [index, entry]));
     const giants = [

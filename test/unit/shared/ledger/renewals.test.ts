@@ -86,13 +86,13 @@ test("its sibling goes within four minutes, and for ten more the pod itself is r
   passes.world.settle();
   const { resourceVersion } = passes.ledger;
   const { firstMs } = await pursue([replica], "group-a-0", { everyMs: 10_000, forMs: 560_000 });
-  assert.deepEqual([...firstMs.keys()], [guard], "and nobody else is held back by it");
+  assert.deepEqual([...firstMs.keys()], [guard], "and no other pod is held back by it");
   assert.equal(passes.ledger.resourceVersion, resourceVersion, "a refusal writes nothing");
   const again = await pursue([replica], "group-a-0", { everyMs: 10_000, forMs: 60_000 });
   assert.ok(again.firstMs.has("allowed"), "and then it is tried again");
 });
 
-test("where nobody writes, it is refused for ten minutes after its reservation lapsed all the same, and no longer", async () => {
+test("where no process writes, it is refused for ten minutes after its reservation lapsed all the same, and no longer", async () => {
   const passes = await governedGroup();
   const replica = new Replica(passes);
   await pursue([replica], "group-a-0", { forMs: 70_000 });

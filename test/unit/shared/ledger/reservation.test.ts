@@ -163,7 +163,7 @@ test("since when a renewed reservation has stood is a fourth element, and one th
   assert.deepEqual([a[0].length, a[0][3], a[1].length, a[2].length], [4, nowMs - 30_000, 3, 3]);
 });
 
-test("when somebody sighted one is a fifth element, and what is no time after the stamp is none", async () => {
+test("the time at which a process sighted one is a fifth element, and what is no time after the stamp is none", async () => {
   const sighted = reservation("a-0", { stampMs: nowMs, sightedMs: nowMs + 200_000 });
   const renewed = reservation("a-1", { stampMs: nowMs, sinceMs: nowMs - 30_000, sightedMs: nowMs + 200_000 });
   const { after, body } = await written(ledgerOf({}), { reservations: [sighted, renewed] });
@@ -260,7 +260,7 @@ test("a ledger is created without owner references, marked, and with its group i
   });
 });
 
-test("a ledger that somebody else created meanwhile is read instead", async () => {
+test("a ledger that another process created meanwhile is read instead", async () => {
   const cluster = clusterOf({
     create: async () => Promise.reject(clusterError(409)),
     get: (async () => leaseObject("sluice-group", annotations)) as unknown as Cluster["get"],

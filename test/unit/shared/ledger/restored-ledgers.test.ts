@@ -57,7 +57,7 @@ test("ledger-elsewhere: evictions are refused with 429 for ten seconds, and not 
   const answer = await replica.answer(replica.review("group-a-3"));
   assert.deepEqual([answer.guard, answer.allowed ? 0 : answer.code], ["ledger-elsewhere", 429]);
   await passes.goOn(10_100);
-  // What it reserves counts, whoever wrote it.
+  // What it reserves counts, whatever cluster wrote it.
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["zone-budget"]);
   assert.deepEqual(await replica.guards(replica.review("group-a-3")), ["allowed"]);
   assert.deepEqual(reserved(passes), ["group-a-3 by evaluate-eviction"]);

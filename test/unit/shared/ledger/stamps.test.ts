@@ -152,7 +152,7 @@ test("a clock that is set forward by hours makes no reservation old that this pr
   const one = new Replica(passes, () => ({ views }));
   assert.deepEqual(await one.guards(one.review("group-a-0")), ["allowed"]);
   // Another process, another API server: its clock has just been set forward. The eviction is still under way.
-  // Whoever has to wait is refused at once: what is looked at is why.
+  // A review that has to wait is refused at once: the test looks at why.
   const two = new Replica(passes, (cluster) => ({
     views,
     settings: { evictionWaitMs: 0 },

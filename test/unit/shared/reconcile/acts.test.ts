@@ -216,7 +216,7 @@ test("what an act claims besides pods stands in the ledger by the same write, is
   await pass(passes, gateOf(takeFirst, scaling));
   const [other, again] = passes.ledger.claims;
   assert.deepEqual([other?.line, again?.isKnown && again.sinceMs], [foreign, made.stampMs], "since it was first made");
-  const thief = { ...gateOf(takeFirst, scaling), name: "somebody-else" };
+  const thief = { ...gateOf(takeFirst, scaling), name: "another-function" };
   const changed = (changes: object) =>
     gateOf(takeFirst, (zone) => {
       const act = scaling(zone);

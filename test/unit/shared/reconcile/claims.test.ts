@@ -23,7 +23,7 @@ test("zone-scaling-down: a rollout says so, waits as long as the claim stands, a
   }
   assert.deepEqual([passes.guard, passes.acts], ["zone-scaling-down", []]);
   assert.equal(passes.ledger.verdicts["advance-zone-rollout"]?.guard, "zone-scaling-down");
-  assert.equal(annotationsOf(passes)["sluice.dev/claims"], line, "nobody else drops it by its age");
+  assert.equal(annotationsOf(passes)["sluice.dev/claims"], line, "no other function drops it by its age");
   passes.writeLedger({ "sluice.dev/claims": "" });
   await passes.run(true);
   assert.equal(passes.guard, "rolling");
@@ -55,7 +55,7 @@ test("who waits for a claim and writes nothing hears of its end within 5 s, and 
   }
 });
 
-test("a copy of a ledger that holds a claim serves for 5 s: whoever looks again before costs no read", async () => {
+test("a copy of a ledger that holds a claim serves for 5 s: a look before that costs no read", async () => {
   const passes = await new Passes().prepare();
   passes.writeLedger({ "sluice.dev/claims": claimOf("group-b:1", "scale-down").line });
   await passes.run(true);
@@ -97,7 +97,7 @@ test("zone-claim-unknown: a kind of a later version holds the group, and is writ
   assert.equal(annotationsOf(passes)["sluice.dev/claims"], later);
 });
 
-test("ledger-unreadable: a ledger of a later format, or with a claim that cannot be read, permits nothing, and nobody writes it", async () => {
+test("ledger-unreadable: a ledger of a later format, or with a claim that cannot be read, permits nothing, and no function writes it", async () => {
   for (const annotations of [{ "sluice.dev/format": "2" }, { "sluice.dev/claims": '{"id":"x","kind":"scale-down"}' }]) {
     const passes = await governedGroup({ maxUnavailable: 1 });
     passes.changeImage("app:2");
@@ -119,7 +119,7 @@ test("a ledger from before formats had numbers is used as it is, and the next wr
   assert.equal(annotationsOf(passes)["sluice.dev/format"], "1");
 });
 
-test("a broken pod that somebody has claimed since the ledger was last read is not repaired (R13, R18)", async () => {
+test("a broken pod that another function has claimed since the ledger was last read is not repaired (R13, R18)", async () => {
   const passes = await new Passes().prepare();
   passes.world.kubelet.breakPod({ namespace, name: "group-b-1" });
   await passes.run();

@@ -59,7 +59,7 @@ test("a process that has just begun knows of the pods that were left behind: the
   assert.equal(passes.guard, "zone-departed");
 });
 
-test("pods that were left behind and are ready hold nobody up", async () => {
+test("pods that were left behind and are ready hold no other pod up", async () => {
   for (const watches of [false, true]) {
     const { passes, end } = await leaveBehind(watches);
     passes.world.kubelet.healPod(broken);
@@ -80,7 +80,7 @@ test("a zone that was left behind counts until its pods are gone, and is forgott
     passes.forget();
     await passes.run();
     const asked = passes.calls.filter(({ given: [, object] }) => (object as { name?: string })?.name === "group-b");
-    assert.deepEqual(asked, [], "nobody asks for it any more");
+    assert.deepEqual(asked, [], "the function does not ask for it any more");
     await end();
   }
 });
@@ -109,7 +109,7 @@ test("while a StatefulSet that is being deleted lets go of its pods, those that 
   const { passes, makeAgain } = await leaveBehind(false);
   passes.world.statefulSetController.stop();
   makeAgain();
-  // Somebody else's finalizer keeps it.
+  // The finalizer of another client keeps it.
   passes.world.store.patch("statefulsets", left, { metadata: { finalizers: ["example.com/kept"] } });
   passes.world.store.delete("statefulsets", left);
   await passes.goOn(100);

@@ -39,7 +39,7 @@ async function threeZones(): Promise<Passes> {
   return passes;
 }
 
-test("nobody acts later than 5 s after the StatefulSets were read that the act rests on (R9)", async () => {
+test("no act is sent later than 5 s after the StatefulSets were read that it rests on (R9)", async () => {
   for (const [listMs, deleted] of [
     [4_900, 1],
     [5_100, 0],

@@ -75,7 +75,7 @@ test("settled-through is the largest revision of a pod in the view, and nothing 
   assert.equal(passes.ledger.settledThrough, Math.max(...revisions));
 });
 
-test("nobody acts later than 5 s after the write that stamped the reservation was sent (R9)", async () => {
+test("no act is sent later than 5 s after the write that stamped the reservation was sent (R9)", async () => {
   const passes = await new Passes().prepare();
   passes.interfere = async ({ verb, resource }) => {
     if (verb === "patch" && resource === "leases") await passes.goOn(5_001);

@@ -215,7 +215,7 @@ describe("which Events", () => {
     const started = [`${eventReasons.rolling} a: 2 of 3 pods are outdated`];
     const words = (before?: RecordedVerdict) => said(before, rolling);
     assert.deepEqual(await words(), started);
-    assert.deepEqual(await words(paused), started, "after somebody had held it up");
+    assert.deepEqual(await words(paused), started, "after a user had held it up");
     assert.deepEqual(await words({ ...budget, zone: "b" }), started, "after another zone");
     assert.deepEqual(await words({ ...rolling, zone: "b" }), started);
     assert.deepEqual(await words(budget), []);

@@ -277,7 +277,7 @@ test("what a client hardly meets a second time is no Event, nor anything in shad
   assert.deepEqual([passes.events, passes.words], [[], []]);
 });
 
-test("that an Event about a refusal could not be sent is said, and stops nobody", async () => {
+test("that an Event about a refusal could not be sent is said, and stops no function", async () => {
   const passes = new Passes();
   passes.interfere = ({ resource }) => {
     if (resource === "events") throw refused(403);

@@ -1,4 +1,4 @@
-/** What a review says of an object's size: the rules are those of rollout-operator, and what cannot be read holds nobody back. */
+/** What a review says of an object's size: the rules are those of rollout-operator, and what cannot be read holds none back. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import type { AdmissionRequest } from "../../../../functions/shared/admission/definition.ts";
@@ -132,7 +132,7 @@ test("what cannot be read goes through, with a warning that says why", () => {
   assert.equal(told(review(scale(3), scale(1))), "unreadable-object and a warning");
 });
 
-test("ordinals-malformed: where nobody can tell which pods leave, none does; other types have no ordinals", () => {
+test("ordinals-malformed: where Sluice cannot tell which pods leave, none does; other types have no ordinals", () => {
   for (const ordinals of [{ start: "x" }, { start: 2 ** 31 }, { start: -1 }, { start: 0.5 }, [], "0"]) {
     const odd = statefulSet(1, { spec: { replicas: 1, ordinals } });
     for (const request of [review(statefulSet(3), odd), review(odd, statefulSet(3))]) {

@@ -53,7 +53,7 @@ test("3.1.1: without a leader and without what it mirrors, a size is its users' 
 });
 
 test("3.1.1: a leader that is not in the group holds this one alone", () => {
-  assert.equal(wanted(set("a", { annotations: follows("nobody") }), [set("b")]), "leader-missing");
+  assert.equal(wanted(set("a", { annotations: follows("absent") }), [set("b")]), "leader-missing");
 });
 
 test("a circle of leaders holds each of its members, and each who follows one of them", () => {

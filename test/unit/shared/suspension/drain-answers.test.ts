@@ -53,7 +53,7 @@ test("three pods are asked, by their own names in DNS, those of the same Statefu
   });
   const [member] = members.filter(({ name }) => name === "db-a-2") as [Member];
   assert.equal(describeAgreeing(member), "db-a-0, db-a-1, db-b-0 say that the data of db-a-2 is not needed");
-  assert.equal(stateOf(members, "db-a-1"), undefined, "about which nobody wants to know");
+  assert.equal(stateOf(members, "db-a-1"), undefined, "the function asks about db-a-2 alone");
 });
 
 test("those that stay are asked before those that go themselves, and before those of other zones; a no is an answer", async () => {
@@ -106,7 +106,7 @@ test("with drain-witnesses 1 a pod that says nothing is followed by the next, th
   assert.deepEqual([answer?.pod, answer?.health.state], ["db-a-2", "unknown"]);
 });
 
-test("about more than sixteen members one asks in turns, so that nobody waits for those of whom the answer is always no", async () => {
+test("about more than sixteen members one asks in turns, so that no member waits for those of whom the answer is always no", async () => {
   const on = made(20);
   const askedAbout = async (nowMs: number): Promise<ReadonlySet<string>> => {
     const { context, asked } = contextOf({ "db-a-0": 503 }, nowMs);
@@ -121,7 +121,7 @@ test("about more than sixteen members one asks in turns, so that nobody waits fo
   assert.equal(new Set(turns.flatMap((turn) => [...turn])).size, 40);
 });
 
-test("where nobody else is ready, or nobody has a name in DNS, nobody says that the data is not needed", async () => {
+test("where no other pod is ready, or no pod has a name in DNS, no pod says that the data is not needed", async () => {
   const alone = Suspended.of(["a"], 1, { "drain-url": "http://:8080/{pod}" });
   alone.spec("a", { serviceName: "nodes" });
   const nameless = made();
@@ -138,7 +138,7 @@ test("where nobody else is ready, or nobody has a name in DNS, nobody says that 
   }
 });
 
-test("a name that could change the path is written so that it cannot; where the StatefulSet asks nobody, nobody is asked", async () => {
+test("a name that could change the path is written so that it cannot; where the StatefulSet has no question, no pod is asked", async () => {
   const on = made();
   on.policy("a", { "drain-url": undefined });
   const { context, asked } = contextOf();
@@ -146,7 +146,7 @@ test("a name that could change the path is written so that it cannot; where the 
   assert.deepEqual(new Set(asked.map((line) => line.replace(/.*=/, ""))), new Set(["db-b-0", "db-b-1", "db-b-2"]));
 });
 
-test("an Event names the pods that say that the data is not needed, and says that one alone decides with drain-witnesses 1", async () => {
+test("an Event names the pods that say that the data is not needed, and says that a single pod decides with drain-witnesses 1", async () => {
   for (const [witnesses, words] of [
     [
       null,

@@ -42,18 +42,18 @@ export class Volumes extends Passes {
     return this.world.store.find("pods", { namespace, name });
   }
 
-  /** True while nobody has deleted it. */
+  /** True while the volume claim exists and is not deleted. */
   isKept(name: string): boolean {
     const claim = this.claim(name);
     return claim !== undefined && claim.metadata.deletionTimestamp === undefined;
   }
 
-  /** A StatefulSet gets another size, by somebody else than Sluice. */
+  /** A client other than Sluice gives a StatefulSet another size. */
   scale(name: string, replicas: number): void {
     this.world.scale({ namespace, name }, replicas);
   }
 
-  /** Somebody asks for it now, and says that nobody needs its data. */
+  /** A user asks for it now, and says that its data is not needed. */
   ask(name: string): void {
     this.say(name, { suspend: "true", "drained-at": new Date(this.timeline.nowMs()).toISOString() });
   }
@@ -107,7 +107,7 @@ export class Volumes extends Passes {
     }
   }
 
-  /** Somebody else than Sluice writes the size of a StatefulSet, as the API server notes it. */
+  /** A client other than Sluice writes the size of a StatefulSet, as the API server notes it. */
   resize(name: string, replicas: number, manager = "kube-controller-manager"): void {
     const time = new Date(this.timeline.nowMs()).toISOString().replace(/\.\d+Z$/, "Z");
     const managedFields = [{ manager, operation: "Update", time, fieldsV1: { "f:spec": { "f:replicas": {} } } }];

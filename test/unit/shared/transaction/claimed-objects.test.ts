@@ -120,7 +120,7 @@ const next = (name: string, metadata: Partial<PodObject["metadata"]> = {}) =>
 const orphan = (name: string, metadata: Partial<PodObject["metadata"]> = {}) =>
   next(name, { ownerReferences: [], labels: { "statefulset.kubernetes.io/pod-name": name }, ...metadata });
 
-test("what the view shows of a member, and what it shows to be missing, is asked of nobody", async () => {
+test("what the view shows of a member, and what it shows to be missing, costs no request", async () => {
   const { find, asked } = given({
     members: [statefulSet("a")],
     shown: [next("a-0")],
@@ -134,7 +134,7 @@ test("what the view shows of a member, and what it shows to be missing, is asked
   assert.deepEqual(asked, []);
 });
 
-test("a pod that its StatefulSet has let go of is asked for, and whoever is left beside it, though a LIST shows it (R6)", async () => {
+test("a pod that its StatefulSet has let go of is asked for, and so is every pod left beside it, though a LIST shows it (R6)", async () => {
   const { find, asked } = given({
     members: [statefulSet("a", { replicas: 0, deleting: true })],
     shown: [orphan("a-0")],
@@ -206,7 +206,7 @@ test("what a StatefulSet has left behind is counted where it is gone or on its w
   }
 });
 
-test("the pod that was just found counts as left behind though nobody else knows of it yet, and only once (S3)", async () => {
+test("the pod that was just found counts as left behind though no list shows it yet, and only once (S3)", async () => {
   const count = async (found: PodObject, ...left: PodObject[]) =>
     (await given({ pods: [found], left, reservations: [reservation("a-0")] }).find())[0]?.at(-1);
   assert.equal(await count(orphan("a-0")), 1);

@@ -30,7 +30,7 @@ test("zone-joined: nothing goes for ten seconds after a zone has come whose pod 
   for (const watches of [false, true]) {
     const passes = await twoGroups();
     const views = watches ? await passes.watch() : undefined;
-    // Whoever has to wait is refused at once: what is looked at is why.
+    // A review that has to wait is refused at once: the test looks at why.
     const settings = { evictionWaitMs: 0 };
     const replica = new Replica(passes, () => ({ settings, ...(views === undefined ? {} : { views }) }));
     assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
@@ -81,7 +81,7 @@ test("a rollout waits for a zone that has joined from elsewhere, and looks at it
   await played(passes.timeline, views.stop());
 });
 
-test("a zone that has just been made is waited for by nobody, and listed once", async () => {
+test("no eviction waits for a zone that has just been made, and the zone is listed once", async () => {
   const passes = await governedGroup();
   const replica = new Replica(passes);
   assert.deepEqual(passes.ledger.members, ["group-a", "group-b"]);
@@ -101,7 +101,7 @@ const view = (...names: string[]): Pick<GroupView, "statefulSets" | "consistentA
 const find = (members: readonly string[] | undefined, seen: object, since = new Map<string, number>()) =>
   findJoining({ cluster, since }, { key, members } as unknown as Ledger, seen as GroupView);
 
-test("where nobody has said who was counted, all are; a zone that has left is counted no more", () => {
+test("where the ledger does not say which zones were counted, all are; a zone that has left is counted no more", () => {
   assert.deepEqual(find(undefined, view("b", "a")).members, ["a", "b"]);
   assert.equal(refuseJoining(find(undefined, view("a"))), undefined);
   assert.deepEqual(find(["a", "b", "gone"], view("b", "a")).members, ["a", "b"]);

@@ -53,7 +53,7 @@ describe("how old a ledger is (R4)", () => {
     assert.equal(newFor(35_000, 6_000), 4_000);
   });
 
-  test("where nobody can say when it was made, what this process has seen counts alone", () => {
+  test("where it is unknown when it was made, what this process has seen counts alone", () => {
     assert.equal(newFor(Number.NaN, undefined), 10_000);
     assert.equal(newFor(Number.NaN, 9_000), 1_000);
     assert.equal(newFor(Number.NaN, 10_000), undefined);

@@ -96,7 +96,7 @@ async function threeZones(): Promise<Passes> {
   return new Passes({ zones: ["a", "b", "c"], replicas: 2 }).prepare();
 }
 
-/** A pod that is gone, and that nobody makes again. */
+/** A pod that is gone, and that the StatefulSet controller does not make again. */
 function lose(passes: Passes, pod: string): void {
   passes.world.statefulSetController.stop();
   passes.world.store.delete("pods", { namespace, name: pod }, { gracePeriodSeconds: 0 });
@@ -186,7 +186,7 @@ async function lasting(): Promise<Looks> {
   return new Looks(passes, { views: { ...passes.context.views, isLasting: true } });
 }
 
-test("whoever lives on drops a reservation after two minutes by its own clock, to the millisecond (R10)", async () => {
+test("a process that lives on drops a reservation after two minutes by its own clock, to the millisecond (R10)", async () => {
   const looks = await lasting();
   const old = looks.reserve("group-a-0", 10 * dropAfterMs);
   assert.equal((await looks.look({ reservations: [old] })).abandoned, 0);
@@ -211,7 +211,7 @@ test("a reservation that was taken out and stands again has been known since the
 /** What the next write of this look makes of the ledger's reservations. */
 const written = ({ open }: GroupObservation): Partial<Ledger> => ({ reservations: open });
 
-test("whoever comes and goes does not take a reservation for old by its stamp alone: the clock may have been set (R10)", async () => {
+test("a process that comes and goes does not take a reservation for old by its stamp alone: the clock may have been set (R10)", async () => {
   const passes = await threeZones();
   const looks = new Looks(passes);
   const reserved = looks.reserve("group-a-0", 10_000);

@@ -26,7 +26,7 @@ async function oneProcess(replicas = 4) {
 test("a rollout and evictions in one process write one ledger without a conflict, and both come to their end", async () => {
   const { world, cluster, start, goTo, changeTemplates, isRolled, calls, reporting } = createTestWorld({
     admissions: [evaluateEviction],
-    // Whoever asks goes on at once: an eviction that waits is let go beside a pass.
+    // A review gets its answer at once: an eviction that waits is let go beside a pass.
     settings: { evictionWaitMs: 0 },
   });
   world.store.create("zoneawarepoddisruptionbudgets", "app", {

@@ -114,7 +114,7 @@ test("nor is what the same function has renewed in another process taken out: a 
   assert.deepEqual([passes.acts, refusedOnce.size], [[], 0]);
 });
 
-test("what somebody else has renewed meanwhile stays: it is another stamp, and another attempt", async () => {
+test("what another function has renewed meanwhile stays: it is another stamp, and another attempt", async () => {
   const passes = await governedGroup({ maxUnavailable: 1 });
   passes.changeImage("app:2");
   await passes.goOn(100);

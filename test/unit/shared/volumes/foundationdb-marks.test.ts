@@ -65,9 +65,9 @@ test("of a cluster that is gone its owner reference tells, or the usual label", 
   assert.equal(clusterOf(metadata({})), undefined);
 });
 
-test("labels of wrong types find nothing by labels, and what nobody can read is named", () => {
+test("labels of wrong types find nothing by labels, and what Sluice cannot read is named", () => {
   const cases: readonly [unknown, RegExp][] = [
-    ["app=fdb", /^spec\.labels of orders is "app=fdb", which nobody can read$/],
+    ["app=fdb", /^spec\.labels of orders is "app=fdb", which Sluice cannot read$/],
     [{ matchLabels: ["app"] }, /^spec\.labels\.matchLabels of orders is \["app"\]/],
     [{ matchLabels: { app: 1 } }, /matchLabels of orders is \{"app":1\}/],
     [{ matchLabels: { "a b": "c" } }, /matchLabels/],

@@ -1,4 +1,4 @@
-/** Two volumes of one pod of another owner: they are one member also when the pod has gone that nobody let go. */
+/** Two volumes of one pod of another owner: they are one member also when the pod has gone that no function let go. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide } from "../../../../functions/gc-suspended-groups/decide.ts";
@@ -35,7 +35,7 @@ test("a volume is not removed while the other one of its pod says that its data 
   assert.deepEqual(removed(on), ["a-1-data", "a-1-journal"]);
 });
 
-test("what nobody can read there, or names volume claims of nobody, joins nothing and breaks nothing", () => {
+test("a text that Sluice cannot read there, or that names no volume claim, joins nothing and breaks nothing", () => {
   for (const text of ["", ",", ",,a-1-data", "no such one", "a-1-data", undefined]) {
     const { members } = gone(text);
     assert.deepEqual(

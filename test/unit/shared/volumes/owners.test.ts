@@ -116,7 +116,7 @@ test("the zone is what the annotation says, else a label of the volume claim, el
   assert.deepEqual(zones, { "one-data": "a", "two-data": "b", three: "c", "four-data": "unknown", five: "a" });
 });
 
-test("the strictest mode counts for all of a group, and the longest wait; what nobody can read lets nothing go", () => {
+test("the strictest mode counts for all of a group, and the longest wait; what Sluice cannot read lets nothing go", () => {
   const policy = (...texts: readonly Record<string, string>[]) => {
     const on = Owned.of(["a"], texts.length);
     for (const [number, one] of texts.entries()) on.say(`a-${number}-data`, one);

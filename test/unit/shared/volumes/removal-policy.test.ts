@@ -27,7 +27,7 @@ test("its own modes are taken as its operator takes them, and a negative wait is
   assert.deepEqual(waits, [60_000, 0, 20_000, 60_000]);
 });
 
-test("what nobody can read counts as None, and the warning names the field and the value", () => {
+test("what Sluice cannot read counts as None, and the warning names the field and the value", () => {
   const cases: readonly [unknown, RegExp][] = [
     [{ removalMode: "Half" }, /^spec\.automationOptions\.removalMode of orders is "Half", and none of All, Zone,/],
     [{ removalMode: ["All"] }, /removalMode of orders is \["All"\]/],
@@ -40,7 +40,7 @@ test("what nobody can read counts as None, and the warning names the field and t
     const { mode, unreadable, frozenBecause } = withOptions(options);
     assert.equal(mode, "None", JSON.stringify(options));
     assert.match(unreadable ?? "", words);
-    assert.match(unreadable ?? "", /until somebody corrects it$/);
+    assert.match(unreadable ?? "", /until a user corrects it$/);
     assert.equal(frozenBecause, unreadable);
   }
 });
@@ -52,7 +52,7 @@ test("an annotation makes it stricter, and never looser", () => {
     [mode("None", "All"), mode("ProcessGroup", "Zone"), mode("Zone", "All"), mode("All", "Group"), mode("All", "None")],
     ["None", "Group", "Zone", "Group", "None"],
   );
-  assert.equal(mode("All", "sometimes"), "None", "one that nobody can read is the strictest");
+  assert.equal(mode("All", "sometimes"), "None", "one that Sluice cannot read is the strictest");
   const wait = (seconds: number, text: string) =>
     withOptions({ waitBetweenRemovalsSeconds: seconds }, { "sluice.dev/wait-between-removals": text }).waitMs;
   assert.deepEqual([wait(20, "1s"), wait(20, "2m"), wait(0, "0"), wait(20, "soon")], [20_000, 120_000, 0, undefined]);

@@ -127,7 +127,7 @@ test("in doubt a pod may have been Ready: without a time, or in another phase", 
   for (const phase of ["Succeeded", "Failed", "Unknown", ""]) assert.equal(never(phase, at(5), at(5)), false);
 });
 
-test("a pod says when it was made, or that nobody knows", () => {
+test("a pod says when it was made, or that the time is unknown", () => {
   const created = (creationTimestamp: string) =>
     parsePod(podObject("a-0", { metadata: { creationTimestamp } })).createdMs;
   assert.equal(created("2026-01-01T00:00:00Z"), readySinceMs);
@@ -185,7 +185,7 @@ test("without minReadySeconds a pod that is ready is available, however the cloc
   assert.equal(isAvailable(pod("a-0", { readySinceMs: nowMs + 5_000 }), 0, nowMs), true);
 });
 
-test("time alone makes no pod available that is not ready, terminating, or ready since nobody knows when", () => {
+test("time alone makes no pod available that is not ready, terminating, or ready since an unknown time", () => {
   assert.equal(availableInMs(pod("a-0", { readySinceMs: undefined }), 0, nowMs), undefined);
   assert.equal(availableInMs(pod("a-0", { terminating: true }), 0, nowMs), undefined);
   const timeless = parsePod(podObject("a-0", { readySince: "" }));

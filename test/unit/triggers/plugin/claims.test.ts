@@ -37,14 +37,14 @@ test("programs are told everything of a claim, and of an unknown kind what can b
     kind: "node",
     zone: "group-a",
     guard: "zone-losing-node",
-    function: "somebody",
+    function: "another-function",
     members: "0",
     phase: "begun",
     terms: "announced",
     at: "2026-01-01T00:09:59.000Z",
     since: "2026-01-01T00:09:59.000Z",
     anchor: { object: "leases/why", annotation: "example.dev/claim" },
-    ends: "when each member is back elsewhere and ready, or nobody wants it any more",
+    ends: "when each member is back elsewhere and ready, or its StatefulSet does not want it any more",
   });
   assert.deepEqual([claims[1]?.kind, claims[1]?.guard, claims[1]?.members], ["later", "zone-claim-unknown", null]);
   assert.match((await sluice(passes, "why group")).out, /^group-b +later +- +- +by the function of a later version/m);
@@ -53,7 +53,9 @@ test("programs are told everything of a claim, and of an unknown kind what can b
 test("releasing a reservation leaves the claims beside it as they are", async () => {
   const passes = await claimed(foreignClaim("group-b").line);
   const uid = "no-such-uid";
-  const reservations = JSON.stringify({ gone: { 0: [uid, "somebody", passes.cluster.serverTimeMs() - 200_000] } });
+  const reservations = JSON.stringify({
+    gone: { 0: [uid, "another-function", passes.cluster.serverTimeMs() - 200_000] },
+  });
   passes.writeLedger({ "sluice.dev/reservations": reservations });
   const { code } = await sluice(passes, "release group gone-0");
   assert.equal(code, 0);

@@ -21,7 +21,7 @@ async function offered(line: string): Promise<readonly string[]> {
   return [...looked.map((what) => `(${what})`), ...words];
 }
 
-test("commands first, by their beginning; nobody is asked for them", async () => {
+test("commands first, by their beginning; no request is made for them", async () => {
   assert.deepEqual(await offered(""), ["recover", "release", "suspended", "why"]);
   assert.deepEqual(await offered("re"), ["recover", "release"]);
   assert.deepEqual(await offered("-n mimir w"), ["why"]);

@@ -58,7 +58,10 @@ test("one second before the 150 s it is refused, and from then on released, as a
   const before = passes.ledger;
   const { code, out } = await sluice(passes, line);
   assert.equal(code, 0);
-  assert.match(out, /^group-a-0: released: .+ 150 s ago; nobody can act on it any more, and its pod is still there\n$/);
+  assert.match(
+    out,
+    /^group-a-0: released: .+ 150 s ago; no function can act on it any more, and its pod is still there\n$/,
+  );
   assert.deepEqual(writes(passes), ["patch leases"]);
   assert.deepEqual(reservedPods(passes), []);
   assert.deepEqual(passes.ledger.verdicts, before.verdicts);
@@ -107,7 +110,7 @@ test("what has settled is released at once, and settled-through keeps older view
   assert.ok((passes.ledger.settledThrough ?? 0) >= revision);
 });
 
-test("where the StatefulSet is gone, it is released when nobody can act any more, though its pod never ends", async () => {
+test("where the StatefulSet is gone, it is released when no function can act any more, though its pod never ends", async () => {
   const passes = await terminating();
   passes.world.removeStatefulSet({ namespace, name: "group-a" });
   await passes.goOn(10_000);
@@ -120,7 +123,7 @@ test("where the StatefulSet is gone, it is released when nobody can act any more
   await passes.goOn(150_000);
   const { code, out } = await sluice(passes, line);
   assert.equal(code, 0);
-  assert.match(out, /nobody can act on it any more, and its StatefulSet group-a is gone\n$/);
+  assert.match(out, /no function can act on it any more, and its StatefulSet group-a is gone\n$/);
   assert.deepEqual(reservedPods(passes), []);
   const pod = passes.world.store.get("pods", podKey);
   assert.notEqual(pod.metadata.deletionTimestamp, undefined);

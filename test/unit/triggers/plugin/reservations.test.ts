@@ -50,16 +50,16 @@ test("a pod that is not there yet, or not ready yet, is waited for, and what kee
   const broken = pod("a-1", { ...replaced, stuck: "ImagePullBackOff" });
   assert.equal(
     told({ pod: broken }),
-    "settles when the pod that replaces it is ready; that one is in ImagePullBackOff",
+    "settles when the pod that replaces it is ready; the new pod is in ImagePullBackOff",
   );
   const young = pod("a-1", { uid: "another", readySinceMs: nowMs - 4_000 });
   const patient = statefulSet("a", { minReadySeconds: 10 });
-  assert.match(told({ pod: young, statefulSet: patient }), /is ready, in 6 s if that one stays ready$/);
+  assert.match(told({ pod: young, statefulSet: patient }), /is ready, in 6 s if the new pod stays ready$/);
 });
 
 test("what is settled or abandoned goes with the next write", () => {
   assert.match(told({ standing: "settled" }), /^settled; the next write of the ledger removes it$/);
-  assert.match(told({ standing: "abandoned" }), /^dropped by the next write of the ledger: nobody can act/);
+  assert.match(told({ standing: "abandoned" }), /^dropped by the next write of the ledger: no function can act/);
 });
 
 test("spans are one number with the unit that suits it", () => {

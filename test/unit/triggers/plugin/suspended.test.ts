@@ -46,7 +46,7 @@ test("it says what is kept, since when, for how long, what it waits for, and how
     [first.pod, first.volume, first.bytes, first.recovering],
     ["group-a-1", "pv-1", 10 * 2 ** 30, false],
   );
-  const other = await sluice(passes, "suspended somebody");
+  const other = await sluice(passes, "suspended absent");
   assert.deepEqual([other.code, other.out, other.said.length], [0, "", 1]);
 });
 
@@ -114,7 +114,7 @@ test("--wait ends when nothing of ours stands on it, or when the wish is answere
   assert.deepEqual([code, out], [0, `${claim}: its pod is ready with the same volume, after 6 s\n`]);
 });
 
-test("of what somebody has deleted and our protection keeps, it says how the volume is saved before the operator lets go of it", async () => {
+test("of what a user has deleted and our protection keeps, it says how the volume is saved before the operator lets go of it", async () => {
   const passes = suspended();
   const finalizers = ["sluice.dev/volume-protection"];
   passes.world.store.patch("persistentvolumeclaims", at, { metadata: { finalizers } } as never);

@@ -5,7 +5,7 @@ import { deepestJson, mostJsonValues, parseBoundedJson } from "../../../../trigg
 
 const parse = (text: string) => parseBoundedJson(Buffer.from(text));
 const nested = (depth: number, filler = "") => `${"[".repeat(depth)}${filler}${"]".repeat(depth)}`;
-/** So much that nobody takes the body for a short one. */
+/** So much that the server does not take the body for a short one. */
 const long = JSON.stringify("x".repeat(mostJsonValues));
 
 test("what is nested too deep is not read, in a short body and in a long one, by lists and by objects", () => {

@@ -160,7 +160,7 @@ test("another certificate is shown to new connections, and those that there are 
   assert.equal(await ask(listening.port, agent), from);
 });
 
-test("what speaks no TLS, or stops in the middle of a handshake, keeps nobody", async (context) => {
+test("a client that speaks no TLS, or stops in the middle of a handshake, keeps no other client waiting", async (context) => {
   const { files, write } = await createFiles(context);
   await write(await authority.issue());
   const { app } = createTestApp();

@@ -1,4 +1,4 @@
-/** Who may post reviews: nobody on the plain port, and on the TLS port those whose certificate is asked for. */
+/** Which clients may post reviews: none on the plain port, and on the TLS port those whose certificate is asked for. */
 import assert from "node:assert/strict";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { Agent, request } from "node:https";
@@ -89,7 +89,7 @@ test("reviews are refused on the plain port with a sentence, at every path of ev
   assert.equal((await createTestApp({ reviewsOnPort: true }).app.request(path, asked)).status, 200);
 });
 
-test("who shows a certificate of the authorities is answered, and nobody else: 401 with a sentence", async (context) => {
+test("a client that shows a certificate of the authorities is answered, and no other client is: 401 with a sentence", async (context) => {
   const { port } = await serve(context);
   const known = await ask(port, shown(await clients.issue()));
   assert.equal(known.status, 200, known.text);
@@ -100,7 +100,7 @@ test("who shows a certificate of the authorities is answered, and nobody else: 4
   );
   const stranger = await ask(port, shown(await others.issue()));
   assert.equal(stranger.status, 401, stranger.text);
-  // What is no review is nobody's secret, and a probe has no certificate.
+  // What is no review is no secret, and a probe has no certificate.
   assert.equal((await ask(port, { agent: false }, "/healthz")).status, 404);
 });
 

@@ -138,7 +138,7 @@ test("an object of a type that no function waits for is never taken for a Statef
   assert.deepEqual(door.woken, []);
 });
 
-test("an unknown kind, somebody else's StatefulSet and a namespace that is not ours cost nothing", async () => {
+test("an unknown kind, a StatefulSet of another API group and a namespace that is not ours cost nothing", async () => {
   const door = createTestApp({ namespaces: ["app"] });
   for (const changed of [
     { "ce-kind": "Node" },
@@ -320,7 +320,7 @@ test("while events are not welcome, or the queue is full, they are 503 with Retr
   }
 });
 
-test("an error that nobody expected is 503 with Retry-After, and is logged", async () => {
+test("an unexpected error is 503 with Retry-After, and is logged", async () => {
   const door = createTestApp({
     notReady: () => {
       throw new Error("boom");

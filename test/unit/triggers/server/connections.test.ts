@@ -183,7 +183,7 @@ test("what comes before it is answered first, and a request that breaks off has 
   }
 });
 
-test("a body that nobody wants is let go of, however slowly it comes, and the next request is answered", async (context) => {
+test("a body that no route wants is let go of, however slowly it comes, and the next request is answered", async (context) => {
   const { open } = await serve(context);
   const socket = await open();
   const received: string[] = [];

@@ -1,4 +1,4 @@
-/** Whoever has a review under way, and leaves: the function hears of it, and of nobody who has got an answer. */
+/** A client that leaves while its review is under way: the function hears of it, and of no client that has got an answer. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { request } from "node:http";
@@ -35,7 +35,7 @@ async function door() {
   return { post, whenAsked, close: () => listening.close(AbortSignal.abort()) };
 }
 
-test("a client that goes away while its review waits is told of to the function, and nobody else is", async () => {
+test("a client that goes away while its review waits is told of to the function, and no other client is", async () => {
   const { post, whenAsked, close } = await door();
   const stays = post();
   const first = await whenAsked(1);
@@ -56,7 +56,7 @@ test("a client that goes away while its review waits is told of to the function,
   assert.equal(first.request.signal?.aborted, false, "an answer that is out is no client that has gone");
 });
 
-test("a review that comes over no connection, as in a replay, has nobody who could leave", async () => {
+test("a review that comes over no connection, as in a replay, has no client that could leave", async () => {
   let signal: AbortSignal | undefined | "unasked" = "unasked";
   const judge = {
     review: async (asked: AdmissionRequest) => {

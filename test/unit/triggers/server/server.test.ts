@@ -52,7 +52,7 @@ test("other paths and methods are 404 with a sentence, never a bare error", asyn
   }
 });
 
-test("requests are measured by route, status and size, and paths that nobody serves are one route", async () => {
+test("requests are measured by route, status and size, and paths that no route serves are one route", async () => {
   const { app } = createTestApp();
   const body = JSON.stringify(reference);
   const headers = { ...binaryHeaders, "content-length": String(body.length) };

@@ -117,13 +117,13 @@ test("a certificate and its key come together; without them a port has a self-si
   assert.equal(mistakesOf({ TLS_PORT: "https", ...files }).length, 1);
 });
 
-test("clients are asked for certificates on a TLS port alone, and not beside a port that asks nobody", () => {
+test("clients are asked for certificates on a TLS port alone, and not beside a port that asks no client", () => {
   const file = { TLS_CLIENT_CA_FILE: "/tls/clients.crt" };
   assert.equal(valid({ TLS_PORT: "8443", ...file }).tlsClientCaFile, "/tls/clients.crt");
   assert.equal(valid({ REVIEWS_ON_PORT: "true" }).reviewsOnPort, true);
   assert.deepEqual(mistakesOf(file), ["TLS_CLIENT_CA_FILE is set without TLS_PORT; set TLS_PORT too, or neither"]);
   assert.deepEqual(mistakesOf({ TLS_PORT: "8443", REVIEWS_ON_PORT: "true", ...file }), [
-    "REVIEWS_ON_PORT is true beside TLS_CLIENT_CA_FILE; on PORT nobody is asked for a certificate",
+    "REVIEWS_ON_PORT is true beside TLS_CLIENT_CA_FILE; PORT asks no client for a certificate",
   ]);
   assert.deepEqual(mistakesOf({ REVIEWS_ON_PORT: "yes" }), ['REVIEWS_ON_PORT is "yes"; write true or false']);
 });

@@ -30,13 +30,13 @@ test("claims are counted by kind and by the function that made them, kinds of la
     foreignClaim("b"),
   ];
   assert.deepEqual(await seriesOf("sluice_group_claims", claims), [
-    "scale-down somebody: 2",
+    "scale-down another-function: 2",
     "node fence-node: 1",
     "later : 1",
   ]);
 });
 
-test("since when the oldest claim of a kind has stood is told, and nothing of a kind that nobody here can read", async () => {
+test("since when the oldest claim of a kind has stood is told, and nothing of a kind that this version cannot read", async () => {
   const claims = [
     claimOf("a:1", "scale-down", { stampMs: nowMs, sinceMs: nowMs - 60_000 }),
     claimOf("b:1", "scale-down", { stampMs: nowMs - 30_000 }),
@@ -44,10 +44,10 @@ test("since when the oldest claim of a kind has stood is told, and nothing of a 
   ];
   const seconds = (nowMs - 60_000) / 1000;
   const series = await seriesOf("sluice_group_oldest_claim_timestamp_seconds", claims);
-  assert.deepEqual(series, [`scale-down somebody: ${seconds}`]);
+  assert.deepEqual(series, [`scale-down another-function: ${seconds}`]);
 });
 
-test("no more than twenty series come of one ledger, whatever somebody writes into it, and no label is longer than a name", async () => {
+test("no more than twenty series come of one ledger, whatever a client writes into it, and no label is longer than a name", async () => {
   const many = Array.from({ length: 30 }, (_, index) => claimOf(`a:${index}`, "scale-down", { by: `f${index}` }));
   assert.equal((await seriesOf("sluice_group_claims", many)).length, 20);
 });

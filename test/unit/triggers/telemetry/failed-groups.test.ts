@@ -46,7 +46,7 @@ test("a group whose strategy is not OnDelete is an error in the log, and its pas
   assert.ok(((await valuesOf(doors, "reconciles"))[0] ?? 0) > failed);
 });
 
-test("budgets that nobody can keep stop a rollout, and its passes count as failed until one of them is mended", async () => {
+test("budgets that no function can keep stop a rollout, and its passes count as failed until one of them is mended", async () => {
   const doors = createTestWorld();
   const { world, start, goTo, lines } = doors;
   const resource = "zoneawarepoddisruptionbudgets";

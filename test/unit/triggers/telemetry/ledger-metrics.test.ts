@@ -136,7 +136,7 @@ test("a rollout that stands still shows guard, zone and since when, from its led
   assert.ok(nowSeconds() - (samples.value(reconciled, { rollout_group: "ingester" }) ?? 0) > 3_600);
 });
 
-test("work that nobody has looked at is seen by its age, also where no function has ever written anything", async () => {
+test("work that no pass has looked at is seen by its age, also where no function has ever written anything", async () => {
   const { scrapeIn, stopFunctions, nowSeconds, world } = await createScene();
   await stopFunctions();
   world.addGroup({ namespace: "app", group: "store", zones: ["a"], replicas: 2 });
@@ -259,7 +259,7 @@ test("a ledger that cannot be read is told of, and says nothing else", async () 
   assert.deepEqual(samples.of(waitingSince), []);
 });
 
-test("times to come and thousands of names that somebody has written into a ledger hide no alert and flood nobody", async () => {
+test("times to come and thousands of names that a client has written into a ledger hide no alert and flood no metric", async () => {
   const { scrapeIn, stopFunctions, nowSeconds, world, changeTemplates } = await createScene();
   await stopFunctions();
   changeTemplates("app:2");

@@ -90,7 +90,7 @@ test("every pass is counted, and each group that is not done has one waiting ser
   ]);
 });
 
-test("a time that is no date, from a ledger that somebody edited, ends no pass", () => {
+test("a time that is no date, from a ledger that a user edited, ends no pass", () => {
   const { reporting, lines } = createTestApp();
   reporting.pass({ ...pass, sinceMs: Number.MAX_SAFE_INTEGER });
   reporting.pass({ ...pass, zone: "b", sinceMs: Number.NaN });
@@ -246,7 +246,7 @@ test("the registry has these metrics and no others", async () => {
   ]);
 });
 
-test("evictions that wait their turn are counted as such, and not as reviews that nobody has answered", async () => {
+test("evictions that wait their turn are counted as such, and not as reviews without an answer", async () => {
   const app = createTestApp();
   const { reporting } = app;
   const by = "evaluate-eviction";

@@ -40,7 +40,7 @@ test("a flood of wake-ups leaves as many links as a span keeps", () => {
   assert.deepEqual(joined, many.slice(0, 128));
 });
 
-test("as long as nobody has started the SDK, work is done all the same", () => {
+test("as long as the SDK has not started, work is done all the same", () => {
   assert.equal(
     asPartOf([first], () => 7),
     7,

@@ -178,7 +178,7 @@ describe("traces of a rollout, a review and their requests", () => {
     assert.ok(text.includes("sluice") && !text.includes("sweep") && !text.includes("due "));
   });
 
-  test("a collector that is away is one warning, and keeps nobody from working or from ending", async () => {
+  test("a collector that is away is one warning, and keeps the server neither from working nor from ending", async () => {
     const closed = createServer().listen(0, "127.0.0.1");
     await new Promise((resolve) => closed.once("listening", resolve));
     const { port } = closed.address() as { port: number };

@@ -45,7 +45,7 @@ test("it tells how many volumes are suspended in each zone, how large they are, 
   ]);
 });
 
-test("no time is told of what somebody holds, or wants back, or of what nobody knows how long it is kept", async () => {
+test("no time is told of what a user holds, or wants back, or of what is kept for an unknown time", async () => {
   const changes: readonly ((on: Suspended) => void)[] = [
     (on) => on.say("a", 2, { hold: "true" }),
     (on) => on.policy("a", { hold: "true" }),

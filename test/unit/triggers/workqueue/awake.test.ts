@@ -121,12 +121,12 @@ test("right after a start what events name is not looked up where the first swee
     const doors = createTestWorld({ definitions: [definition], settings: { views: "list" } });
     const { wakeUps } = doors.start();
     const tell = (name: string) => wakeUps.changed("statefulsets", { namespace: "app", name });
-    for (const name of ["ingester-a", "ingester-b", "ingester-c", "nobody"]) assert.equal(tell(name), "queued");
+    for (const name of ["ingester-a", "ingester-b", "ingester-c", "unknown"]) assert.equal(tell(name), "queued");
     await doors.goTo(1);
     const gets = doors.calls.filter(({ verb, resource }) => verb === "get" && resource === "statefulsets");
     assert.deepEqual(
       gets.map(({ name }) => name),
-      ["nobody"],
+      ["unknown"],
       definition.name,
     );
   }

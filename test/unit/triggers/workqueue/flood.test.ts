@@ -1,4 +1,4 @@
-/** Anybody in a cluster can post events: what floods of them may cost, in virtual time. */
+/** Any client in a cluster can post events: what floods of them may cost, in virtual time. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { advanceZoneRollout } from "../../../../functions/advance-zone-rollout/function.ts";
@@ -36,7 +36,7 @@ async function started(options: TestDoorsOptions) {
   return { ...doors, standalone, flood };
 }
 
-test("a flood of StatefulSets that nobody knows costs a bounded number of reads, and what is left over is left to the sweep", async () => {
+test("a flood of StatefulSets that do not exist costs a bounded number of reads, and what is left over is left to the sweep", async () => {
   const { flood, calls, standalone, goTo } = await started(lists);
   const results = await flood((event) => `forged-${event}`);
   assert.deepEqual(Object.keys(results).sort(), ["deferred", "queued"]);
@@ -59,7 +59,7 @@ test("a flood of a group's own StatefulSet costs a bounded number of passes", as
   assert.deepEqual(await flood(() => "ingester-a"), { queued: 10_000 });
   const passes = calls.filter(({ verb, resource }) => verb === "list" && resource === "statefulsets").length;
   assert.ok(passes > 100 && passes <= 100 + 10 * 10 + groupFunctions.length, `${passes} passes in ten seconds`);
-  // Whoever has other keys than groups looks it up.
+  // A function that has other keys than groups looks it up.
   const others = calls.filter(({ verb }) => verb !== "list").map(({ verb, name }) => `${verb} ${name}`);
   assert.ok(others.length <= 3 && others.every((call) => call === "get ingester-a"), others.join());
 });
@@ -142,7 +142,7 @@ test("when as many groups are queued as may be, events of others are refused, an
   assert.ok(doors.calls.some(({ verb, resource }) => verb === "list" && resource === "statefulsets"));
 });
 
-test("a StatefulSet that comes to another group has that one woken, too", async () => {
+test("a StatefulSet that comes to another group wakes that group, too", async () => {
   const { world, goTo, standalone } = await started(lists);
   world.addGroup({ namespace: "app", group: "other", zones: ["x"], replicas: 1 });
   world.settle();

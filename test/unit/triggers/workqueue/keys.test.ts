@@ -107,7 +107,7 @@ async function started(options: TestDoorsOptions, prepare: (doors: Doors) => voi
   return { ...doors, standalone, ...standalone.wakeUps };
 }
 
-test("an event about an object that somebody owns wakes its owner, and one about an object that is gone nobody", async () => {
+test("an event about an object with an owner wakes the owner, and one about an object that is gone wakes no owner", async () => {
   const { definition, passes } = byOwner();
   const doors = await started({ definitions: [definition], settings: lists }, (prepared) => owned(prepared, "one"));
   assert.deepEqual(passes, []);
@@ -178,7 +178,7 @@ test("where a process lives, it watches what wakes a function and no view tells 
   assert.equal(await stopped, true);
 });
 
-test("a watch of all objects of a type wakes nobody who waits for those with a label alone", async () => {
+test("a watch of all objects of a type wakes no function that waits for those with a label alone", async () => {
   const heard: string[] = [];
   const keysOf = (by: string) => (changed: { readonly name: string }) => {
     heard.push(`${by} ${changed.name}`);
@@ -215,8 +215,8 @@ test("one whose keys are StatefulSets hears of those with its label by a watch o
   await doors.goTo(3);
   // The look-up, and the pass.
   assert.deepEqual(gets(), ["ingester-b", "ingester-b"]);
-  assert.deepEqual(groups.passes, [], "nobody else is woken by that watch");
-  // What anybody may post costs nothing where watches tell.
+  assert.deepEqual(groups.passes, [], "no other function is woken by that watch");
+  // What any client may post costs nothing where watches tell.
   assert.equal(doors.changed("statefulsets", { namespace: "app", name: "forged" }), "ignored");
   // The sweep has told of this one: its group has a pass, from memory.
   assert.equal(doors.changed("statefulsets", { namespace: "app", name: "ingester-b" }), "queued");
@@ -247,7 +247,7 @@ test("a sweep wakes each function for its own keys; those of the whole cluster a
   assert.ok(doors.lines.some(({ msg }) => msg === "swept 4 keys"));
 });
 
-test("what a function does besides in a sweep, however long it takes, keeps nobody's keys waiting", async () => {
+test("what a function does besides in a sweep, however long it takes, keeps no other function's keys waiting", async () => {
   const parts = { keyedBy: "groups", listKeys: listGroupKeys } as const;
   const wokenBy = [{ resource: "pods", keysOf: groupOfPod }] as const;
   const [slow, other] = ["slow", "other"].map((name) => recording<GroupKey>({ ...parts, wokenBy, name }));
@@ -267,7 +267,7 @@ test("what a function does besides in a sweep, however long it takes, keeps nobo
   assert.equal(ended, 2, "in each namespace");
 });
 
-test("a pod that no StatefulSet can have concerns no group, and nobody is asked about it", () => {
+test("a pod that no StatefulSet can have concerns no group, and the function does not ask about it", () => {
   const known = { groupOf: () => assert.fail("it is of no StatefulSet") };
   for (const name of ["web", "web-7c9d-abcde", "-0"]) {
     assert.deepEqual(groupOfPod({ namespace: "app", name }, known), [], name);
@@ -305,7 +305,7 @@ test("one function is not woken by what another waits for, in events and in watc
   }
 });
 
-test("a group whose budget nobody can keep goes on as soon as an event tells that its budget was mended", async () => {
+test("a group whose budget no function can keep goes on as soon as an event tells that its budget was mended", async () => {
   const doors = createTestWorld({ settings: lists });
   const key = { namespace: "app", name: "budget" };
   doors.world.store.create("zoneawarepoddisruptionbudgets", "app", brokenBudget);

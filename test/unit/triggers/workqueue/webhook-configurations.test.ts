@@ -88,7 +88,7 @@ test("the failure policies of our configurations are shown, those of others are 
     series("MutatingWebhook", "eviction", "Fail", 1),
     series("MutatingWebhook", "eviction", "Ignore", 0),
   ]);
-  assert.equal(seen.changes, listed + 2, "somebody is woken for each change");
+  assert.equal(seen.changes, listed + 2, "each change wakes the listeners");
   await stop();
 });
 

@@ -83,7 +83,7 @@ test("ledger-new: a ledger that is made by the first question permits nothing fo
   }
 });
 
-test("ledger-unreadable: a ledger that somebody has broken permits nothing and is never overwritten", async () => {
+test("ledger-unreadable: a ledger that another client has broken permits nothing and is never overwritten", async () => {
   const passes = await governedGroup();
   passes.writeLedger({ "sluice.dev/reservations": "{" });
   const replica = new Replica(passes);
@@ -139,7 +139,7 @@ test("pod-unseen: of a group that has vanished no ledger is made", async () => {
   assert.deepEqual(replica.writes, []);
 });
 
-test("a decision that breaks breaks for those who asked, and for nobody after them", async () => {
+test("a decision that throws fails the reviews that asked for it, and no later one", async () => {
   const passes = await governedGroup();
   let isBroken = true;
   const shipped = new Replica(passes);

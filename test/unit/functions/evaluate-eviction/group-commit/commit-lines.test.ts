@@ -1,4 +1,4 @@
-/** Those who wait for one group: who is decided on, what is withdrawn of whom, and that nobody is looked after for nothing. */
+/** Reviews that wait for one group: which are decided on, what is withdrawn of each, and that no look is taken without one. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { EvictionSnapshot } from "../../../../../functions/evaluate-eviction/decide.ts";
@@ -118,7 +118,7 @@ test("a reservation renews the one of its own ordinal, whatever else is reserved
   assert.ok(stampMs >= nowMs);
 });
 
-test("whoever was told meanwhile that it is too late is not decided on again, and nothing is reserved for nobody", async () => {
+test("a review that was told meanwhile that it is too late is not decided on again, and reserves nothing", async () => {
   const passes = await governedGroup();
   const replica = new Replica(passes);
   replica.interfere = async (call) => {
@@ -133,7 +133,7 @@ test("whoever was told meanwhile that it is too late is not decided on again, an
   assert.deepEqual(reserved(passes), []);
 });
 
-test("what came too late for the five seconds is written once, and not again and again until somebody says so (R9)", async () => {
+test("what came too late for the five seconds is written once, and not again and again (R9)", async () => {
   const passes = await governedGroup();
   const replica = new Replica(passes);
   replica.interfere = (call) => (isWrite(call) ? replica.cluster.sleep(5_010) : undefined);
@@ -283,7 +283,7 @@ test("nor is a watch left behind by a decision that breaks", async () => {
   assert.equal(slept.times, times);
 });
 
-test("the deadline is kept of whoever asks after one whose reservation is still to be withdrawn", async () => {
+test("a review that asks after one whose reservation is still to be withdrawn is answered by its own deadline", async () => {
   const passes = await governedGroup();
   const replica = new Replica(passes);
   await askTooLate(replica, "group-a-0");

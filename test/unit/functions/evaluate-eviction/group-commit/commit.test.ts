@@ -27,7 +27,7 @@ test("reviews that come while others are decided are decided together, in their 
   );
 });
 
-test("what is reserved stands in the ledger before anybody is told", async () => {
+test("what is reserved stands in the ledger before any review is answered", async () => {
   const { passes, replica, first } = await busyReplica(1);
   await replica.answer(first);
   assert.deepEqual(reserved(passes), [`group-a-0 by ${by}`]);
@@ -54,7 +54,7 @@ test("where watches tell of pods, StatefulSets are read after the ledger, and a 
   assert.deepEqual(await replica.guards(replica.submit("group-a-0")), ["allowed"]);
   assert.deepEqual([passes.count("get statefulsets"), passes.count("list pods")], [2, 0]);
   assert.deepEqual(await replica.guards(replica.submit("group-a-1")), ["allowed"]);
-  assert.equal(passes.count("get statefulsets"), 2, "nobody else has written since");
+  assert.equal(passes.count("get statefulsets"), 2, "no other process has written since");
   await passes.goOn(31_000);
   passes.forget();
   assert.deepEqual(await replica.guards(replica.submit("group-a-2")), ["allowed"]);
@@ -172,7 +172,7 @@ test("where two ask for one pod and one of them is answered too late, its reserv
   assert.deepEqual(reserved(passes), [`group-a-0 by ${by}`, `group-a-1 by ${by}`]);
 });
 
-test("nobody is allowed anything later than 5 s after the write was sent, whatever the deadline (R9)", async () => {
+test("no review is allowed later than 5 s after the write was sent, whatever the deadline (R9)", async () => {
   for (const [writeMs, guard] of [
     [4_980, "allowed"],
     [5_010, "late"],
@@ -195,7 +195,7 @@ test("nor later than 5 s after the StatefulSets were read that it rests on", asy
   assert.deepEqual(await replica.guards(replica.submit("group-a-0", { deadlineMs })), ["late"]);
 });
 
-test("whoever waits behind a decision that takes long is answered at the deadline all the same", async () => {
+test("a review that waits behind a decision that takes long is answered at its deadline all the same", async () => {
   const { replica, first } = await busyReplica(2);
   replica.interfere = (call) => (isWrite(call) ? replica.cluster.sleep(60_000) : undefined);
   const nowMs = replica.cluster.monotonicMs();

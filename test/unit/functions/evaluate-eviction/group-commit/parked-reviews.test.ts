@@ -120,7 +120,7 @@ test("a webhook that is registered with one second has its evictions refused at 
   assert.match(drains.passes.problems[0] ?? "", /no eviction waits.* timeoutSeconds of 11/);
 });
 
-test("32 of a group wait; whoever comes then is refused at once, and told its place in the line", async () => {
+test("32 reviews of a group wait; each one that comes then is refused at once, and told its place in the line", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 }, { replicas: 40 });
   const asked = pods(0, 36).map((pod) => drains.evict(pod));
   await drains.passes.goOn(20);
@@ -177,13 +177,13 @@ test("10,000 reviews at once: as many wait as may, those who came first, and all
   await drains.passes.goOn(500);
   assert.equal(Math.max(...drains.passes.holds.map(({ held }) => held)), mostHeldOfGroup);
   const held = drains.passes.holds.filter(({ ended }) => ended === undefined).length;
-  assert.equal(held, mostHeldOfGroup, "nobody who came later took the place of one who came before");
+  assert.equal(held, mostHeldOfGroup, "no review that came later took the place of an earlier one");
   assert.equal(answers.length, 10_000 - mostHeldOfGroup);
   await drains.passes.goOn(9_000);
   assert.equal(answers.length, 10_000);
 });
 
-test("whoever has gone leaves the line, and nothing is reserved for them", async () => {
+test("a client that has gone leaves the line, and nothing is reserved for it", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 });
   const leaving = new AbortController();
   const first = drains.evict("group-a-0");
@@ -211,7 +211,7 @@ test("what is written for one who goes in that moment is withdrawn", async () =>
   assert.deepEqual(reserved(drains.passes), ["group-a-2 by evaluate-eviction"]);
 });
 
-test("a process that ends answers all who wait at once, with 429, and has nobody wait any more", async () => {
+test("a process that ends answers all reviews that wait at once, with 429, and makes none wait any more", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 });
   const asked = pods(0, 4).map((pod) => drains.evict(pod));
   await drains.passes.goOn(500);
@@ -227,7 +227,7 @@ test("a process that ends answers all who wait at once, with 429, and has nobody
   assert.equal(drains.passes.holds.at(-1)?.held, 0);
 });
 
-test("a dry run, shadow mode and a process that only lists make nobody wait", async () => {
+test("a dry run, shadow mode and a process that only lists make no review wait", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 });
   await drains.guards(drains.evict("group-a-0"));
   assert.deepEqual(await drains.guards(drains.evict("group-a-1", { dryRun: true })), ["zone-budget"]);
@@ -240,7 +240,7 @@ test("a dry run, shadow mode and a process that only lists make nobody wait", as
   assert.deepEqual(drains.passes.holds, []);
 });
 
-test("whoever cannot go for a reason of another kind is refused at once, and keeps nobody behind it", async () => {
+test("a pod that cannot go for a reason of another kind is refused at once, and holds up no pod behind it", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 });
   const first = drains.evict("group-a-0");
   const [waits, other] = [drains.evict("group-a-1"), drains.evict("group-b-0")];
@@ -274,7 +274,7 @@ test("a budget that changes meanwhile counts from then on", async () => {
   assert.deepEqual(await drains.guards(more, never), ["never-possible", "never-possible"]);
 });
 
-test("whoever comes again for a pod that waits already goes with it, by one reservation", async () => {
+test("a second review of a pod that waits already goes with the first, by one reservation", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 });
   const first = drains.evict("group-a-0");
   const [one, again] = [drains.replica.review("group-a-1"), drains.replica.review("group-a-1")];
@@ -321,7 +321,7 @@ test("the API server that fails once is no reason to send everybody away", async
   assert.equal(failures, 2);
 });
 
-test("a line that nobody waits in is looked at no more, and whoever waits costs few requests", async () => {
+test("a line without a waiting review is looked at no more, and a review that waits costs few requests", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 });
   // It is allowed to go, and does not.
   await drains.guards(drains.replica.review("group-a-0"));
@@ -336,7 +336,7 @@ test("a line that nobody waits in is looked at no more, and whoever waits costs 
   assert.deepEqual(drains.passes.words, []);
 });
 
-test("whoever would wait longer than it may, at the pace of those before it, is refused early and the line goes on", async () => {
+test("a review that would wait longer than it may, at the pace of those before it, is refused early and the line goes on", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 }, { replicas: 24 });
   const asked = pods(0, 17).map((pod) => drains.evict(pod));
   await drains.passes.goOn(2 * awayMs);

@@ -32,7 +32,7 @@ function createLines() {
   return { lines, served, ask };
 }
 
-test("a line is served by one at a time, also when somebody of a line that was forgotten is answered meanwhile", async () => {
+test("a line is served by one at a time, also when a review of a line that was forgotten is answered meanwhile", async () => {
   const { lines, served, ask } = createLines();
   // Its reservation was written too late to say so: it is answered at its deadline, whatever has become of its line.
   const late = ask();
@@ -118,7 +118,7 @@ test("what changes is gathered for 25 ms after the first change, however many fo
   }
 });
 
-test("whoever comes while a change is gathered is looked at with those who wait, and nobody is looked at before", async () => {
+test("a review that comes while a change is gathered is looked at with those that wait, and none is looked at before", async () => {
   const { clock, begun, change, join } = createWaiting(0);
   await clock.goTo(100);
   change();
@@ -130,7 +130,7 @@ test("whoever comes while a change is gathered is looked at with those who wait,
   assert.deepEqual(begun, [0, 125, 300], "where nothing has changed it is looked at once");
 });
 
-test("whoever comes to a line that all have left since something changed is looked at once", async () => {
+test("a review that comes to a line that all have left since something changed is looked at without delay", async () => {
   // A reservation that is still to be withdrawn keeps the line.
   const { clock, answerAll, begun, change, join } = createWaiting(0, ["withdrawn"]);
   await clock.goTo(100);

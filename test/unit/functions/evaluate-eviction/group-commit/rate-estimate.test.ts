@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { RateEstimate } from "../../../../../functions/evaluate-eviction/group-commit/rate-estimate.ts";
 
-/** Lets `together` go at each of these times; only the first of them finds nobody waiting. */
+/** Lets `together` reviews go at each of these times; only at the first time does no review wait. */
 function paced(timesMs: readonly number[], together = 1): RateEstimate {
   const pace = new RateEstimate();
   for (const [index, atMs] of timesMs.entries())
@@ -11,7 +11,7 @@ function paced(timesMs: readonly number[], together = 1): RateEstimate {
   return pace;
 }
 
-test("nothing is known of a line before somebody who waited was let go", () => {
+test("nothing is known of a line before a review that waited was let go", () => {
   assert.equal(new RateEstimate().waitMs(0, 0), undefined);
   assert.equal(paced([1_000]).waitMs(0, 1_500), undefined);
   assert.equal(paced([1_000], 5).waitMs(0, 60_000), undefined);
@@ -61,7 +61,7 @@ test("what was half a minute ago says nothing of now, and only the last moments 
   assert.equal(pace.waitMs(0, 15_000), 1_000);
 });
 
-test("whoever finds nobody waiting begins anew: that so few asked is no pace", () => {
+test("a review that finds an empty line begins the estimate anew: that so few asked is no pace", () => {
   const pace = paced([0, 1_000, 2_000]);
   pace.letGo(20_000, false);
   assert.equal(pace.waitMs(3, 20_500), undefined);

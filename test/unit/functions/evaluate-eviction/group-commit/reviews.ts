@@ -36,7 +36,7 @@ type GroupOptions = ConstructorParameters<typeof Passes>[0];
 /** How long the API server waits for a webhook, less what the door keeps back. */
 const patienceMs = 9_000;
 
-/** Whoever has to wait is refused at once, unless a test gives other settings. */
+/** Settings by which a review that has to wait is refused at once, unless a test gives other settings. */
 const atOnce = { evictionWaitMs: 0 };
 
 /** One process that judges evictions. */
