@@ -305,6 +305,18 @@ test("nothing is left to do, and nothing is called utils, helpers, manager or co
   none(vague, "a name says what is in it");
 });
 
+test("every sentence names what acts: no text has a word that hides it", () => {
+  const hiding = ["who-ever", "no-body", "some-body", "any-body", "th-at one"].map((word) => word.replace("-", ""));
+  const word = new RegExp(`\\b(${hiding.join("|")})\\b`, "i");
+  const texts = [...sources, ...read("*.md", "{functions,triggers,knative,test}/**/*.{md,yaml,sh}")];
+  const offences = texts
+    .filter(({ path }) => path !== "CHANGELOG.md")
+    .flatMap(({ path, text }) =>
+      text.split("\n").flatMap((line, index) => (word.test(line) ? [`${path}:${index + 1}: ${line.trim()}`] : [])),
+    );
+  none(offences, "say which thing acts");
+});
+
 test("package-lock.json pins no registry", () => {
   const [lock] = read("package-lock.json");
   assert.ok(lock !== undefined && !/"resolved":\s*"https?:/.test(lock.text));

@@ -39,7 +39,7 @@ const statefulSet = { apiVersion: "apps/v1", kind: "StatefulSet", namespace, nam
 const review = { uid: "1", operation: "CREATE", namespace, name: "none-0", object: {} };
 const eventsJson = { path: "/", contentType: "application/cloudevents+json", views: "list" } as const;
 
-const anybody: Woken = { ...eventsJson, name: "node", body: event };
+const askedByEvent: Woken = { ...eventsJson, name: "node", body: event };
 
 const woken: readonly Woken[] = [
   ...groupFunctions.map(({ name }) => ({
@@ -165,7 +165,7 @@ async function measure(
   const turns = [
     async () => ({ name: "node", form: "bare", ms: await startBare(bare), residentBytes: 0 }) as const,
     async () =>
-      ({ name: "node", form: "least", ...(await startFunction(least, { KUBECONFIG: kubeconfig }, anybody)) }) as const,
+      ({ name: "node", form: "least", ...(await startFunction(least, { KUBECONFIG: kubeconfig }, askedByEvent)) }) as const,
     ...(["whole", "configuration"] as const).map((form) => async () => {
       return { name: "client-node", form, ...(await startImport(library[form], { KUBECONFIG: kubeconfig })) } as const;
     }),

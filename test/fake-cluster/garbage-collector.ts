@@ -20,7 +20,7 @@ interface Identity {
   readonly uid: string;
 }
 
-const nobody: readonly StoredReference[] = [];
+const noOwners: readonly StoredReference[] = [];
 
 interface StoredReference extends OwnerReference {
   readonly blockOwnerDeletion?: boolean;
@@ -165,7 +165,7 @@ function identityOf(resource: Resource, { metadata }: StoredObject): Identity {
 }
 
 function ownersOf(object: StoredObject | undefined): readonly StoredReference[] {
-  return (object?.metadata.ownerReferences as readonly StoredReference[] | undefined) ?? nobody;
+  return (object?.metadata.ownerReferences as readonly StoredReference[] | undefined) ?? noOwners;
 }
 
 /** True for an owner that goes when all that it owns is gone. */

@@ -124,8 +124,8 @@ export class SizeWebhooks {
   ): Promise<AdmissionAnswer> {
     const { draw, world, namespace, log, onResume } = this.#run;
     const alive = this.#webhooks.filter(({ process }) => process.alive);
-    const nobody = { allowed: false, guard: "", reason: "InternalError", cause: "", field: "" } as const;
-    const unanswered: AdmissionAnswer = { ...nobody, code: 500, sentence: "the webhook does not answer" };
+    const refused = { allowed: false, guard: "", reason: "InternalError", cause: "", field: "" } as const;
+    const unanswered: AdmissionAnswer = { ...refused, code: 500, sentence: "the webhook does not answer" };
     if (alive.length === 0) return unanswered;
     const { process, context } = draw.pick(alive);
     const judge = openAlone(context);

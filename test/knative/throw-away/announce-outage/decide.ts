@@ -39,7 +39,7 @@ export interface Target {
 
 /** No function chooses an outage, so that no budget holds it back: each is announced at once. */
 export function decide({ statefulSet, outages }: OutageSnapshot): Verdict<Target> {
-  if (statefulSet === undefined) return wait("outage-of-nobody", "its StatefulSet has left the group", {});
+  if (statefulSet === undefined) return wait("outage-without-owner", "its StatefulSet has left the group", {});
   const zone = statefulSet.name;
   const due = outages.filter(({ isAnnounced, isNodeGone }) => isNodeGone && !isAnnounced);
   const news = due.filter(({ approval }) => approval?.isGiven ?? true);

@@ -208,8 +208,8 @@ test("where others write the bundles none is written, and the next certificate w
     step.kind === "wait" ? step.sentence : "",
     /next-ca of the Secret to caBundle of \S+\/0, and of 1 more$/,
   );
-  const nobody = decideAt({ ...given, configurations: [], trustedForMs: 60_000 });
-  assert.equal(guardOf(nobody), "bundle-awaited", "who is not seen may ask us all the same");
+  const unregistered = decideAt({ ...given, configurations: [], trustedForMs: 60_000 });
+  assert.equal(guardOf(unregistered), "bundle-awaited", "who is not seen may ask us all the same");
   const strange = [configuration("one", ["B", "X"])];
   assert.equal(guardOf(decideAt({ ...given, configurations: strange, trustedForMs: 4_999 })), "trust-spreading");
   assert.equal(decideAt({ ...given, configurations: strange, trustedForMs: 5_000 }).kind, "promote");
@@ -250,8 +250,8 @@ test("a configuration trusts the next certificate when each of its webhooks does
   const given = { afterMinutes: 61, updatesBundles: false, stored: { next }, trustedForMs: 5_000 };
   const half = { ...configuration("half", []), bundles: [["A", "B"], ["A"]] };
   assert.equal(guardOf(decideAt({ ...given, configurations: [half] })), "bundle-awaited");
-  const nobody = decideAt({ ...given, configurations: [] });
-  assert.match(nobody.kind === "wait" ? nobody.sentence : "", / to caBundle of whatever asks us$/);
+  const unregistered = decideAt({ ...given, configurations: [] });
+  assert.match(unregistered.kind === "wait" ? unregistered.sentence : "", / to caBundle of whatever asks us$/);
   const foreign = { ...half, isForeign: true };
   assert.equal(
     decideAt({ configurations: [{ ...foreign, bundles: [["A"], []] }] }).kind,

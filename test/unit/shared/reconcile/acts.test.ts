@@ -292,6 +292,6 @@ test("the ledger is read again only before acts that ask for it, and a group tha
     assert.equal(passes.acts.length, 2);
     assert.equal(passes.count("get leases"), reads);
   }
-  const nobody = new Passes({ zones: [] });
-  assert.equal((await pass(nobody, gateOf(takeFirst, labelling([])))).isGone, true);
+  const empty = new Passes({ zones: [] });
+  assert.equal((await pass(empty, gateOf(takeFirst, labelling([])))).isGone, true);
 });

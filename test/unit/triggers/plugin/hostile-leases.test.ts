@@ -59,7 +59,7 @@ const contents: readonly Readonly<Record<string, string>>[] = [
   { "sluice.dev/reservations": JSON.stringify({ "no-set": { 0: ["uid", "no-function", 8.64e15] } }) },
   { "sluice.dev/refusals": JSON.stringify({ uid: ["no-pod-0", "no", 8.64e15] }) },
   {
-    "sluice.dev/verdicts": JSON.stringify({ nobody: { guard: "g", zone: "z", sentence: "s", since: 0, at: 8.64e15 } }),
+    "sluice.dev/verdicts": JSON.stringify({ other: { guard: "g", zone: "z", sentence: "s", since: 0, at: 8.64e15 } }),
   },
   { "sluice.dev/format": long },
 ];

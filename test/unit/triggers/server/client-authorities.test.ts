@@ -93,9 +93,9 @@ test("a client that shows a certificate of the authorities is answered, and no o
   const { port } = await serve(context);
   const known = await ask(port, shown(await clients.issue()));
   assert.equal(known.status, 200, known.text);
-  const nobody = await ask(port, { agent: false });
+  const bare = await ask(port, { agent: false });
   assert.deepEqual(
-    [nobody.status, /^Show a certificate of an authority in TLS_CLIENT_CA_FILE /.test(nobody.text)],
+    [bare.status, /^Show a certificate of an authority in TLS_CLIENT_CA_FILE /.test(bare.text)],
     [401, true],
   );
   const stranger = await ask(port, shown(await others.issue()));
