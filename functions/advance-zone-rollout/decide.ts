@@ -115,13 +115,7 @@ function advanceZone(group: RolloutSnapshot, zone: Zone): Verdict<RolloutTarget>
   const { name, paused, updateRevision } = zone.statefulSet;
   const again = zone.nextAvailableInMs ?? requeueAfterMs;
   const [claim] = zone.claims;
-  if (paused && claim !== undefined) return waitForClaim(claim, `${name} is paused, and the other zones wait`);
-  if (paused) {
-    return wait("paused-zone-down", `${describeDown(zone)} and is paused; the other zones wait until it is ready`, {
-      zone: name,
-      requeueAfterMs,
-    });
-  }
+  if (paused) return waitForPaused(zone, claim);
   if (updateRevision === undefined) return behind(zone);
 
   const outdated = zone.outdated.filter((pod) => repairInMs(group, zone, pod) !== 0);
@@ -153,6 +147,15 @@ function advanceZone(group: RolloutSnapshot, zone: Zone): Verdict<RolloutTarget>
   return wait(guard, `${sentence}; ${outdated.length} outdated pods wait`, {
     zone: name,
     requeueAfterMs: Math.min(soonMs, nextInMs ?? soonMs),
+  });
+}
+
+function waitForPaused(zone: Zone, claim: Claim | undefined): Wait {
+  const { name } = zone.statefulSet;
+  if (claim !== undefined) return waitForClaim(claim, `${name} is paused, and the other zones wait`);
+  return wait("paused-zone-down", `${describeDown(zone)} and is paused; the other zones wait until it is ready`, {
+    zone: name,
+    requeueAfterMs,
   });
 }
 

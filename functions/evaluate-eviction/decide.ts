@@ -96,6 +96,18 @@ function rule(group: EvictionSnapshot, zones: readonly ZoneThen[], eviction: Evi
     return { answer: eviction.isPinned ? answer : unseen(eviction) };
   }
   if (governed.kind === "ungovernable") return { answer: ungovernable(governed, name) };
+  return ruleGoverned(group, zones, { zone, pod, eviction }, governed, before);
+}
+
+/** A pod that a budget governs, or that goes beside its group without one. */
+function ruleGoverned(
+  group: EvictionSnapshot,
+  zones: readonly ZoneThen[],
+  { zone, pod, eviction }: OwnedPod,
+  governed: Exclude<ReturnType<typeof governing>, { kind: "ungovernable" }>,
+  before: Before,
+): Decision {
+  const { name } = zone.statefulSet;
   const held =
     (governed.kind === "one" ? refuseForever(group, pod, name, governed) : undefined) ??
     refuseClaimed(group, zone, pod) ??

@@ -29,19 +29,10 @@ export function decideStray({ pvc, users }: Stray, around: StraySurroundings): S
   const { removes, isNamespaceEnding } = around;
   const { name, isHeld, isTerminating, isOnHold, recover, state, owned } = pvc;
   const isMarked = valueIn(state) === "Removing";
-  if (!removes) {
-    const sentence = `VOLUME_HOLD is remove: ${name} is not held any more`;
-    const isRetained = isTerminating && (!isMarked || isOnHold || pvc.isRetained === true);
-    return { kind: isOurs(pvc) ? "release" : "nothing", guard: "uninstalling", sentence, isRetained };
-  }
+  if (!removes) return uninstall(pvc, isMarked);
   if (recover.kind !== "absent") return answer(pvc);
-  if (isTerminating && isHeld && (isNamespaceEnding || isMarked) && !isOnHold && users.length === 0) {
-    const why = isNamespaceEnding
-      ? "its namespace is being deleted"
-      : "its removal had begun before its StatefulSet went";
-    const isRetained = pvc.isRetained === true || (isNamespaceEnding && outlivesNamespace(pvc, []));
-    return { kind: "release", guard: "removing", sentence: `${name} goes: ${why}`, isRetained };
-  }
+  if (isTerminating && isHeld && (isNamespaceEnding || isMarked) && !isOnHold && users.length === 0)
+    return remove(pvc, isNamespaceEnding);
   if (owned?.owner.kind === "malformed")
     return tell(pvc, "owner-malformed", `${name} is kept: ${owned.owner.sentence}`);
   if (!isTerminating && (isMarked || pvc.isMarkFalse === true)) {
@@ -57,6 +48,22 @@ export function decideStray({ pvc, users }: Stray, around: StraySurroundings): S
   const sentence = `${name} is kept: neither a StatefulSet nor an owner that it names has it, so that no object says how long. Recover it, or delete it and take our finalizer away`;
   if (isHeld) return tell(pvc, "owner-gone", sentence);
   return { kind: "nothing", guard: "owner-gone", sentence };
+}
+
+/** Our finalizers go with Sluice. Data that another client has deleted stays, unless its removal was our own. */
+function uninstall(pvc: Pvc, isMarked: boolean): StrayDecision {
+  const sentence = `VOLUME_HOLD is remove: ${pvc.name} is not held any more`;
+  const isRetained = pvc.isTerminating && (!isMarked || pvc.isOnHold || pvc.isRetained === true);
+  return { kind: isOurs(pvc) ? "release" : "nothing", guard: "uninstalling", sentence, isRetained };
+}
+
+/** What is on its way out anyway goes, because no function is left that would end its removal. */
+function remove(pvc: Pvc, isNamespaceEnding: boolean): StrayDecision {
+  const why = isNamespaceEnding
+    ? "its namespace is being deleted"
+    : "its removal had begun before its StatefulSet went";
+  const isRetained = pvc.isRetained === true || (isNamespaceEnding && outlivesNamespace(pvc, []));
+  return { kind: "release", guard: "removing", sentence: `${pvc.name} goes: ${why}`, isRetained };
 }
 
 /**

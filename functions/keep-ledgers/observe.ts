@@ -13,7 +13,7 @@ import {
 } from "../shared/annotations/table.ts";
 import { listBudgets, membersNeed } from "../shared/cache/cache.ts";
 import type { Context } from "../shared/contract/context.ts";
-import { parseStoredBudget, selects } from "../shared/groups/governing.ts";
+import { parseStoredBudget, type StoredBudget, selects } from "../shared/groups/governing.ts";
 import type { LeaseObject } from "../shared/kubernetes/cluster.ts";
 import { find } from "../shared/kubernetes/find.ts";
 import { parseLedger } from "../shared/ledger/contents.ts";
@@ -22,7 +22,7 @@ import type { Ledger } from "../shared/ledger/reservation.ts";
 import { longestGapMs } from "../shared/suspension/looks.ts";
 import { observeGroup } from "../shared/transaction/observe-group.ts";
 import { groupKeyOf } from "../shared/workloads/group-key.ts";
-import { type GroupKey, groupPathOf, parseStatefulSet } from "../shared/workloads/statefulsets.ts";
+import { type GroupKey, groupPathOf, parseStatefulSet, type StatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { LedgerState } from "./decide.ts";
 
 export const name = "keep-ledgers";
@@ -49,19 +49,21 @@ async function listGroups({ cluster, namespaces }: Context): Promise<GroupKey[]>
       cluster.list("statefulsets", namespace === undefined ? {} : { namespace }),
     ]);
     const stored = budgets.map(parseStoredBudget);
-    for (const statefulSet of items.map(parseStatefulSet)) {
-      if (statefulSet.group !== undefined) put({ namespace: statefulSet.namespace, group: statefulSet.group });
-      const isIn = (budget: (typeof stored)[number]) =>
-        budget.namespace === statefulSet.namespace && selects(budget, statefulSet.podLabels);
-      // One that is alone needs a ledger only where its size is kept by one, or its pods are asked before they go.
-      const isKept = statefulSet.scaling?.preparesDownscale || statefulSet.question !== undefined;
-      if (isKept && !stored.some(isIn)) put(groupKeyOf(statefulSet));
-      for (const budget of stored) {
-        if (isIn(budget)) put(groupKeyOf(statefulSet, budget.name));
-      }
-    }
+    for (const key of items.flatMap((item) => groupsOf(parseStatefulSet(item), stored))) put(key);
   }
   return [...groups.values()];
+}
+
+/** The groups that a StatefulSet is in. One that is alone needs a ledger where its size is kept, or its pods are asked. */
+function groupsOf(statefulSet: StatefulSet, budgets: readonly StoredBudget[]): readonly GroupKey[] {
+  const { namespace, group, podLabels, scaling, question } = statefulSet;
+  const selecting = budgets.filter((budget) => budget.namespace === namespace && selects(budget, podLabels));
+  const isKept = scaling?.preparesDownscale || question !== undefined;
+  return [
+    ...(group === undefined ? [] : [{ namespace, group }]),
+    ...(isKept && selecting.length === 0 ? [groupKeyOf(statefulSet)] : []),
+    ...selecting.map(({ name }) => groupKeyOf(statefulSet, name)),
+  ];
 }
 
 async function listLedgers({ cluster, namespaces }: Context): Promise<LeaseObject[]> {

@@ -10,20 +10,19 @@ import {
 } from "../shared/certificates/review-key.ts";
 import { dataOf, dataOfPromotion } from "../shared/certificates/secret.ts";
 import type { CertificateSettings } from "../shared/certificates/settings.ts";
+import { clockSkewMs } from "../shared/clock/skew.ts";
 import type { CronOutcome } from "../shared/contract/definition.ts";
 import type { ActReport } from "../shared/contract/reporter.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { type ClusterError, hasCode, type SecretObject } from "../shared/kubernetes/cluster.ts";
 import { patchAll } from "./configurations.ts";
-import { decide, type Generate, type GenerateKey, type Promote } from "./decide.ts";
+import { decide, type Generate, type GenerateKey, type Patch, type Promote } from "./decide.ts";
 import { type CertificateMemory, name, observe } from "./observe.ts";
 import { keyOf, type Rotation, refusedMs, say } from "./say.ts";
 
 /** A rotation takes six. More come together only while others write what we write. */
 const mostSteps = 20;
 const contendedMs = 1_000;
-/** How far clocks may differ: that much earlier a certificate is valid, in milliseconds. */
-const clockSkewMs = 30_000;
 
 /** Guards of waits that end by themselves within seconds: they are no Events. */
 const passing: readonly string[] = ["trust-spreading", "key-spreading"];
@@ -70,14 +69,21 @@ async function rotate(rotation: Rotation): Promise<CronOutcome> {
       const sentence = `nothing is written in shadow mode: ${step.kind}, for ${step.because}`;
       return { guard: "shadow-mode", sentence, requeueAfterMs: refusedMs };
     }
-    const seen = { secret, reviewKeys: snapshot.reviewKeys };
-    if (step.kind === "generate") await generate(rotation, seen, step);
-    else if (step.kind === "generate-key") await generateKey(rotation, seen, step);
-    else if (step.kind === "promote") await promote(rotation, seen, step);
-    else await patchAll(rotation, secret, step);
+    await takeStep(rotation, { secret, reviewKeys: snapshot.reviewKeys }, step);
   }
   const sentence = "others write the Secret or the webhook configurations again and again; looking again";
   return { guard: "contended", sentence, requeueAfterMs: contendedMs };
+}
+
+async function takeStep(
+  rotation: Rotation,
+  seen: SeenSecret,
+  step: Generate | GenerateKey | Promote | Patch,
+): Promise<void> {
+  if (step.kind === "generate") await generate(rotation, seen, step);
+  else if (step.kind === "generate-key") await generateKey(rotation, seen, step);
+  else if (step.kind === "promote") await promote(rotation, seen, step);
+  else await patchAll(rotation, seen.secret, step);
 }
 
 /** Starts to generate keys unless this process has some, or is generating them already. */
@@ -100,6 +106,7 @@ async function generate(rotation: Rotation, { secret, reviewKeys }: SeenSecret, 
   const generation = await issue(keys, {
     organisation: settings.organisation,
     dnsNames: step.dnsNames,
+    // The API server's clock may be behind.
     notBeforeMs: nowMs - clockSkewMs,
     notAfterMs: nowMs + settings.lifetimeMs,
   });

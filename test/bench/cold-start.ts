@@ -165,7 +165,11 @@ async function measure(
   const turns = [
     async () => ({ name: "node", form: "bare", ms: await startBare(bare), residentBytes: 0 }) as const,
     async () =>
-      ({ name: "node", form: "least", ...(await startFunction(least, { KUBECONFIG: kubeconfig }, askedByEvent)) }) as const,
+      ({
+        name: "node",
+        form: "least",
+        ...(await startFunction(least, { KUBECONFIG: kubeconfig }, askedByEvent)),
+      }) as const,
     ...(["whole", "configuration"] as const).map((form) => async () => {
       return { name: "client-node", form, ...(await startImport(library[form], { KUBECONFIG: kubeconfig })) } as const;
     }),

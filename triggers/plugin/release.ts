@@ -43,30 +43,32 @@ export async function release(cluster: Cluster, key: GroupKey, pod: string, opti
   for (let conflicts = 0; ; ) {
     const look = await lookAt(createShadow(cluster, key.namespace), key);
     const situation = find(look, pod);
-    if (situation === undefined) {
-      if (toldOf !== undefined) return `${pod}: nothing is left to release; its reservation has ended by itself`;
-      throw new NotReleased(notReserved(look, pod));
-    }
+    if (situation === undefined) return endedByItself(look, pod, toldOf !== undefined);
     const judgement = await judge(cluster, key, situation);
     const by = `${situation.reservation.by} reserved it ${formatSpan(look.nowMs - situation.reservation.stampMs)} ago`;
+    const sentence = `${by}; ${judgement.because}`;
     if (judgement.mayGo) {
-      const sentence = `${by}; ${judgement.because}`;
       if (options.dryRun) return `${pod}: would be released: ${sentence}`;
       if (await write(cluster, look, situation)) return `${pod}: released: ${sentence}`;
-      if (++conflicts < maxConflicts) continue;
+      conflicts++;
+      if (conflicts < maxConflicts) continue;
       throw new NotReleased(`${pod} is not released: others write the ledger all the time; try again`);
     }
-    const { because, possibleInMs = Number.POSITIVE_INFINITY, kind } = judgement;
-    if (!options.wait) throw new NotReleased(`${pod} is not released: ${by}; ${because}`);
-    if (toldOf !== kind) options.onWait(`${pod}: ${by}; ${because}`);
-    toldOf = kind;
-    await cluster.sleep(Math.min(lookEveryMs, possibleInMs));
+    if (!options.wait) throw new NotReleased(`${pod} is not released: ${sentence}`);
+    if (toldOf !== judgement.kind) options.onWait(`${pod}: ${sentence}`);
+    toldOf = judgement.kind;
+    await cluster.sleep(Math.min(lookEveryMs, judgement.possibleInMs ?? lookEveryMs));
   }
 }
 
 function find({ situations, unreadable }: Inspection, pod: string): Situation | undefined {
   if (unreadable !== undefined) throw new NotReleased(unreadable);
   return situations.find(({ reservation }) => podNameOf(reservation) === pod);
+}
+
+function endedByItself(look: Inspection, pod: string, hasWaited: boolean): string {
+  if (hasWaited) return `${pod}: nothing is left to release; its reservation has ended by itself`;
+  throw new NotReleased(notReserved(look, pod));
 }
 
 function notReserved({ observed, situations, key }: Inspection, pod: string): string {

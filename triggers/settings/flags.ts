@@ -100,17 +100,21 @@ function parseArguments(argv: readonly string[]): ParsedArguments {
     const flag = flags.find((one) => one.name === name);
     before = text === undefined ? flag : undefined;
     if (name === "h" || name === "help") parsed.help = true;
-    else if (name === replayName) {
-      parsed.replay = text ?? rest.shift();
-      if (!parsed.replay) parsed.mistakes.push(`-${name} has no value; write -${name}=FILE`);
-    } else if (flag === undefined) parsed.mistakes.push(sayUnknown(name));
-    else {
-      const value = text ?? (flag.isBoolean ? "true" : rest.shift());
-      if (value === undefined) parsed.mistakes.push(`-${name} has no value; write -${name}=VALUE`);
-      else parsed.given.set(flag, value);
-    }
+    else if (name === replayName) takeReplay(parsed, text ?? rest.shift());
+    else if (flag === undefined) parsed.mistakes.push(sayUnknown(name));
+    else takeFlag(parsed, flag, text ?? (flag.isBoolean ? "true" : rest.shift()));
   }
   return parsed;
+}
+
+function takeReplay(parsed: ParsedArguments, file: string | undefined): void {
+  parsed.replay = file;
+  if (!file) parsed.mistakes.push(`-${replayName} has no value; write -${replayName}=FILE`);
+}
+
+function takeFlag({ given, mistakes }: ParsedArguments, flag: Flag, value: string | undefined): void {
+  if (value === undefined) mistakes.push(`-${flag.name} has no value; write -${flag.name}=VALUE`);
+  else given.set(flag, value);
 }
 
 function sayNoFlag(argument: string, before: Flag | undefined): string {
@@ -157,36 +161,57 @@ interface FlagResults {
 
 /** The flags of TLS hold together: a port without TLS is none, and files are read only where nothing is self-signed. */
 function tellTls(values: ReadonlyMap<string, string>, environment: Environment, telling: FlagResults): void {
-  const { told, mistakes, warnings } = telling;
-  const names = { port: "TLS_PORT", cert: "TLS_CERT_FILE", key: "TLS_KEY_FILE" };
-  const port = environment[names.port]?.trim() || "off";
+  const { told } = telling;
+  const port = environment[tlsNames.port]?.trim() || "off";
   const enabled = values.get("server-tls.enabled") ?? (port === "off" ? undefined : "true");
   const selfSigned = values.get("server-tls.self-signed-cert.enabled");
-  const flagsOfFiles = ["server-tls.cert-file", "server-tls.key-file"].filter((name) => values.get(name));
   if (enabled !== "true") {
-    for (const name of Object.values(names)) told.delete(name);
-    if (enabled === "false") for (const name of Object.values(names)) told.set(name, name === names.port ? "off" : "");
+    tellNoTls(told, enabled);
     return;
   }
-  if (port === "off" && !told.has(names.port)) told.set(names.port, usualTlsPort);
-  if (selfSigned === "false") {
-    const isMissing = (name: string) => !(told.get(name) ?? environment[name]?.trim());
-    if (isMissing(names.cert) || isMissing(names.key)) {
-      // One line is enough for the two of them.
-      for (const name of [names.cert, names.key]) told.set(name, "");
-      mistakes.push(
-        "-server-tls.self-signed-cert.enabled is false; write -server-tls.cert-file and -server-tls.key-file too",
-      );
-    }
-    if (values.get("webhooks.update-ca-bundle") !== "false") {
-      mistakes.push("-server-tls.self-signed-cert.enabled is false; write -webhooks.update-ca-bundle=false too");
-    }
-    return;
+  if (port === "off" && !told.has(tlsNames.port)) told.set(tlsNames.port, usualTlsPort);
+  if (selfSigned === "false") tellCertificateFiles(values, environment, telling);
+  else tellSelfSigned(values, selfSigned, telling);
+}
+
+const tlsNames = { port: "TLS_PORT", cert: "TLS_CERT_FILE", key: "TLS_KEY_FILE" };
+
+function tellNoTls(told: FlagResults["told"], enabled: string | undefined): void {
+  const { port, cert, key } = tlsNames;
+  for (const name of [port, cert, key]) told.delete(name);
+  if (enabled !== "false") return;
+  told.set(port, "off");
+  for (const name of [cert, key]) told.set(name, "");
+}
+
+function tellCertificateFiles(
+  values: ReadonlyMap<string, string>,
+  environment: Environment,
+  { told, mistakes }: FlagResults,
+): void {
+  const files = [tlsNames.cert, tlsNames.key];
+  if (files.some((name) => !(told.get(name) ?? environment[name]?.trim()))) {
+    // One line is enough for the two of them.
+    for (const name of files) told.set(name, "");
+    mistakes.push(
+      "-server-tls.self-signed-cert.enabled is false; write -server-tls.cert-file and -server-tls.key-file too",
+    );
   }
-  for (const name of flagsOfFiles) {
-    warnings.push(`-${name}: no file is read, because -server-tls.self-signed-cert.enabled is true`);
+  if (values.get("webhooks.update-ca-bundle") !== "false") {
+    mistakes.push("-server-tls.self-signed-cert.enabled is false; write -webhooks.update-ca-bundle=false too");
   }
-  for (const name of [names.cert, names.key]) {
+}
+
+function tellSelfSigned(
+  values: ReadonlyMap<string, string>,
+  selfSigned: string | undefined,
+  { told, warnings }: FlagResults,
+): void {
+  for (const name of ["server-tls.cert-file", "server-tls.key-file"]) {
+    if (values.get(name))
+      warnings.push(`-${name}: no file is read, because -server-tls.self-signed-cert.enabled is true`);
+  }
+  for (const name of [tlsNames.cert, tlsNames.key]) {
     told.delete(name);
     if (selfSigned === "true") told.set(name, "");
   }

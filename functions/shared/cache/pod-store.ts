@@ -236,17 +236,20 @@ export function learnPods(memory: GroupWatchMemory, statefulSets: readonly State
   for (const { uid } of statefulSets) {
     // Replies overtake each other: an older list would bring back what a newer one knew to be gone.
     if (pods.listedAt < (memory.confirmedByOwner.get(uid) ?? 0)) continue;
-    for (const pod of pods.byOwner.get(uid) ?? []) {
-      const known = memory.pods.get(`${pod.namespace}/${pod.name}`);
-      // A pod that is not known may have been deleted since: only a list that is newer than the watch can tell.
-      const isNews =
-        known === undefined ? pods.listedAt >= memory.reached : known.resourceVersion < pod.resourceVersion;
-      if (isNews) putPod(memory, pod, uid);
-    }
-    for (const known of [...(memory.podsByOwner.get(uid)?.values() ?? [])]) {
-      if (!pods.byName.has(known.name) && known.resourceVersion <= pods.listedAt) removePod(memory, known);
-    }
+    learnOwner(memory, uid, pods);
     if (saysTheSame(memory, uid, pods)) memory.confirmedByOwner.set(uid, pods.listedAt);
+  }
+}
+
+function learnOwner(memory: GroupWatchMemory, uid: string, pods: PodIndex): void {
+  for (const pod of pods.byOwner.get(uid) ?? []) {
+    const known = memory.pods.get(`${pod.namespace}/${pod.name}`);
+    // A pod that is not known may have been deleted since: only a list that is newer than the watch can tell.
+    const isNews = known === undefined ? pods.listedAt >= memory.reached : known.resourceVersion < pod.resourceVersion;
+    if (isNews) putPod(memory, pod, uid);
+  }
+  for (const known of [...(memory.podsByOwner.get(uid)?.values() ?? [])]) {
+    if (!pods.byName.has(known.name) && known.resourceVersion <= pods.listedAt) removePod(memory, known);
   }
 }
 

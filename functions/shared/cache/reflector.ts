@@ -52,61 +52,97 @@ export class Pauses {
  * Lists and watches until stopped, whatever breaks; a revision that is too old begins again with a list. Once is no matter; what
  * comes back within a short time waits, up to 10 s: whole lists are the dearest thing that can be asked of an API server.
  */
-export async function reflect(
-  { cluster, onTrouble, leastBackoffMs = () => 0 }: FollowOptions,
-  { resource, query, store, optional, progress, atMost }: Reflection,
+export function reflect(
+  options: FollowOptions,
+  reflection: Reflection,
   stopped: AbortSignal,
   listed: () => void,
 ): Promise<void> {
-  let backoffMs = 0;
-  let resourceVersion: string | undefined;
-  let [listedMs, watchedMs] = [Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY];
-  const [relists, endings] = [new Pauses(), new Pauses()];
-  const pause = async (ms: number, error: unknown): Promise<void> => {
-    if (ms === 0) return;
-    onTrouble(resource, error);
-    await cluster.sleep(ms, stopped);
-  };
-  while (!stopped.aborted) {
-    // It may have been asked for while this paused.
-    if (progress?.relist.signal.aborted) resourceVersion = undefined;
-    if (progress !== undefined) progress.relist = new AbortController();
-    const signal = progress === undefined ? stopped : AbortSignal.any([stopped, progress.relist.signal]);
-    try {
-      if (resourceVersion === undefined) {
-        listedMs = cluster.monotonicMs();
-        const list = await cluster.list(resource, atMost === undefined ? query : { ...query, atMost }, { signal });
-        store.replace(list.items, list.resourceVersion);
-        resourceVersion = list.resourceVersion;
-        listedMs = cluster.monotonicMs();
-        listed();
+  return new Reflector(options, reflection, stopped, listed).run();
+}
+
+class Reflector {
+  readonly #options: FollowOptions;
+  readonly #reflection: Reflection;
+  readonly #stopped: AbortSignal;
+  readonly #listed: () => void;
+  readonly #relists = new Pauses();
+  readonly #endings = new Pauses();
+  /** Where the watch goes on; undefined: with a list. */
+  #resourceVersion: string | undefined;
+  #backoffMs = 0;
+  #listedMs = Number.NEGATIVE_INFINITY;
+
+  constructor(options: FollowOptions, reflection: Reflection, stopped: AbortSignal, listed: () => void) {
+    this.#options = options;
+    this.#reflection = reflection;
+    this.#stopped = stopped;
+    this.#listed = listed;
+  }
+
+  async run(): Promise<void> {
+    const { progress } = this.#reflection;
+    while (!this.#stopped.aborted) {
+      // It may have been asked for while this paused.
+      if (progress?.relist.signal.aborted) this.#resourceVersion = undefined;
+      if (progress !== undefined) progress.relist = new AbortController();
+      const signal = progress === undefined ? this.#stopped : AbortSignal.any([this.#stopped, progress.relist.signal]);
+      try {
+        await this.#watch(this.#resourceVersion ?? (await this.#list(signal)), signal);
+      } catch (error) {
+        if (this.#stopped.aborted) return;
+        await this.#recover(error, signal.aborted);
       }
-      watchedMs = cluster.monotonicMs();
-      for await (const event of cluster.watch(resource, { ...query, resourceVersion }, { signal })) {
-        resourceVersion = event.type === "BOOKMARK" ? event.resourceVersion : event.object.metadata.resourceVersion;
-        store.apply(event);
-        backoffMs = 0;
-        endings.shorten();
-      }
-      const soon = cluster.monotonicMs() - watchedMs < watchLastsMs;
-      await pause(endings.next(soon), new Error("the server ends it as soon as it has begun"));
-    } catch (error) {
-      if (stopped.aborted) return;
-      if (signal.aborted || hasCode(error, 410)) {
-        resourceVersion = undefined;
-        await pause(relists.next(cluster.monotonicMs() - listedMs < listServesMs), error);
-        continue;
-      }
-      if (optional && hasCode(error, 404)) {
-        resourceVersion = undefined;
-        store.replace([], "0");
-        listed();
-        await cluster.sleep(missingRequeueMs, stopped);
-        continue;
-      }
-      onTrouble(resource, error);
-      backoffMs = Math.min(longestBackoffMs, backoffMs * 2 + 100);
-      await cluster.sleep(Math.max(backoffMs, leastBackoffMs(error)), stopped);
     }
+  }
+
+  async #list(signal: AbortSignal): Promise<string> {
+    const { cluster } = this.#options;
+    const { resource, query, store, atMost } = this.#reflection;
+    this.#listedMs = cluster.monotonicMs();
+    const list = await cluster.list(resource, atMost === undefined ? query : { ...query, atMost }, { signal });
+    store.replace(list.items, list.resourceVersion);
+    this.#resourceVersion = list.resourceVersion;
+    this.#listedMs = cluster.monotonicMs();
+    this.#listed();
+    return list.resourceVersion;
+  }
+
+  async #watch(resourceVersion: string, signal: AbortSignal): Promise<void> {
+    const { cluster } = this.#options;
+    const { resource, query, store } = this.#reflection;
+    const watchedMs = cluster.monotonicMs();
+    for await (const event of cluster.watch(resource, { ...query, resourceVersion }, { signal })) {
+      this.#resourceVersion = event.type === "BOOKMARK" ? event.resourceVersion : event.object.metadata.resourceVersion;
+      store.apply(event);
+      this.#backoffMs = 0;
+      this.#endings.shorten();
+    }
+    const soon = cluster.monotonicMs() - watchedMs < watchLastsMs;
+    await this.#pause(this.#endings.next(soon), new Error("the server ends it as soon as it has begun"));
+  }
+
+  async #recover(error: unknown, isRelisting: boolean): Promise<void> {
+    const { cluster, onTrouble, leastBackoffMs = () => 0 } = this.#options;
+    const { resource, store, optional } = this.#reflection;
+    if (isRelisting || hasCode(error, 410)) {
+      this.#resourceVersion = undefined;
+      return this.#pause(this.#relists.next(cluster.monotonicMs() - this.#listedMs < listServesMs), error);
+    }
+    if (optional && hasCode(error, 404)) {
+      this.#resourceVersion = undefined;
+      store.replace([], "0");
+      this.#listed();
+      return cluster.sleep(missingRequeueMs, this.#stopped);
+    }
+    onTrouble(resource, error);
+    this.#backoffMs = Math.min(longestBackoffMs, this.#backoffMs * 2 + 100);
+    await cluster.sleep(Math.max(this.#backoffMs, leastBackoffMs(error)), this.#stopped);
+  }
+
+  async #pause(ms: number, error: unknown): Promise<void> {
+    if (ms === 0) return;
+    this.#options.onTrouble(this.#reflection.resource, error);
+    await this.#options.cluster.sleep(ms, this.#stopped);
   }
 }

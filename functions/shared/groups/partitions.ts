@@ -29,37 +29,53 @@ export function countPartition(
   budget: ZoneBudget,
   nowMs: number,
 ): PartitionCount {
-  let notReady = 0;
-  let unknown = 0;
-  let nextReadyInMs: number | undefined;
+  const counts = zones.map((zone) => countZone(zone, leaving, partition, budget, nowMs));
+  const soonestMs = Math.min(...counts.map(({ nextReadyInMs = Number.POSITIVE_INFINITY }) => nextReadyInMs));
+  return {
+    notReady: counts.reduce((sum, { notReady }) => sum + notReady, 0),
+    unknown: counts.reduce((sum, { unknown }) => sum + unknown, 0),
+    nextReadyInMs: Number.isFinite(soonestMs) ? soonestMs : undefined,
+  };
+}
+
+/** What one zone has of the partition. */
+function countZone(zone: Zone, going: Pod, partition: string, budget: ZoneBudget, nowMs: number): PartitionCount {
   const isInPartition = (podName: string) => budget.partitions?.partitionOf(podName) === partition;
-  for (const zone of zones) {
-    const isOwn = zone.statefulSet.uid === leaving.ownerUid;
-    const sorted = sortByPartition(zone, budget);
-    const members = [
-      ...(sorted.byPartition.get(partition) ?? []),
-      ...zone.leaving.filter(({ name }) => isInPartition(name)),
-    ].filter(({ uid }) => uid !== leaving.uid);
-    for (const pod of members) {
-      const isDown = zone.down.has(pod.ordinal) || !isAvailable(pod, zone.statefulSet.minReadySeconds, nowMs);
-      const remainingMs = isOwn ? -1 : (pod.readySinceMs ?? nowMs) + budget.crossZoneEvictionDelayMs - nowMs;
-      if (isDown) notReady++;
-      else if (budget.crossZoneEvictionDelayMs > 0 && remainingMs >= 0) {
-        notReady++;
-        if (Number.isFinite(remainingMs)) nextReadyInMs = Math.min(nextReadyInMs ?? remainingMs + 1, remainingMs + 1);
-      }
-    }
-    const absent = countReserved(zone, sorted.ordinals, isInPartition);
-    const missing =
-      absent.missing + (zone.missing > maxMissingByPartition ? zone.missing : sorted.missingOf(partition));
-    notReady += absent.reserved;
-    unknown += missing;
-    // A zone of the budget that has no pod of the partition may have lost it for good (rollout-operator#370). One that is to have
-    // no pods at all has lost none: a migration to partitions leaves such StatefulSets behind.
-    const isEmpty = zone.statefulSet.replicas > 0 && members.length + absent.reserved + missing === 0;
-    if (!isOwn && isEmpty && selects(budget, zone.statefulSet.podLabels)) unknown++;
+  const { statefulSet, leaving } = zone;
+  const isOwn = statefulSet.uid === going.ownerUid;
+  const sorted = sortByPartition(zone, budget);
+  const members = [
+    ...(sorted.byPartition.get(partition) ?? []),
+    ...leaving.filter(({ name }) => isInPartition(name)),
+  ].filter(({ uid }) => uid !== going.uid);
+  const pods = countPods(zone, members, isOwn ? undefined : budget.crossZoneEvictionDelayMs, nowMs);
+  const absent = countReserved(zone, sorted.ordinals, isInPartition);
+  const missing = absent.missing + (zone.missing > maxMissingByPartition ? zone.missing : sorted.missingOf(partition));
+  // A zone of the budget that has no pod of the partition may have lost it for good (rollout-operator#370). One that is to have
+  // no pods at all has lost none: a migration to partitions leaves such StatefulSets behind.
+  const isEmpty = statefulSet.replicas > 0 && members.length + absent.reserved + missing === 0;
+  const isLost = !isOwn && isEmpty && selects(budget, statefulSet.podLabels);
+  const { nextReadyInMs } = pods;
+  return { notReady: pods.notReady + absent.reserved, unknown: missing + (isLost ? 1 : 0), nextReadyInMs };
+}
+
+/** The pods of a partition that are down, or were ready for no longer than `delayMs`; undefined: a pod that is up counts. */
+function countPods(
+  { statefulSet: { minReadySeconds }, down }: Zone,
+  members: readonly Pod[],
+  delayMs: number | undefined,
+  nowMs: number,
+): Pick<PartitionCount, "notReady" | "nextReadyInMs"> {
+  let notReady = 0;
+  let nextReadyInMs: number | undefined;
+  for (const pod of members) {
+    const isDown = down.has(pod.ordinal) || !isAvailable(pod, minReadySeconds, nowMs);
+    const remainingMs = delayMs ? (pod.readySinceMs ?? nowMs) + delayMs - nowMs : -1;
+    if (isDown || remainingMs >= 0) notReady++;
+    if (isDown || remainingMs < 0 || !Number.isFinite(remainingMs)) continue;
+    nextReadyInMs = Math.min(nextReadyInMs ?? remainingMs + 1, remainingMs + 1);
   }
-  return { notReady, unknown, nextReadyInMs };
+  return { notReady, nextReadyInMs };
 }
 
 interface SortedPods {

@@ -51,38 +51,68 @@ export function surveyZone(
     wanted.sort((one, other) => one.ordinal - other.ordinal);
 
   const down = new Map<number, WhyDown>();
-  let missing = statefulSet.replicas;
+  const counted = countPods(statefulSet, wanted, nowMs, down);
+  const ofZone = open.filter((reservation) => reservation.statefulSet === statefulSet.name);
+  const reserved = new Map(ofZone.map((reservation) => [reservation.ordinal, reservation]));
+  const missing = counted.missing - markReserved(statefulSet, wanted, reserved.keys(), down);
+  const own = claims.filter(({ zone }) => zone === statefulSet.name);
+  if (own.length > 0) markClaimed(own, [...wanted, ...leaving], down);
+  const { nextAvailableInMs } = counted;
+  const outdated = outdatedOf(statefulSet, wanted);
+  return { statefulSet, pods: wanted, leaving, outdated, down, missing, reserved, claims: own, nextAvailableInMs };
+}
+
+/** Marks the wanted pods that are down, and counts the wanted ordinals without a pod. */
+function countPods(
+  { replicas, minReadySeconds }: StatefulSet,
+  wanted: readonly Pod[],
+  nowMs: number,
+  down: Map<number, WhyDown>,
+): Pick<Zone, "missing" | "nextAvailableInMs"> {
+  let missing = replicas;
   let nextAvailableInMs: number | undefined;
   let last: number | undefined;
   for (const pod of wanted) {
     // Two names may end in the same number: x-1 and x-01.
     if (pod.ordinal !== last) missing--;
     last = pod.ordinal;
-    const availableIn = availableInMs(pod, statefulSet.minReadySeconds, nowMs);
+    const availableIn = availableInMs(pod, minReadySeconds, nowMs);
     if (availableIn === 0) continue;
     down.set(pod.ordinal, pod.terminating ? "terminating" : "not ready");
     if (availableIn !== undefined) nextAvailableInMs = Math.min(availableIn, nextAvailableInMs ?? availableIn);
   }
-  const reserved = new Map<number, Reservation>();
-  for (const reservation of open) {
-    if (reservation.statefulSet !== statefulSet.name) continue;
-    const { ordinal } = reservation;
-    reserved.set(ordinal, reservation);
+  return { missing, nextAvailableInMs };
+}
+
+/** Marks the reserved ordinals that nothing else marks, and counts those of them that are missing. */
+function markReserved(
+  statefulSet: StatefulSet,
+  wanted: readonly Pod[],
+  reserved: Iterable<number>,
+  down: Map<number, WhyDown>,
+): number {
+  let missing = 0;
+  for (const ordinal of reserved) {
     if (down.has(ordinal)) continue;
     const isMissing = isWanted(statefulSet, ordinal) && !hasOrdinal(wanted, ordinal);
-    if (isMissing) missing--;
+    if (isMissing) missing++;
     down.set(ordinal, isMissing ? "missing" : "reserved");
   }
-  const own = claims.filter(({ zone }) => zone === statefulSet.name);
-  for (const claim of own.filter(countsAsDown)) {
-    for (const { ordinal } of [...wanted, ...leaving]) {
+  return missing;
+}
+
+/** Marks the pods that a claim names, unless they are down already (rule R18). */
+function markClaimed(claims: readonly Claim[], pods: readonly Pod[], down: Map<number, WhyDown>): void {
+  for (const claim of claims.filter(countsAsDown)) {
+    for (const { ordinal } of pods) {
       if (!down.has(ordinal) && namesOrdinal(claim, ordinal)) down.set(ordinal, "claimed");
     }
   }
-  const { updateRevision } = statefulSet;
-  const outdated =
-    updateRevision === undefined ? [] : wanted.filter((pod) => !pod.terminating && pod.revision !== updateRevision);
-  return { statefulSet, pods: wanted, leaving, outdated, down, missing, reserved, claims: own, nextAvailableInMs };
+}
+
+function outdatedOf({ updateRevision }: StatefulSet, wanted: readonly Pod[]): readonly Pod[] {
+  if (updateRevision === undefined) return [];
+  return wanted.filter((pod) => !pod.terminating && pod.revision !== updateRevision);
 }
 
 /** Whether one of the pods, which are in the order of their ordinals, has this one. */

@@ -155,7 +155,6 @@ export class Requests {
   }
 
   async #retried<T>(request: ApiRequest, limit: CallLimit, attempt: (access: Access) => Promise<T>): Promise<T> {
-    const lastSendMs = Math.min(limit.endsMs, limit.notAfterMs ?? limit.endsMs);
     let renewed = false;
     // Earlier tries that may still be carried out: what was answered with 429 was not, nor will it be.
     let open = 0;
@@ -172,13 +171,26 @@ export class Requests {
         this.#options.access.renew(access);
         continue;
       }
-      const again = error.code === 429 || unsent || (request.repeatable && isTransient(error) && !isViewTooOld(error));
-      const delayMs = Math.max(error.retryAfterMs ?? 0, firstBackoffMs * 2 ** (tries - 1)) * (1 + Math.random() / 2);
-      const tooLong = (error.retryAfterMs ?? 0) > maxRetryAfterMs || this.#options.clock.nowMs() + delayMs > lastSendMs;
-      if (!again || tries >= maxTries || tooLong) throw error;
+      const delayMs = this.#delayMs(request, limit, outcome, tries);
+      if (delayMs === undefined) throw error;
       if (!unsent && error.code !== 429) open++;
       await sleep(delayMs, limit.signal);
     }
+  }
+
+  /** How long the next try waits, in milliseconds; undefined where none may follow, or it would come too late. */
+  #delayMs(
+    { repeatable }: ApiRequest,
+    { endsMs, notAfterMs = endsMs }: CallLimit,
+    { error, unsent }: { readonly error: ClusterError; readonly unsent: boolean },
+    tries: number,
+  ): number | undefined {
+    const isSafe = error.code === 429 || unsent || (repeatable && isTransient(error) && !isViewTooOld(error));
+    if (!isSafe || tries >= maxTries) return undefined;
+    const { retryAfterMs = 0 } = error;
+    const delayMs = Math.max(retryAfterMs, firstBackoffMs * 2 ** (tries - 1)) * (1 + Math.random() / 2);
+    const isTooLate = this.#options.clock.nowMs() + delayMs > Math.min(endsMs, notAfterMs);
+    return retryAfterMs > maxRetryAfterMs || isTooLate ? undefined : delayMs;
   }
 
   async #tried<T>(

@@ -144,39 +144,41 @@ function parseContent(
   fields: Fields,
   malformed: (what: string) => Error,
 ): ClaimContent {
-  const { by, stampMs, sinceMs, phase, terms } = fields;
-  const members = parseMembers(fields.members);
-  if (members === undefined) throw malformed("members");
-  if (!isName(by)) throw malformed("by");
-  if (!isTime(stampMs)) throw malformed("stampMs");
-  if (sinceMs !== undefined && !isTime(sinceMs)) throw malformed("sinceMs");
-  if (!isName(phase)) throw malformed("phase");
-  if (terms !== "asked" && terms !== "announced") throw malformed("terms");
-  const uids = parseTable(fields.uids, isName);
-  if (uids === undefined && fields.uids !== undefined) throw malformed("uids");
-  const readyMs = parseTable(fields.readyMs, isTime);
-  if (readyMs === undefined && fields.readyMs !== undefined) throw malformed("readyMs");
-  const anchor = parseAnchor(fields.anchor);
-  // Rule R10a: what a scale-down leaves behind is undone by its age; nothing tells when the others are over but their anchors.
-  if (anchor === undefined && (fields.anchor !== undefined || stated.kind !== "scale-down")) throw malformed("anchor");
-  const toldAt = parseToldAt(fields.toldAt);
-  if (toldAt === undefined && fields.toldAt !== undefined) throw malformed("toldAt");
-  const { undoneMs } = fields;
-  if (undoneMs !== undefined && !isTime(undoneMs)) throw malformed("undoneMs");
+  const needed = <T>(name: string, parse: (value: unknown) => T | undefined): T => {
+    const value = parse(fields[name]);
+    if (value === undefined) throw malformed(name);
+    return value;
+  };
+  const optional = <Name extends string, T>(
+    name: Name,
+    parse: (value: unknown) => T | undefined,
+  ): { readonly [name in Name]?: T } =>
+    fields[name] === undefined ? {} : ({ [name]: needed(name, parse) } as { readonly [name in Name]: T });
+  const time = only(isTime);
   return {
     ...stated,
-    members,
-    by,
-    stampMs,
-    phase,
-    terms,
-    ...(sinceMs === undefined ? {} : { sinceMs }),
-    ...(uids === undefined ? {} : { uids }),
-    ...(readyMs === undefined ? {} : { readyMs }),
-    ...(anchor === undefined ? {} : { anchor }),
-    ...(toldAt === undefined ? {} : { toldAt }),
-    ...(undoneMs === undefined ? {} : { undoneMs }),
+    members: needed("members", parseMembers),
+    by: needed("by", only(isName)),
+    stampMs: needed("stampMs", time),
+    ...optional("sinceMs", time),
+    phase: needed("phase", only(isName)),
+    terms: needed("terms", only(isTerms)),
+    ...optional("uids", (value) => parseTable(value, isName)),
+    ...optional("readyMs", (value) => parseTable(value, isTime)),
+    // Rule R10a: what a scale-down leaves behind is undone by its age; nothing tells when the others are over but their anchors.
+    ...(stated.kind === "scale-down" ? optional("anchor", parseAnchor) : { anchor: needed("anchor", parseAnchor) }),
+    ...optional("toldAt", parseToldAt),
+    ...optional("undoneMs", time),
   };
+}
+
+/** A parser of what a value must be: undefined for anything else. */
+function only<T>(isValue: (value: unknown) => value is T): (value: unknown) => T | undefined {
+  return (value) => (isValue(value) ? value : undefined);
+}
+
+function isTerms(value: unknown): value is ClaimContent["terms"] {
+  return value === "asked" || value === "announced";
 }
 
 /** Such as `0-4,7`: ascending, and none twice. */

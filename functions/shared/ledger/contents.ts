@@ -126,17 +126,22 @@ function parseReservations(text: string, unreadable: (why: string) => LedgerUnre
   for (const [statefulSet, zone] of entries) {
     if (typeof zone !== "object" || zone === null) throw unreadable(`the reservations of ${statefulSet} are no object`);
     for (const [ordinal, entry] of Object.entries(zone)) {
-      // What a later version may add to an entry is not for this one to judge: nothing is permitted by it.
-      const [uid, by, stampMs, sinceMs, sightedMs] = Array.isArray(entry) ? entry : [];
-      if (parseOrdinal(ordinal) < 0 || ![statefulSet, uid, by].every(isName) || !isTime(stampMs)) {
+      const reservation = parseReservation(statefulSet, ordinal, entry);
+      if (reservation === undefined)
         throw unreadable(`the reservation of ${podNameOf({ statefulSet, ordinal })} is malformed`);
-      }
-      const renewed = Number.isSafeInteger(sinceMs) && sinceMs < stampMs ? { sinceMs } : {};
-      const sighted = isTime(sightedMs) && sightedMs > stampMs ? { sightedMs } : {};
-      list.push({ statefulSet, ordinal: Number(ordinal), uid, by, stampMs, ...renewed, ...sighted });
+      list.push(reservation);
     }
   }
   return list;
+}
+
+/** One entry; undefined where it is malformed. What a later version adds to it is not judged: nothing is permitted by it. */
+function parseReservation(statefulSet: string, ordinal: string, entry: unknown): Reservation | undefined {
+  const [uid, by, stampMs, sinceMs, sightedMs] = Array.isArray(entry) ? entry : [];
+  if (parseOrdinal(ordinal) < 0 || ![statefulSet, uid, by].every(isName) || !isTime(stampMs)) return undefined;
+  const renewed = Number.isSafeInteger(sinceMs) && sinceMs < stampMs ? { sinceMs } : {};
+  const sighted = isTime(sightedMs) && sightedMs > stampMs ? { sightedMs } : {};
+  return { statefulSet, ordinal: Number(ordinal), uid, by, stampMs, ...renewed, ...sighted };
 }
 
 function isName(text: unknown): text is string {

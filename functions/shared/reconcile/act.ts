@@ -133,22 +133,29 @@ async function carryOut(errand: ActRun, act: Act): Promise<number | undefined> {
     return act.requeueAfterDoneMs;
   } catch (error) {
     if (!(error instanceof ClusterError)) return sayUnusable(errand, report, error);
-    const reason = wordsOf(error);
     act.refused?.(context, key, error);
-    if (hasCode(error, 404)) reporter.act({ ...report, result: "gone", reason });
-    else if (hasCode(error, 409)) reporter.act({ ...report, result: "changed", reason });
-    else if (isTransient(error)) reporter.act({ ...report, result: "failed", reason });
-    else {
-      reporter.act({ ...report, result: "refused", reason });
-      if (act.refused !== undefined) return goOnMs;
-      const isOver = withdraw(errand, act, error);
-      await refuse(context, by, key, act, error);
-      if (isOver) return goOnMs;
-    }
+    const result = resultOf(error);
+    reporter.act({ ...report, result, reason: wordsOf(error) });
+    if (result === "refused") return (await endRefused(errand, act, error)) ? goOnMs : finishAfterMs;
     // The end of what was reserved is an event; of anything else no event need come.
-    if (hasCode(error, 404, 409)) return isReserved ? undefined : lookOnceMoreMs;
-    return isTransient(error) && !isReserved ? lookOnceMoreMs : finishAfterMs;
+    if (!isReserved) return lookOnceMoreMs;
+    return result === "failed" ? finishAfterMs : undefined;
   }
+}
+
+/** What became of an act that the API server did not carry out. */
+function resultOf(error: ClusterError): "gone" | "changed" | "failed" | "refused" {
+  if (hasCode(error, 404)) return "gone";
+  if (hasCode(error, 409)) return "changed";
+  return isTransient(error) ? "failed" : "refused";
+}
+
+/** Resolves to true where nothing of a refused act is left to wait for. */
+async function endRefused(errand: ActRun, act: Act, error: ClusterError): Promise<boolean> {
+  if (act.refused !== undefined) return true;
+  const isOver = withdraw(errand, act, error);
+  await refuse(errand.context, errand.by, errand.key, act, error);
+  return isOver;
 }
 
 /**

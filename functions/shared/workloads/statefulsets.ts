@@ -80,15 +80,11 @@ export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
     start: Math.max(0, parseOrdinal(String(spec?.ordinals?.start ?? 0))),
     replicas,
     deleting,
-    countedReplicas: status?.replicas ?? 0,
-    readyReplicas: status?.readyReplicas ?? 0,
-    updatedReplicas: status?.updatedReplicas ?? 0,
+    ...countsOf(status),
     serviceName: spec?.serviceName ?? "",
     scaling,
     question,
-    minReadySeconds: spec?.minReadySeconds ?? 0,
-    isOrdered: (spec?.podManagementPolicy ?? "OrderedReady") !== "Parallel",
-    strategy: spec?.updateStrategy?.type ?? "RollingUpdate",
+    ...policiesOf(spec),
     paused: read(rolloutPaused, metadata, malformed) ?? false,
     // As rollout-operator has it: a share is rounded down and is never less than one pod.
     maxUnavailable:
@@ -98,6 +94,22 @@ export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
     currentRevision: status?.currentRevision || undefined,
     matchLabels: spec?.selector?.matchLabels ?? {},
     malformed: [...malformed, ...(scaling?.malformed ?? []), ...(question?.malformed ?? [])],
+  };
+}
+
+function countsOf(status: StatefulSetObject["status"]) {
+  return {
+    countedReplicas: status?.replicas ?? 0,
+    readyReplicas: status?.readyReplicas ?? 0,
+    updatedReplicas: status?.updatedReplicas ?? 0,
+  };
+}
+
+function policiesOf(spec: StatefulSetObject["spec"]) {
+  return {
+    minReadySeconds: spec?.minReadySeconds ?? 0,
+    isOrdered: (spec?.podManagementPolicy ?? "OrderedReady") !== "Parallel",
+    strategy: spec?.updateStrategy?.type ?? "RollingUpdate",
   };
 }
 
