@@ -139,14 +139,14 @@ function wholeSeconds(ms: number | undefined): number {
 function waitForClaim(zone: string, { claimedMs }: RebalanceState, nowMs: number): Wait | undefined {
   const leftMs = claimedMs === undefined ? 0 : claimedMs + claimMs - nowMs;
   if (leftMs <= 0) return undefined;
-  const sentence = `a process is asking for a rebalance of ${zone}, or has ended over it; that is over in ${seconds(leftMs)} s`;
+  const sentence = `a replica is asking for a rebalance of ${zone}, or has ended over it; that is over in ${seconds(leftMs)} s`;
   return wait("rebalance-under-way", sentence, { zone, requeueAfterMs: leftMs });
 }
 
 /** A claim that its process did not end is a failure like others, because the next process may end over it as well. */
 function failureOf({ claimedMs, failed }: RebalanceState): RebalanceFailure | undefined {
   if (claimedMs === undefined) return failed;
-  const why = "the process that asked has ended, or could not write down what it was told";
+  const why = "the replica that asked has ended, or could not write down what it was told";
   return { times: (failed?.times ?? 0) + 1, lastMs: claimedMs, guard: "rebalance-unanswered", why };
 }
 
