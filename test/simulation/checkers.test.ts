@@ -9,7 +9,7 @@ import { BudgetPast } from "../support/checkers/budgets.ts";
 import { Past } from "../support/checkers/past.ts";
 import { TrueWorldChecker } from "../support/checkers/true-world.ts";
 
-const folder = new URL("../stage/checkers/", import.meta.url).pathname;
+const folder = new URL("../support/checkers/", import.meta.url).pathname;
 const namespace = "db";
 const group = "group";
 const newTemplate = { spec: { template: { spec: { containers: [{ name: "app", image: "app:2" }] } } } };
