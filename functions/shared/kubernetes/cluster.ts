@@ -1,6 +1,6 @@
 /**
  * The whole I/O surface of Sluice: what a function may ask of the API server, and of time. What it may ask for stands in
- * `resources.ts` and `types/objects.ts`, and is exported from here, too, because a caller needs all of it.
+ * `resources.ts` and `objects.ts`, and is exported from here, too, because a caller needs all of it.
  */
 import type { Clock } from "../clock/clock.ts";
 import type { AnsweredObject, ObjectKey, ObjectTypes, Resource, ServedKind } from "./resources.ts";

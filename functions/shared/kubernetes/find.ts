@@ -1,8 +1,15 @@
 /** Calls for which an object that is not there is an answer and no error. */
 
-import type { Preconditions } from "./cluster.ts";
-import { type CallOptions, type Cluster, type DeleteCallOptions, hasCode, type ObjectTypes } from "./cluster.ts";
-import type { ObjectKey, Resource } from "./resources.ts";
+import {
+  type CallOptions,
+  type Cluster,
+  type DeleteCallOptions,
+  hasCode,
+  type ObjectKey,
+  type ObjectTypes,
+  type Preconditions,
+  type Resource,
+} from "./cluster.ts";
 
 /** An object by a GET; undefined where the API server answers 404. Throws ClusterError. */
 export async function find<R extends Resource>(
