@@ -6,7 +6,11 @@ import { test } from "node:test";
 
 const root = join(import.meta.dirname, "../..");
 const linesOfReadme = 150;
-const wordsPerSentence = 25;
+const wordsPerSentence = 35;
+/** On average in a paragraph of several sentences. A single sentence is bound by its own length alone. */
+const wordsOnAverage = 18;
+/** A paragraph of this many sentences or more needs one of at least so many words: full stops join nothing. */
+const telegram = { sentences: 5, words: 8 };
 const linesOfScreen = 50;
 
 const read = (path: string): string => readFileSync(join(root, path), "utf8");
@@ -17,13 +21,14 @@ function withoutCode(text: string): string {
   return text.replace(/^ *```[\s\S]*?^ *```$/gm, "");
 }
 
-/** The sentences of a document, tables and blocks of code apart; a heading and an item of a list end one, too. */
-function sentencesOf(text: string): string[] {
+/** The sentences of each paragraph, tables and blocks of code apart. A heading and an item of a list are paragraphs. */
+function paragraphsOf(text: string): string[][] {
   const prose = withoutCode(text).replace(/^\s*\|.*$/gm, "");
   const shown = prose.replace(/(\[[^\]]*\])\([^)]*\)/g, "$1").replace(/^#+ .*$/gm, "$&\n");
   const paragraphs = shown.split(/\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )/);
-  const sentences = paragraphs.flatMap((paragraph) => paragraph.replace(/\s+/g, " ").split(/(?<=[.?!][*_)"`\]]*) /));
-  return sentences.map((sentence) => sentence.trim()).filter((sentence) => sentence !== "");
+  const sentencesOf = (paragraph: string) => paragraph.replace(/\s+/g, " ").split(/(?<=[.?!][*_)"`\]]*) /);
+  const trimmed = paragraphs.map((paragraph) => sentencesOf(paragraph).map((sentence) => sentence.trim()));
+  return trimmed.map((sentences) => sentences.filter(Boolean)).filter(({ length }) => length > 0);
 }
 
 /** How many words: what has a letter or a digit in it. */
@@ -64,11 +69,35 @@ test("the README has at most 150 lines", () => {
   assert.ok(lines <= linesOfReadme, `${lines} lines`);
 });
 
-test("no sentence of a document has more than 25 words", () => {
-  const sentences = documents.flatMap((path) => sentencesOf(read(path)).map((sentence) => ({ path, sentence })));
-  assert.ok(sentences.length > 400, `${sentences.length} sentences`);
-  const long = sentences.filter(({ sentence }) => wordsIn(sentence) > wordsPerSentence);
-  assert.deepEqual(long, []);
+/** What makes a paragraph hard to read; nothing where it reads well. */
+function hardships(sentences: readonly string[]): string[] {
+  const lengths = sentences.map(wordsIn);
+  const average = lengths.reduce((sum, words) => sum + words, 0) / lengths.length;
+  const long = sentences.filter((sentence) => wordsIn(sentence) > wordsPerSentence);
+  const found = long.map((sentence) => `more than ${wordsPerSentence} words: ${sentence}`);
+  const start = `${sentences[0]} …`;
+  if (lengths.length > 1 && average > wordsOnAverage) found.push(`${average.toFixed(1)} words on average: ${start}`);
+  const isTelegram = lengths.length >= telegram.sentences && lengths.every((words) => words < telegram.words);
+  return isTelegram ? [...found, `only short sentences: ${start}`] : found;
+}
+
+test("a document has no sentence above 35 words, no paragraph above 18 on average, and none of short sentences alone", () => {
+  const paragraphs = documents.flatMap((path) => paragraphsOf(read(path)).map((sentences) => ({ path, sentences })));
+  assert.ok(paragraphs.length > 400, `${paragraphs.length} paragraphs`);
+  const hard = paragraphs.flatMap(({ path, sentences }) => hardships(sentences).map((why) => `${path}: ${why}`));
+  assert.deepEqual(hard, []);
+});
+
+test("a long sentence, a long average and a telegram are found; one sentence alone has no average", () => {
+  const sentence = (words: number) => `${"word ".repeat(words - 1)}end.`;
+  const found = (...lengths: number[]) => hardships(lengths.map(sentence)).map((why) => why.split(":")[0]);
+  assert.deepEqual(found(35), []);
+  assert.deepEqual(found(36), ["more than 35 words"]);
+  assert.deepEqual(found(18, 18), []);
+  assert.deepEqual(found(18, 19), ["18.5 words on average"]);
+  assert.deepEqual(found(7, 7, 7, 7), []);
+  assert.deepEqual(found(7, 7, 7, 7, 7), ["only short sentences"]);
+  assert.deepEqual(found(7, 7, 8, 7, 7), []);
 });
 
 test("every relative link of a document leads to a file, and to a heading where it names one", () => {
@@ -113,7 +142,7 @@ test("sentences end at stops, headings and items; tables, code and the targets o
   const text =
     '# A b\nC `d.e` f. *G h.* I\nj!\n\n- k\n- l (m.) n\n\n| o. | p |\n\n```sh\nq. r\n```\n\n[S](t.md#u) v.\n1. "w."\n';
   const expected = ["# A b", "C `d.e` f.", "*G h.*", "I j!", "- k", "- l (m.)", "n", "[S] v.", "1.", '"w."'];
-  assert.deepEqual(sentencesOf(text), expected);
+  assert.deepEqual(paragraphsOf(text).flat(), expected);
   assert.equal(wordsIn('It takes 3 x `a b` - "well" …'), 7);
 });
 
