@@ -94,7 +94,7 @@ suite("overlays on the real API server", { skip: await skipWithoutControlPlane()
     const filter = /"exact":\{"kind":"(\w+)"\}\}(?:,\{"exact":\{"selectedby":"([^"]+)")?/g;
     const taken = [...JSON.stringify(of("Trigger")).matchAll(filter)].map(([, kind, label]) => `${kind} ${label}`);
     const readme = await readFile(join(import.meta.dirname, "../../knative/README.md"), "utf8");
-    const [, count = ""] = /With a Broker\s(\w+)\s+are enough/.exec(readme) ?? [];
+    const [, count = ""] = /With\s+a\s+Broker\s+(\w+)\s+are\s+enough/.exec(readme) ?? [];
     assert.equal(["six", "seven", "eight", "nine"].indexOf(count) + 6, left.length, "the README counts them");
     // Users of other operators have sources beside these, which watch what the operators bring.
     const operators = await Promise.all(
