@@ -1,6 +1,6 @@
 /** The way of one review: what it asks, the pod, the decision without a ledger or with one, and the answer. */
 
-import { askAgain, isFinal, inShadow as refusedInShadow, tooLate } from "../shared/admission/answers.ts";
+import { askAgain, isFinal, tooLate } from "../shared/admission/answers.ts";
 import type { AdmissionAnswer, AdmissionHandler, AdmissionRequest, Denied } from "../shared/admission/definition.ts";
 import { refuseFailure } from "../shared/admission/failures.ts";
 import { announceRefusal, announceWait } from "../shared/admission/refusal-events.ts";
@@ -24,7 +24,7 @@ export function createHandler(context: Context): AdmissionHandler {
   const reviews: Reviews = new GroupCommit(context, { name, observe, decide, ask, confirm });
   const waitOf = createWait(context);
   return {
-    review: async (request) => inShadow(context, await review(context, reviews, request, waitOf(request))),
+    review: async (request) => review(context, reviews, request, waitOf(request)),
     stop: () => reviews.stop(),
   };
 }
@@ -96,11 +96,4 @@ async function lookInTime(
     if (failure === undefined) throw error;
     return failure;
   }
-}
-
-/** Rule R16: in shadow mode the webhook allows every eviction, and a warning says what it would have refused. */
-function inShadow({ mode }: Context, answer: AdmissionAnswer): AdmissionAnswer {
-  if (mode === "act") return answer;
-  if (answer.allowed) return { ...answer, patch: [] };
-  return refusedInShadow(answer);
 }

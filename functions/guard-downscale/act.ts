@@ -1,6 +1,6 @@
 /** The way of one review: what becomes smaller, what is stored of it, and the answer. */
 
-import { allow, inShadow, tooLate } from "../shared/admission/answers.ts";
+import { allow, tooLate } from "../shared/admission/answers.ts";
 import type { AdmissionAnswer, AdmissionHandler, AdmissionRequest } from "../shared/admission/definition.ts";
 import { messageOf } from "../shared/base/error-message.ts";
 import { Deadlines, withinDeadline } from "../shared/clock/deadlines.ts";
@@ -15,12 +15,7 @@ type Stored = SizedObject["metadata"];
 /** Judges the reviews of one process. */
 export function createHandler(context: Context): AdmissionHandler {
   const deadlines = new Deadlines(context.cluster);
-  return {
-    review: async (request) => {
-      const answer = await review(context, deadlines, request);
-      return answer.allowed || context.mode === "act" ? answer : inShadow(answer);
-    },
-  };
+  return { review: (request) => review(context, deadlines, request) };
 }
 
 async function review(context: Context, deadlines: Deadlines, request: AdmissionRequest): Promise<AdmissionAnswer> {

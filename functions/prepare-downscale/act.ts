@@ -1,6 +1,6 @@
 /** The way of one review: what it asks, the claim, the pods that are told, the second write, the answer (rules R18 to R20). */
 
-import { allow, askAgain, badRequest, inShadow, internalError, tooLate } from "../shared/admission/answers.ts";
+import { allow, askAgain, badRequest, internalError, tooLate } from "../shared/admission/answers.ts";
 import type { AdmissionAnswer, AdmissionHandler, AdmissionRequest, Denied } from "../shared/admission/definition.ts";
 import { announceRefusal } from "../shared/admission/refusal-events.ts";
 import { messageOf } from "../shared/base/error-message.ts";
@@ -25,13 +25,7 @@ import { name as by, observe, readKey, readStatefulSet, saidStatefulSet } from "
 /** Judges the reviews of one process. */
 export function createHandler(context: Context): AdmissionHandler {
   const deadlines = new Deadlines(context.cluster);
-  return {
-    async review(request) {
-      const answer = await review(context, deadlines, request);
-      // Rule R16: in shadow mode every change goes through, and a warning tells the caller of the refusal.
-      return context.mode === "act" || answer.allowed ? answer : inShadow(answer);
-    },
-  };
+  return { review: (request) => review(context, deadlines, request) };
 }
 
 async function review(context: Context, deadlines: Deadlines, request: AdmissionRequest): Promise<AdmissionAnswer> {

@@ -47,13 +47,6 @@ export function internalError(guard: string, sentence: string): Denied {
   return deny(500, "InternalError", { guard, sentence });
 }
 
-/** What shadow mode says in place of a refusal: the request goes through, and a warning tells what would have been. */
-export function inShadow(refusal: Denied): Allowed {
-  const { guard, code, sentence, zone = "" } = refusal;
-  const warnings = [`in shadow mode; otherwise refused with ${code}: ${sentence}`];
-  return allow(guard, { warnings, zone, otherwise: refusal });
-}
-
 /** The refusal of a review that has waited as long as a client would. */
 export function tooLate(): Denied {
   return askAgain("late", "the answer took too long, and what it rests on is out of date: try again");

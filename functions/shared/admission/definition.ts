@@ -81,6 +81,8 @@ export interface AdmissionDefinition extends Definition {
   keepOf?(object: unknown): unknown;
   /** Whether an object goes through, with a warning, when the function breaks; where no answer comes: see `failurePolicy`. */
   readonly whenBroken: "open" | "closed";
+  /** True for a function that refuses in shadow mode as well; absent: shadow mode lets all of it through (rule R16). */
+  readonly refusesInShadow?: true;
   /** True for one that judges by pods and StatefulSets, so that a process that serves it keeps views of them. */
   readonly readsViews: boolean;
   /** What rollout-operator's users know an answer as in `rollout_operator_zpdb_eviction_requests_total`, by guard. */
