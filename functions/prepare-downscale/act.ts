@@ -1,4 +1,4 @@
-/** The way of one review: what it asks, the claim, the pods that are told, the second write, the answer (rules R18 to R20). */
+/** The way of one review: what it asks, what is answered without a ledger, and the preparation of the pods that leave. */
 
 import { allow, askAgain, badRequest, internalError, tooLate } from "../shared/admission/answers.ts";
 import type { AdmissionAnswer, AdmissionHandler, AdmissionRequest, Denied } from "../shared/admission/definition.ts";
@@ -8,19 +8,17 @@ import { Deadlines, withinDeadline } from "../shared/clock/deadlines.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import type { Blocked } from "../shared/groups/refuse-claim.ts";
-import { makeClaim } from "../shared/ledger/claim.ts";
-import { maxConflicts } from "../shared/ledger/reservation.ts";
 import { type Downscale, readDownscale } from "../shared/scaling/downscale-review.ts";
-import { prepareEndpointOf, toldAtOf } from "../shared/scaling/prepared.ts";
+import { prepareEndpointOf } from "../shared/scaling/prepared.ts";
 import { originOf, refuseDropped, refuseProtected } from "../shared/scaling/refused-downscales.ts";
 import { sizesOf } from "../shared/scaling/size-changes.ts";
 import { refuseUnread } from "../shared/scaling/unread-sizes.ts";
-import { openTransaction, renewClaim, timesAfter, writeClaims } from "../shared/transaction/claims.ts";
-import { Conflict, forgetLedger, waitForLedger } from "../shared/transaction/ledger-copy.ts";
+import { waitForLedger } from "../shared/transaction/ledger-copy.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
-import { allowUntil, type Begun, goOn, type Work } from "./confirm.ts";
-import { decide, type RequestedDownscale, refuseOutdated, sentenceOf } from "./decide.ts";
-import { name as by, observe, readKey, readStatefulSet, saidStatefulSet } from "./observe.ts";
+import { type RequestedDownscale, refuseOutdated, sentenceOf } from "./decide.ts";
+import type { Work } from "./ledger-writes.ts";
+import { name as by, readKey, readStatefulSet, saidStatefulSet } from "./observe.ts";
+import { prepare } from "./prepare.ts";
 
 /** Judges the reviews of one process. */
 export function createHandler(context: Context): AdmissionHandler {
@@ -109,62 +107,5 @@ async function judge(context: Context, question: RefusedWork): Promise<Admission
   if (pods === undefined) return internalError("prepare-broken", sentenceOf(asked, "this process calls no pods"));
   const key = await readKey(context, asked, statefulSet);
   if ("allowed" in key) return key;
-  const work: Work = { context, pods, key, endpoint, ...question };
-  const begun = await withoutConflict(work, () => begin(work));
-  if ("allowed" in begun) return begun;
-  return withWarnings(await goOn(work, begun, (attempt) => withoutConflict(work, attempt)), begun.warnings);
-}
-
-function withWarnings(answer: AdmissionAnswer, warnings: readonly string[]): AdmissionAnswer {
-  return answer.allowed ? { ...answer, warnings: [...answer.warnings, ...warnings] } : answer;
-}
-
-/** Rule R3: a review that meets another writer begins again on the new ledger, five times, but not after its deadline. */
-async function withoutConflict<T>(work: Work, attempt: () => Promise<T>): Promise<T | Denied> {
-  const { context, key, asked, deadlineMs } = work;
-  for (let conflicts = 0; conflicts < maxConflicts && context.cluster.monotonicMs() < deadlineMs; conflicts++) {
-    try {
-      forgetLedger(context.memoryOf(key));
-      return await attempt();
-    } catch (error) {
-      if (!(error instanceof Conflict)) throw error;
-      context.reporter.conflict(key, by);
-    }
-  }
-  const cause = `the ledger of ${key.group} was written by others ${maxConflicts} times while this was decided: try again`;
-  return askAgain("ledger-contended", sentenceOf(asked, cause));
-}
-
-/** The decision, and the first of the two writes (rule R18); or the one write that renews what is claimed already (rule R19). */
-async function begin(work: Work): Promise<Begun | AdmissionAnswer> {
-  const { context, key, asked, statefulSet } = work;
-  const look = await openTransaction(context, key);
-  if (look === undefined)
-    return askAgain(
-      "zone-departed",
-      sentenceOf(asked, `no StatefulSet of ${key.group} is left, or it has just changed its group`),
-    );
-  const { observed, young } = look;
-  if (young !== undefined) return askAgain(young.guard, sentenceOf(asked, young.sentence));
-  const seen = await observe(context, observed, asked, statefulSet);
-  if ("allowed" in seen) return seen;
-  const verdict = decide(seen.snapshot);
-  if (verdict.kind === "denied") return verdict.answer;
-  if (context.mode === "shadow") return allow("allowed");
-  const { settled, toTell, where, warnings } = seen;
-  const stampMs = context.cluster.serverTimeMs();
-  const over = { out: settled, ...timesAfter(observed, settled) };
-  if (verdict.kind === "joins") {
-    const { claims } = verdict;
-    const into = claims.map((claim) => renewClaim(claim, stampMs));
-    const actByMs = await writeClaims(context, observed, { ...over, out: [...settled, ...claims], into });
-    return withWarnings(allowUntil(work, actByMs), warnings);
-  }
-  // What its end needs stands in it: annotations may be gone by then, and pods may be other ones.
-  const { content } = seen.snapshot;
-  const told = Object.fromEntries(toTell.map(({ name, uid }) => [name, uid]));
-  const toldAt = toldAtOf(work.endpoint);
-  const claim = makeClaim({ ...content, stampMs, uids: { ...content.uids, ...told }, toldAt });
-  await writeClaims(context, observed, { ...over, into: [claim] });
-  return { claim, besides: verdict.besides, toTell, where, warnings };
+  return prepare({ context, pods, key, endpoint, ...question });
 }
