@@ -3,6 +3,8 @@
 import { allow, askAgain, badRequest, internalError, tooLate } from "../shared/admission/answers.ts";
 import type { AdmissionAnswer, AdmissionHandler, AdmissionRequest, Denied } from "../shared/admission/definition.ts";
 import { announceRefusal } from "../shared/admission/refusal-events.ts";
+import { prepareDownscale } from "../shared/annotations/scaling.ts";
+import { read } from "../shared/annotations/table.ts";
 import { messageOf } from "../shared/base/error-message.ts";
 import { Deadlines, withinDeadline } from "../shared/clock/deadlines.ts";
 import type { Context } from "../shared/contract/context.ts";
@@ -17,7 +19,7 @@ import { waitForLedger } from "../shared/transaction/ledger-copy.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { type RequestedDownscale, refuseOutdated, sentenceOf } from "./decide.ts";
 import type { Work } from "./ledger-writes.ts";
-import { name as by, readKey, readStatefulSet, saidStatefulSet } from "./observe.ts";
+import { name as by, readKey, readStatefulSet } from "./observe.ts";
 import { prepare } from "./prepare.ts";
 
 /** Judges the reviews of one process. */
@@ -71,15 +73,16 @@ async function findStatefulSet({ cluster }: Context, downscale: Downscale): Prom
     const sentence = `whether the pods of ${resource}/${name} in ${namespace} are to be told could not be found out, and it goes through: only pods of a StatefulSet are told`;
     return allow("settings-unread", { warnings: [sentence] });
   }
-  const said = saidStatefulSet(downscale);
-  if (said !== undefined && said.scaling?.preparesDownscale !== true) return allow("not-prepared");
+  // A scale brings no object of the StatefulSet, only a number.
+  const { old } = downscale;
+  if (old !== undefined && read(prepareDownscale, old.metadata) !== true) return allow("not-prepared");
   const asked = (start?: number): RequestedDownscale => {
     const [from, to] = sizesOf(downscale, start);
     return { resource, namespace, name, from, to };
   };
   try {
     const stored = await readStatefulSet(cluster, downscale);
-    return refuseOutdated(asked(stored.start), said, stored) ?? stored;
+    return refuseOutdated(asked(stored.start), old, stored) ?? stored;
   } catch (error) {
     return refuseError(asked(), error);
   }

@@ -9,6 +9,7 @@ import { formatTime } from "../shared/clock/durations.ts";
 import { type LedgerSurroundings, refuseClaim } from "../shared/groups/refuse-claim.ts";
 import type { Zone } from "../shared/groups/zones.ts";
 import type { Claim, ClaimContent, KnownClaim } from "../shared/ledger/claim.ts";
+import type { SizedObject } from "../shared/scaling/downscale-review.ts";
 import { describeSizes, joinScaleDown, type Size, type SizeChange } from "../shared/scaling/size-changes.ts";
 import { restAfter } from "../shared/scaling/wanted-replicas.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
@@ -75,15 +76,15 @@ function denied(answer: Denied): DownscaleDecision {
 
 /**
  * The refusal of a review that is not about what is stored, whose pods it may not name: another StatefulSet of that name, or
- * another size. The API server asks again by itself where it had an older state. `said`: what the review brings of it. The
- * sentence tells no uid, which is a condition of deletions.
+ * another size. The API server asks again by itself where it had an older state. The sentence tells no uid, which is a
+ * condition of deletions.
  */
 export function refuseOutdated(
   asked: RequestedDownscale,
-  said: StatefulSet | undefined,
+  said: SizedObject | undefined,
   stored: StatefulSet,
 ): Denied | undefined {
-  if (said !== undefined && said.uid !== stored.uid)
+  if (said !== undefined && said.metadata.uid !== stored.uid)
     return conflict("uid-conflict", sentenceOf(asked, "the StatefulSet of this name is another one now"));
   const start = said?.start ?? stored.start;
   if (asked.from.replicas === stored.replicas && start === stored.start) return undefined;

@@ -42,11 +42,6 @@ export const settings = {
   }),
 };
 
-/** The StatefulSet as a review says that it is stored; undefined for a scale, which brings only a number. */
-export function saidStatefulSet({ namespace, name: set, old }: Downscale): StatefulSet | undefined {
-  return old && parseStatefulSet({ ...old, metadata: { ...old.metadata, namespace, name: set } });
-}
-
 /**
  * The StatefulSet that is stored. It alone says which pods are told, and where, because a review is only bytes from the network.
  * Throws ClusterError.
