@@ -296,6 +296,6 @@ describe("which Events", () => {
     await passes.goOn(10);
     assert.equal(passes.events.length, 3);
     assert.equal(passes.context.memoryOf(key).announced.size, 2);
-    assert.equal(passes.context.memoryOf({ ...key, group: "alone" }).announced.size, 1);
+    assert.equal(passes.context.memoryOf({ ...key, group: "statefulset:alone" }).announced.size, 1);
   });
 });
