@@ -8,7 +8,7 @@ import type { AskedPod } from "../shared/health/ask-pods.ts";
 import { heldByQuestion, isPodAsked, otherDown, type Questions } from "../shared/health/permit.ts";
 import { besideReserved } from "../shared/ledger/health-rule.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
-import type { Decision } from "./group-commit/commit.ts";
+import type { Decision } from "./group-commit/rulings.ts";
 
 /** A pod that an earlier ruling of the same decision lets go. */
 export type Taken = NonNullable<Decision["reserve"]> & { readonly name: string };
