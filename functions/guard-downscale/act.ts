@@ -1,4 +1,4 @@
-/** The way of one review: what becomes smaller, what is stored of it, and the answer. */
+/** The order of one review: what it asks for, the stored object, and the answer. */
 
 import { allow, tooLate } from "../shared/admission/answers.ts";
 import type { AdmissionAnswer, AdmissionHandler, AdmissionRequest } from "../shared/admission/definition.ts";
@@ -12,7 +12,7 @@ import { observe } from "./observe.ts";
 
 type Stored = SizedObject["metadata"];
 
-/** Judges the reviews of one process. */
+/** Opens the function for the reviews of one process. */
 export function createHandler(context: Context): AdmissionHandler {
   const deadlines = new Deadlines(context.cluster);
   return { review: (request) => review(context, deadlines, request) };
@@ -27,8 +27,8 @@ async function review(context: Context, deadlines: Deadlines, request: Admission
 }
 
 /**
- * What a scale belongs to. Where the API server does not say it, the scale is refused, because the object may be protected: the
- * answer says so in time. Any other error is a fault of ours, and the downscale goes through.
+ * The object that a scale belongs to, or the answer. If the API server does not return the object in time, the answer refuses the
+ * scale, because the object may be protected. Any other error is a fault of ours, and the downscale goes through.
  */
 async function lookUpInTime(
   { cluster, lookUps = cluster }: Context,

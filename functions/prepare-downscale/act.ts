@@ -1,4 +1,4 @@
-/** The way of one review: what it asks, what is answered without a ledger, and the preparation of the pods that leave. */
+/** The order of one review: what it asks for, the answers that need no ledger, and the preparation of the pods that leave. */
 
 import { allow, askAgain, badRequest, internalError, tooLate } from "../shared/admission/answers.ts";
 import type { AdmissionAnswer, AdmissionHandler, AdmissionRequest, Denied } from "../shared/admission/definition.ts";
@@ -22,7 +22,7 @@ import type { Work } from "./ledger-writes.ts";
 import { name as by, readKey, readStatefulSet } from "./observe.ts";
 import { prepare } from "./prepare.ts";
 
-/** Judges the reviews of one process. */
+/** Opens the function for the reviews of one process. */
 export function createHandler(context: Context): AdmissionHandler {
   const deadlines = new Deadlines(context.cluster);
   return { review: (request) => review(context, deadlines, request) };
@@ -41,13 +41,13 @@ async function review(context: Context, deadlines: Deadlines, request: Admission
   );
   if ("allowed" in statefulSet) return statefulSet;
   if (statefulSet.scaling?.preparesDownscale !== true) return allow("not-prepared");
-  // guard-downscale refuses these, and is asked when the pods have been told: they would be prepared, and stay.
+  // The API server asks guard-downscale only after the pods were told: they would be prepared, and stay.
   const { refusesDownscale } = statefulSet.scaling;
   const never = refusesDownscale ? refuseProtected(downscale) : refuseDropped(downscale, originOf(downscale, request));
   if (never !== undefined) return said(context, statefulSet, never);
   const [from, to] = sizesOf(downscale, statefulSet.start);
   const asked: RequestedDownscale = { resource, namespace, name, from, to };
-  // From here on nothing goes through that was not told: whatever breaks is a refusal.
+  // From here on whatever breaks is a refusal, because no pod may leave that was not told.
   try {
     const { deadlineMs } = request;
     const work = { asked, statefulSet, deadlineMs };
@@ -57,15 +57,15 @@ async function review(context: Context, deadlines: Deadlines, request: Admission
   }
 }
 
-/** An autoscaler shows its user no refusal: it stands among the Events of the StatefulSet. */
+/** Tells of a refusal in an Event on the StatefulSet, because an autoscaler shows its user none. */
 function said(context: Context, statefulSet: StatefulSet, answer: AdmissionAnswer): AdmissionAnswer {
   if (!answer.allowed) announceRefusal(context, by, statefulSet, answer, eventReasons.downscaleRefused);
   return { ...answer, zone: statefulSet.name };
 }
 
 /**
- * The StatefulSet that is stored, where a review may be about pods that have to be told; or the answer. A scale whose StatefulSet
- * cannot be read is refused: its pods may have to be told, and would not be.
+ * The stored StatefulSet, or the answer if no pod has to be told. The answer refuses a scale whose StatefulSet cannot be read,
+ * because its pods may have to be told.
  */
 async function findStatefulSet({ cluster }: Context, downscale: Downscale): Promise<StatefulSet | AdmissionAnswer> {
   const { resource, namespace, name } = downscale;

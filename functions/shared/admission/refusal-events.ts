@@ -7,7 +7,7 @@ import { groupKeyOf } from "../workloads/group-key.ts";
 import type { StatefulSet } from "../workloads/statefulsets.ts";
 import type { Denied } from "./definition.ts";
 
-/** What a client that tries again at once will hardly meet a second time. */
+/** Guards that a client which tries again at once will hardly meet a second time: no Event tells of them. */
 const passingGuards: ReadonlySet<string> = new Set([
   "pod-unseen",
   "late",

@@ -1,4 +1,4 @@
-/** What shadow mode makes of the answers to reviews (rule R16), in one place for every function that judges them. */
+/** The answers of shadow mode (rule R16), in one place for all functions that judge reviews. */
 import type { Context } from "../contract/context.ts";
 import { allow } from "./answers.ts";
 import type { AdmissionAnswer, AdmissionDefinition, AdmissionHandler } from "./definition.ts";
@@ -10,8 +10,8 @@ export function openHandler({ open, refusesInShadow }: AdmissionDefinition, cont
 }
 
 /**
- * A handler that lets every request through unchanged in shadow mode, with a warning where it would have been refused. A review
- * that breaks still rejects: what becomes of it, `whenBroken` says.
+ * In shadow mode, a handler that allows every request unchanged, with a warning about each refusal. A review that breaks still
+ * rejects, because `whenBroken` decides about it.
  */
 export function inShadowMode(mode: Context["mode"], handler: AdmissionHandler): AdmissionHandler {
   if (mode === "act") return handler;
