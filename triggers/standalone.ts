@@ -4,6 +4,7 @@
  */
 
 import type { AdmissionDefinition } from "../functions/shared/admission/definition.ts";
+import { openHandler } from "../functions/shared/admission/shadow.ts";
 import { messageOf } from "../functions/shared/base/error-message.ts";
 import type { GroupCache } from "../functions/shared/cache/cache.ts";
 import { createListReader } from "../functions/shared/cache/listing.ts";
@@ -92,7 +93,7 @@ export function startStandalone(options: StandaloneOptions): Standalone {
   const lookUps = paceLookUps({ cluster });
   const admissions = options.admissions.map((definition) => {
     const context = { ...contextOf(), lookUps };
-    return { definition, context, judge: definition.open(context) };
+    return { definition, context, judge: openHandler(definition, context) };
   });
   const wakeUps: Enqueuer = createEnqueuer({
     clock: cluster,

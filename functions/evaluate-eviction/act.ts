@@ -1,6 +1,6 @@
-/** The way of one review: what it asks, the pod, the decision without a ledger or with one, and the answer. */
+/** The order of one review: what it asks for, the pod, the decision without a ledger or with one, and the answer. */
 
-import { askAgain, isFinal, inShadow as refusedInShadow, tooLate } from "../shared/admission/answers.ts";
+import { askAgain, isFinal, tooLate } from "../shared/admission/answers.ts";
 import type { AdmissionAnswer, AdmissionHandler, AdmissionRequest, Denied } from "../shared/admission/definition.ts";
 import { refuseFailure } from "../shared/admission/failures.ts";
 import { announceRefusal, announceWait } from "../shared/admission/refusal-events.ts";
@@ -19,17 +19,17 @@ import { type Asking, confirm, name, observe, observeAfresh, observeAlone, readA
 
 type Reviews = GroupCommit<Eviction, EvictionSnapshot>;
 
-/** Judges the reviews of one process: those of one group that come together are decided together. */
+/** Opens the function for the reviews of one process. Reviews of one group that come together are decided together. */
 export function createHandler(context: Context): AdmissionHandler {
   const reviews: Reviews = new GroupCommit(context, { name, observe, decide, ask, confirm });
   const waitOf = createWait(context);
   return {
-    review: async (request) => inShadow(context, await review(context, reviews, request, waitOf(request))),
+    review: async (request) => review(context, reviews, request, waitOf(request)),
     stop: () => reviews.stop(),
   };
 }
 
-/** Rule R22: asks each pod that would go by the decision and whose StatefulSet asks its pods. */
+/** Rule R22: asks each pod that would go by the decision, if its StatefulSet wants its pods asked. */
 export function ask(
   context: Context,
   { key, zones }: GroupObservation,
@@ -72,14 +72,14 @@ async function review(
 }
 
 /**
- * True for what must not rest on a memory that may be behind: a refusal that ends a drain; and that no budget selects a pod,
- * where nothing pins its uid. The pod of that name may be another by now, which a budget does select.
+ * True for an answer that must not rest on a memory that may be behind: a refusal that ends a drain, or an allowance of a pod
+ * that no budget selects, if nothing pins its uid. Another pod may have that name by now, which a budget does select.
  */
 function isToBeSure(answer: AdmissionAnswer, { isPinned }: Eviction): boolean {
   return isFinal(answer) || (answer.allowed && answer.guard === "out-of-scope" && !isPinned);
 }
 
-/** What memory does not have is asked of the API server: when that fails or takes too long, the answer is a 429 all the same. */
+/** Looks at the pod. If the API server has to be asked, and fails or takes too long, the answer is a 429. */
 async function lookInTime(
   context: Context,
   { deadlines }: Reviews,
@@ -96,11 +96,4 @@ async function lookInTime(
     if (failure === undefined) throw error;
     return failure;
   }
-}
-
-/** Rule R16: in shadow mode the webhook allows every eviction, and a warning says what it would have refused. */
-function inShadow({ mode }: Context, answer: AdmissionAnswer): AdmissionAnswer {
-  if (mode === "act") return answer;
-  if (answer.allowed) return { ...answer, patch: [] };
-  return refusedInShadow(answer);
 }

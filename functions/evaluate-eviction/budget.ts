@@ -13,11 +13,11 @@ import { isAvailable, type Pod, podNameOf } from "../shared/workloads/pods.ts";
 import { isWanted } from "../shared/workloads/statefulsets.ts";
 import { refuseBesideDeparted } from "./decide-asked.ts";
 
-/** What a budget is kept over, besides the zones. */
+/** What a budget counts besides the zones. */
 export interface GroupThen {
   /** The API server's clock, in milliseconds since the epoch. */
   readonly nowMs: number;
-  /** What is down in StatefulSets that have left the group, or are gone and have left their pods. */
+  /** Pods that are down in StatefulSets that have left the group, or that were deleted without their pods. */
   readonly departed: readonly Departed[];
 }
 
@@ -51,8 +51,8 @@ export function refuseByBudget(
 }
 
 /**
- * Rule R24: of a share, at least one for a pod that its StatefulSet wants no more. A zone scaled to nothing has no share left,
- * and a drain gives up on its last pods at a 403.
+ * Rule R24: a percentage allows at least one pod that its StatefulSet does not want any more. Otherwise a zone that was scaled
+ * to 0 would have a budget of 0, and a drain would give up on its last pods at a 403.
  */
 function allowanceFor(budget: ZoneBudget, { statefulSet }: ZoneThen, { ordinal }: Pod): number {
   const isShare = "percent" in budget.allowance && budget.allowance.percent > 0;
@@ -81,7 +81,7 @@ function refuseByZone(
     const [claimed] = zone.claims;
     if (claimed !== undefined) return waitForClaim(claimed, `no pod of ${name} goes until it ends`, own);
     const { notReady, unknown } = countZone(group, zone, undefined);
-    // Pods that are being scaled away are none of those that count, and their zone is not whole until they are gone.
+    // Pods beyond the wanted size do not count as down, but their zone is not whole until they are gone.
     const leaving = notReady + unknown === 0 ? zone.leaving.length : 0;
     const count = describeCount(notReady + leaving, unknown, zone.statefulSet.name);
     return notYet("zones-down", `${count}: no pod of ${name} goes until that zone is whole`, name);

@@ -1,4 +1,4 @@
-/** Evictions of pods that are asked before they go: who is asked, and what is refused for an answer or for want of one. */
+/** Evictions of pods that are asked before they go: which pods are asked, and which refusals their answers give. */
 
 import { askAgain, notYet } from "../shared/admission/answers.ts";
 import type { Denied } from "../shared/admission/definition.ts";
@@ -8,7 +8,7 @@ import type { AskedPod } from "../shared/health/ask-pods.ts";
 import { heldByQuestion, isPodAsked, otherDown, type Questions } from "../shared/health/permit.ts";
 import { besideReserved } from "../shared/ledger/health-rule.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
-import type { Decision } from "./group-commit/commit.ts";
+import type { Decision } from "./group-commit/rulings.ts";
 
 /** A pod that an earlier ruling of the same decision lets go. */
 export type Taken = NonNullable<Decision["reserve"]> & { readonly name: string };
@@ -22,13 +22,13 @@ interface AskedPlace {
   readonly taken: readonly Taken[];
 }
 
-/** What is down in a StatefulSet that is none of the group's any more is down in another zone (invariants Z1 and R22). */
+/** A pod that is down in a StatefulSet that has left the group counts as down in another zone (invariants Z1 and R22). */
 export function refuseBesideDeparted([first]: readonly Departed[], zone: string): Denied | undefined {
   if (first === undefined) return undefined;
   return askAgain("zone-departed", `1 pod not ready in ${first.statefulSet}: ${describeDeparted(first)}`, zone);
 }
 
-/** A question alone governs its StatefulSet, too: one pod of the group at a time. */
+/** Without a budget, a question lets one pod of the group go at a time. */
 export function refuseBeside(zones: readonly ZoneNow[], zone: ZoneNow, pod: Pod): Denied | undefined {
   const other = otherDown(zones, zone, pod);
   if (other === undefined) return undefined;
@@ -36,7 +36,7 @@ export function refuseBeside(zones: readonly ZoneNow[], zone: ZoneNow, pod: Pod)
   return notYet("one-at-a-time", sentence, zone.statefulSet.name);
 }
 
-/** What ends without a word of the pod: another one is back, or it is asked again. An answer of its own is not waited for. */
+/** Guards that end by themselves: another pod comes back, or the pod is asked again. No review waits for a better answer. */
 const passing: ReadonlySet<string> = new Set(["health-beside-others", "health-stale"]);
 
 /** Rule R22, and the answer of the pod. No check after it may refuse, so that Sluice asks no pod in vain. */
@@ -52,7 +52,7 @@ export function refuseByQuestion(
   return refuse(held.guard, held.sentence, zone.statefulSet.name);
 }
 
-/** The pods that go by these rulings and whose StatefulSets ask, dry runs among them. */
+/** The pods that go by these rulings, dry runs included, and whose StatefulSets want their pods asked. */
 export function goersOf(
   zones: readonly Pick<Zone, "statefulSet" | "pods" | "leaving">[],
   rulings: readonly Decision[],

@@ -27,7 +27,7 @@ import {
   unseen,
 } from "./decide-alone.ts";
 import { refuseBeside, refuseBesideDeparted, refuseByQuestion, type Taken } from "./decide-asked.ts";
-import type { Decision } from "./group-commit/commit.ts";
+import type { Decision } from "./group-commit/rulings.ts";
 import { claimOnOwned, findOwnedPod, refuseBesideZones, reservationOf, reserveOwned } from "./owned.ts";
 
 export interface ReviewedEviction {
@@ -88,15 +88,19 @@ function rule(group: EvictionSnapshot, zones: readonly ZoneThen[], eviction: Evi
   const { name } = zone.statefulSet;
   // Rule R11: by the time an eviction that pins no uid gets there, it may take the pod that has come instead.
   if (!eviction.isPinned && (pod.terminating || eviction.isLeaving)) return { answer: leaving(eviction, name) };
-  if (isExempt(pod)) return { answer: eviction.isPinned ? exempt(pod, eviction) : unseen(eviction) };
+  if (isExempt(pod)) return { answer: ifPinned(eviction, exempt(pod, eviction)) };
   if (isOwned) return ruleOwned(group, zones, { zone, pod, eviction }, before);
   const governed = governing(pod, group.surroundings, group.key);
   if (governed.kind === "none" && !isAsked(zone.statefulSet)) {
-    const answer = allow("out-of-scope", { zone: name, patch: eviction.pin });
-    return { answer: eviction.isPinned ? answer : unseen(eviction) };
+    return { answer: ifPinned(eviction, allow("out-of-scope", { zone: name, patch: eviction.pin })) };
   }
   if (governed.kind === "ungovernable") return { answer: ungovernable(governed, name) };
   return ruleGoverned(group, zones, { zone, pod, eviction }, governed, before);
+}
+
+/** Rule R11: what reserves nothing goes only where the eviction can take no pod that has come instead. */
+function ifPinned(eviction: Eviction, answer: AdmissionAnswer): AdmissionAnswer {
+  return eviction.isPinned ? answer : unseen(eviction);
 }
 
 /** A pod that a budget governs, or that goes beside its group without one. */

@@ -1,6 +1,6 @@
 /**
- * Pods that are down already: to evict one costs its group nothing, as long as it is the very state of the pod that was seen.
- * So the API server is asked for the pod, and the answer pins what it said (as rule R13 does of a repair).
+ * Pods that are down already: to evict one costs its group nothing, if the pod has not changed since it was seen. So a GET reads
+ * the pod, and the answer pins its resourceVersion (as rule R13 does of a repair).
  */
 
 import type { Context } from "../shared/contract/context.ts";
@@ -30,7 +30,7 @@ export async function findDown(
     if (now?.uid !== ledger.uid || now.resourceVersion !== ledger.resourceVersion) return new Map();
     return new Map(found.flat());
   } catch (error) {
-    // Nothing is known then, and the pods are judged like any other.
+    // The pods are then judged like any other.
     if (error instanceof ClusterError) return new Map();
     throw error;
   }

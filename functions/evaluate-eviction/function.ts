@@ -19,7 +19,7 @@ export const evaluateEviction: AdmissionDefinition & { readonly settings: typeof
     { group: "rollout-operator.grafana.com", resource: "zoneawarepoddisruptionbudgets", verbs: ["list", "watch"] },
     { group: "policy", resource: "poddisruptionbudgets", verbs: ["list", "watch"] },
     ...ledgerNeeds,
-    // Who answers reviews lives on: its metrics show what all ledgers say. And which owners have one.
+    // A process that answers reviews lives long, so that its metrics show all ledgers. And to find owners that have a ledger.
     { group: "coordination.k8s.io", resource: "leases", verbs: ["list"] },
     // For the metrics of suspended volumes, and for the pods of owners that are no StatefulSets.
     { group: "", resource: "persistentvolumeclaims", verbs: ["list"] },
@@ -41,15 +41,15 @@ export const evaluateEviction: AdmissionDefinition & { readonly settings: typeof
     webhook: "pod-eviction",
     path: pinningPath,
     rule: { apiGroups: [""], apiVersions: ["v1"], operations: ["CREATE"], resources: ["pods/eviction"] },
-    // It reserves the pod; dry runs leave no trace (rule R16).
+    // It reserves the pod, but leaves no trace of a dry run (rule R16).
     sideEffects: "NoneOnDryRun",
     failurePolicy: "Fail",
-    // Nine tenths of it are ours: an eviction may wait for its turn in them.
+    // An eviction may wait for its turn in nine tenths of it.
     timeoutSeconds: 15,
-    // Without replicas Sluice could not answer for its own pods, and the nodes that they hang on could not be drained.
+    // Without this, while no replica answers, the API server could not evict Sluice's own pods from a node.
     matchConditions: [{ name: "not-a-pod-of-sluice", expression: `!(${namedLikeOurs})` }],
   },
-  // An Eviction is some hundred bytes; the rest of a review says who asks, with all the groups that they are in.
+  // An Eviction has some hundred bytes. The rest of a review names the user, with all groups of the user.
   bodyLimitBytes: 1024 * 1024,
   keepOf,
   whenBroken: "closed",

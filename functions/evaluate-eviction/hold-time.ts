@@ -17,15 +17,15 @@ export const settings = {
   }),
 } as const;
 
-/** What an answer may take once it is known, with a write of the ledger before it. */
+/** Time that is kept for the last judgement: a write of the ledger, and the answer. */
 const answerMs = 1_500;
 
-/** Answers until when one review may wait, by the monotonic clock; undefined where it may not. */
+/** Makes the function that says until which monotonic time a review may wait; undefined if it may not wait. */
 export function createWait(context: Context): (request: AdmissionRequest) => number | undefined {
   const { evictionWaitMs: waitMs } = valuesOf(settings, context.settings);
   let isCutTold = false;
   return ({ deadlineMs, dryRun, namespace, name: pod }) => {
-    // A review that only looks does not wait, so that it holds no eviction back.
+    // A dry run must hold no eviction back.
     if (waitMs === 0 || dryRun || context.mode === "shadow" || context.views.onChange === undefined) return undefined;
     const nowMs = context.cluster.monotonicMs();
     const leftMs = deadlineMs - answerMs - nowMs;

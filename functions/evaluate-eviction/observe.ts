@@ -1,4 +1,4 @@
-/** What a review says of an eviction, and the cluster of its pod. Reviews are parsed here: `decide` trusts every field. */
+/** What an eviction is judged by: its review, and its pod. Reviews are parsed here, so that `decide` can trust every field. */
 
 import { badRequest, conflict, notFound } from "../shared/admission/answers.ts";
 import type { AdmissionRequest, Denied } from "../shared/admission/definition.ts";
@@ -24,15 +24,15 @@ import { findOwnerGroup } from "./owner-group.ts";
 
 export const name = "evaluate-eviction";
 
-/** Where our own configuration, a mutating one, has reviews posted: there alone an answer may change the eviction (rule R11). */
+/** Path of our own webhook, which is a mutating one. Only there an answer may change the eviction (rule R11). */
 export const pinningPath = "/pods/eviction/pin";
 /**
- * Where rollout-operator's users have theirs, which validates, and where its documentation has it: the API server takes no patch
- * from such a webhook. It would err after the reservation was written, and a review does not say how its webhook is registered.
+ * Paths of rollout-operator's validating webhook, in its manifests and in its documentation. The API server takes no patch from
+ * a validating webhook: it would fail after the reservation was written. A review does not say how its webhook is registered.
  */
 export const plainPaths = ["/admission/pod-eviction", "/pods/eviction"] as const;
 
-/** Longer than any uid: one that is cut is still another one than the pod has. */
+/** More characters than any uid has, so that a uid that is cut never equals that of a pod. */
 const shownUid = 64;
 
 /** A review of an eviction, read. */
@@ -46,7 +46,7 @@ export interface Asking {
   readonly deleteOptions: Fields | undefined;
 }
 
-/** What is read of an Eviction: whether there are options and preconditions, and what these say. */
+/** The part of an Eviction that is read: its options, and their preconditions. */
 export function keepOf(object: unknown): unknown {
   const deleteOptions = fieldsOf(fieldsOf(object)?.deleteOptions);
   if (deleteOptions === undefined) return undefined;
@@ -100,10 +100,10 @@ export async function observeAlone(context: Context, asking: Asking): Promise<Al
   return { eviction: evictionOf(asking, pod), pod, owner, surroundings, ownedBy, claims: ledger?.claims ?? [] };
 }
 
-/** A pod that stands, that no StatefulSet controls and no budget selects: the ledger of another owner may judge it. */
+/** True for a pod that stands, without a StatefulSet or a budget: the ledger of another owner may judge it. */
 function isOfOther(pod: Pod, budgets: readonly StoredBudget[]): boolean {
-  const isNobodys = isExempt(pod) || isOurs(pod) || pod.ownerKind === "StatefulSet";
-  return !isNobodys && !budgets.some((stored) => selects(stored, pod.labels));
+  const isJudgedElsewhere = isExempt(pod) || isOurs(pod) || pod.ownerKind === "StatefulSet";
+  return !isJudgedElsewhere && !budgets.some((stored) => selects(stored, pod.labels));
 }
 
 /** {@link observeAlone} by the API server alone, for an answer after which the client asks no more. Throws as that does. */

@@ -12,7 +12,7 @@ import { type Pod, podNameOf, statefulSetOfPod } from "../shared/workloads/pods.
 import { waitForClaim, type ZoneThen } from "./budget.ts";
 import type { Eviction } from "./decide-alone.ts";
 import type { Taken } from "./decide-asked.ts";
-import type { Decision } from "./group-commit/commit.ts";
+import type { Decision } from "./group-commit/rulings.ts";
 
 /** The pod that is to be evicted, and its zone; undefined where another one has its name by now. */
 export function findOwnedPod<Z extends Pick<Zone, "pods" | "leaving">>(

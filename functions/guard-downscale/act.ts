@@ -1,6 +1,6 @@
-/** The way of one review: what becomes smaller, what is stored of it, and the answer. */
+/** The order of one review: what it asks for, the stored object, and the answer. */
 
-import { allow, inShadow, tooLate } from "../shared/admission/answers.ts";
+import { allow, tooLate } from "../shared/admission/answers.ts";
 import type { AdmissionAnswer, AdmissionHandler, AdmissionRequest } from "../shared/admission/definition.ts";
 import { messageOf } from "../shared/base/error-message.ts";
 import { Deadlines, withinDeadline } from "../shared/clock/deadlines.ts";
@@ -12,15 +12,10 @@ import { observe } from "./observe.ts";
 
 type Stored = SizedObject["metadata"];
 
-/** Judges the reviews of one process. */
+/** Opens the function for the reviews of one process. */
 export function createHandler(context: Context): AdmissionHandler {
   const deadlines = new Deadlines(context.cluster);
-  return {
-    review: async (request) => {
-      const answer = await review(context, deadlines, request);
-      return answer.allowed || context.mode === "act" ? answer : inShadow(answer);
-    },
-  };
+  return { review: (request) => review(context, deadlines, request) };
 }
 
 async function review(context: Context, deadlines: Deadlines, request: AdmissionRequest): Promise<AdmissionAnswer> {
@@ -32,8 +27,8 @@ async function review(context: Context, deadlines: Deadlines, request: Admission
 }
 
 /**
- * What a scale belongs to. Where the API server does not say it, the scale is refused, because the object may be protected: the
- * answer says so in time. Any other error is a fault of ours, and the downscale goes through.
+ * The object that a scale belongs to, or the answer. If the API server does not return the object in time, the answer refuses the
+ * scale, because the object may be protected. Any other error is a fault of ours, and the downscale goes through.
  */
 async function lookUpInTime(
   { cluster, lookUps = cluster }: Context,

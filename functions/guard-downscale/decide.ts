@@ -8,7 +8,7 @@ import { describeSizes, sizesOf } from "../shared/scaling/size-changes.ts";
 
 export interface GuardedDownscale extends Origin {
   readonly change: Downscale;
-  /** By the label of what is stored. */
+  /** The stored object has the label that protects it. */
   readonly isProtected: boolean;
 }
 
@@ -18,7 +18,7 @@ export function decide(snapshot: GuardedDownscale): AdmissionAnswer {
   return refuseDropped(change, snapshot) ?? allow("allowed");
 }
 
-/** The refusal of a downscale of what could not be looked up: code and guard say why. */
+/** The refusal of a downscale whose object could not be looked up. The code and the guard are those of `refusal`. */
 export function refuseUnknown(change: Downscale, refusal: Denied): Denied {
   const { resource, namespace, name } = change;
   const sentence = `downscale of ${resource}/${name} in ${namespace} ${describeSizes(...sizesOf(change))} is not allowed: its labels are not known: ${refusal.sentence}`;

@@ -14,12 +14,12 @@ const mayBeRefused =
   `has(oldObject.metadata.labels) && '${noDownscale.key}' in oldObject.metadata.labels && ` +
   `oldObject.metadata.labels['${noDownscale.key}'] == 'true'`;
 
-/** Refuses to make smaller what is protected by a label, or what only seems to be asked for by a manifest without a number. */
+/** Refuses the downscale of an object that a label protects, and one that comes of a manifest without a number of replicas. */
 export const guardDownscale: AdmissionDefinition = {
   name,
   concern: "refuse downscales of protected workloads",
   needs: scaledResources.map((resource) => ({ group: "apps", resource, verbs: ["get"] })),
-  // What else it looks for, others act on.
+  // Other functions act on the other keys that it looks for.
   reads: [noDownscale, lastApplied],
   writes: [],
   // The API server stores up to 1.5 MiB and takes up to 3: an update brings both, and who asks.

@@ -1,4 +1,4 @@
-/** What a review says of a downscale, and what is stored of the object. */
+/** What a downscale is judged by: the review, and the stored object. */
 
 import type { AdmissionRequest } from "../shared/admission/definition.ts";
 import { noDownscale } from "../shared/annotations/scaling.ts";
@@ -9,7 +9,7 @@ import type { GuardedDownscale } from "./decide.ts";
 
 export const name = "guard-downscale";
 
-/** What is asked for, and how the numbers came about. `stored` is the object, or what a scale belongs to, as it is stored. */
+/** `stored`: metadata of the stored object, or of the stored object that a scale belongs to. */
 export function observe(
   change: Downscale,
   request: AdmissionRequest,

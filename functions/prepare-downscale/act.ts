@@ -1,37 +1,31 @@
-/** The way of one review: what it asks, the claim, the pods that are told, the second write, the answer (rules R18 to R20). */
+/** The order of one review: what it asks for, the answers that need no ledger, and the preparation of the pods that leave. */
 
-import { allow, askAgain, badRequest, inShadow, internalError, tooLate } from "../shared/admission/answers.ts";
+import { allow, askAgain, badRequest, internalError, tooLate } from "../shared/admission/answers.ts";
 import type { AdmissionAnswer, AdmissionHandler, AdmissionRequest, Denied } from "../shared/admission/definition.ts";
 import { announceRefusal } from "../shared/admission/refusal-events.ts";
+import { prepareDownscale } from "../shared/annotations/scaling.ts";
+import { read } from "../shared/annotations/table.ts";
 import { messageOf } from "../shared/base/error-message.ts";
 import { Deadlines, withinDeadline } from "../shared/clock/deadlines.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import type { Blocked } from "../shared/groups/refuse-claim.ts";
-import { makeClaim } from "../shared/ledger/claim.ts";
-import { maxConflicts } from "../shared/ledger/reservation.ts";
 import { type Downscale, readDownscale } from "../shared/scaling/downscale-review.ts";
-import { prepareEndpointOf, toldAtOf } from "../shared/scaling/prepared.ts";
+import { prepareEndpointOf } from "../shared/scaling/prepared.ts";
 import { originOf, refuseDropped, refuseProtected } from "../shared/scaling/refused-downscales.ts";
 import { sizesOf } from "../shared/scaling/size-changes.ts";
 import { refuseUnread } from "../shared/scaling/unread-sizes.ts";
-import { openTransaction, renewClaim, timesAfter, writeClaims } from "../shared/transaction/claims.ts";
-import { Conflict, forgetLedger, waitForLedger } from "../shared/transaction/ledger-copy.ts";
+import { waitForLedger } from "../shared/transaction/ledger-copy.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
-import { allowUntil, type Begun, goOn, type Work } from "./confirm.ts";
-import { decide, type RequestedDownscale, refuseOutdated, sentenceOf } from "./decide.ts";
-import { name as by, observe, readKey, readStatefulSet, saidStatefulSet } from "./observe.ts";
+import { type RequestedDownscale, refuseOutdated, sentenceOf } from "./decide.ts";
+import type { Work } from "./ledger-writes.ts";
+import { name as by, readKey, readStatefulSet } from "./observe.ts";
+import { prepare } from "./prepare.ts";
 
-/** Judges the reviews of one process. */
+/** Opens the function for the reviews of one process. */
 export function createHandler(context: Context): AdmissionHandler {
   const deadlines = new Deadlines(context.cluster);
-  return {
-    async review(request) {
-      const answer = await review(context, deadlines, request);
-      // Rule R16: in shadow mode every change goes through, and a warning tells the caller of the refusal.
-      return context.mode === "act" || answer.allowed ? answer : inShadow(answer);
-    },
-  };
+  return { review: (request) => review(context, deadlines, request) };
 }
 
 async function review(context: Context, deadlines: Deadlines, request: AdmissionRequest): Promise<AdmissionAnswer> {
@@ -47,13 +41,13 @@ async function review(context: Context, deadlines: Deadlines, request: Admission
   );
   if ("allowed" in statefulSet) return statefulSet;
   if (statefulSet.scaling?.preparesDownscale !== true) return allow("not-prepared");
-  // guard-downscale refuses these, and is asked when the pods have been told: they would be prepared, and stay.
+  // The API server asks guard-downscale only after the pods were told: they would be prepared, and stay.
   const { refusesDownscale } = statefulSet.scaling;
   const never = refusesDownscale ? refuseProtected(downscale) : refuseDropped(downscale, originOf(downscale, request));
   if (never !== undefined) return said(context, statefulSet, never);
   const [from, to] = sizesOf(downscale, statefulSet.start);
   const asked: RequestedDownscale = { resource, namespace, name, from, to };
-  // From here on nothing goes through that was not told: whatever breaks is a refusal.
+  // From here on whatever breaks is a refusal, because no pod may leave that was not told.
   try {
     const { deadlineMs } = request;
     const work = { asked, statefulSet, deadlineMs };
@@ -63,15 +57,15 @@ async function review(context: Context, deadlines: Deadlines, request: Admission
   }
 }
 
-/** An autoscaler shows its user no refusal: it stands among the Events of the StatefulSet. */
+/** Tells of a refusal in an Event on the StatefulSet, because an autoscaler shows its user none. */
 function said(context: Context, statefulSet: StatefulSet, answer: AdmissionAnswer): AdmissionAnswer {
   if (!answer.allowed) announceRefusal(context, by, statefulSet, answer, eventReasons.downscaleRefused);
   return { ...answer, zone: statefulSet.name };
 }
 
 /**
- * The StatefulSet that is stored, where a review may be about pods that have to be told; or the answer. A scale whose StatefulSet
- * cannot be read is refused: its pods may have to be told, and would not be.
+ * The stored StatefulSet, or the answer if no pod has to be told. The answer refuses a scale whose StatefulSet cannot be read,
+ * because its pods may have to be told.
  */
 async function findStatefulSet({ cluster }: Context, downscale: Downscale): Promise<StatefulSet | AdmissionAnswer> {
   const { resource, namespace, name } = downscale;
@@ -79,15 +73,16 @@ async function findStatefulSet({ cluster }: Context, downscale: Downscale): Prom
     const sentence = `whether the pods of ${resource}/${name} in ${namespace} are to be told could not be found out, and it goes through: only pods of a StatefulSet are told`;
     return allow("settings-unread", { warnings: [sentence] });
   }
-  const said = saidStatefulSet(downscale);
-  if (said !== undefined && said.scaling?.preparesDownscale !== true) return allow("not-prepared");
+  // A scale brings no object of the StatefulSet, only a number.
+  const { old } = downscale;
+  if (old !== undefined && read(prepareDownscale, old.metadata) !== true) return allow("not-prepared");
   const asked = (start?: number): RequestedDownscale => {
     const [from, to] = sizesOf(downscale, start);
     return { resource, namespace, name, from, to };
   };
   try {
     const stored = await readStatefulSet(cluster, downscale);
-    return refuseOutdated(asked(stored.start), said, stored) ?? stored;
+    return refuseOutdated(asked(stored.start), old, stored) ?? stored;
   } catch (error) {
     return refuseError(asked(), error);
   }
@@ -115,62 +110,5 @@ async function judge(context: Context, question: RefusedWork): Promise<Admission
   if (pods === undefined) return internalError("prepare-broken", sentenceOf(asked, "this process calls no pods"));
   const key = await readKey(context, asked, statefulSet);
   if ("allowed" in key) return key;
-  const work: Work = { context, pods, key, endpoint, ...question };
-  const begun = await withoutConflict(work, () => begin(work));
-  if ("allowed" in begun) return begun;
-  return withWarnings(await goOn(work, begun, (attempt) => withoutConflict(work, attempt)), begun.warnings);
-}
-
-function withWarnings(answer: AdmissionAnswer, warnings: readonly string[]): AdmissionAnswer {
-  return answer.allowed ? { ...answer, warnings: [...answer.warnings, ...warnings] } : answer;
-}
-
-/** Rule R3: a review that meets another writer begins again on the new ledger, five times, but not after its deadline. */
-async function withoutConflict<T>(work: Work, attempt: () => Promise<T>): Promise<T | Denied> {
-  const { context, key, asked, deadlineMs } = work;
-  for (let conflicts = 0; conflicts < maxConflicts && context.cluster.monotonicMs() < deadlineMs; conflicts++) {
-    try {
-      forgetLedger(context.memoryOf(key));
-      return await attempt();
-    } catch (error) {
-      if (!(error instanceof Conflict)) throw error;
-      context.reporter.conflict(key, by);
-    }
-  }
-  const cause = `the ledger of ${key.group} was written by others ${maxConflicts} times while this was decided: try again`;
-  return askAgain("ledger-contended", sentenceOf(asked, cause));
-}
-
-/** The decision, and the first of the two writes (rule R18); or the one write that renews what is claimed already (rule R19). */
-async function begin(work: Work): Promise<Begun | AdmissionAnswer> {
-  const { context, key, asked, statefulSet } = work;
-  const look = await openTransaction(context, key);
-  if (look === undefined)
-    return askAgain(
-      "zone-departed",
-      sentenceOf(asked, `no StatefulSet of ${key.group} is left, or it has just changed its group`),
-    );
-  const { observed, young } = look;
-  if (young !== undefined) return askAgain(young.guard, sentenceOf(asked, young.sentence));
-  const seen = await observe(context, observed, asked, statefulSet);
-  if ("allowed" in seen) return seen;
-  const verdict = decide(seen.snapshot);
-  if (verdict.kind === "denied") return verdict.answer;
-  if (context.mode === "shadow") return allow("allowed");
-  const { settled, toTell, where, warnings } = seen;
-  const stampMs = context.cluster.serverTimeMs();
-  const over = { out: settled, ...timesAfter(observed, settled) };
-  if (verdict.kind === "joins") {
-    const { claims } = verdict;
-    const into = claims.map((claim) => renewClaim(claim, stampMs));
-    const actByMs = await writeClaims(context, observed, { ...over, out: [...settled, ...claims], into });
-    return withWarnings(allowUntil(work, actByMs), warnings);
-  }
-  // What its end needs stands in it: annotations may be gone by then, and pods may be other ones.
-  const { content } = seen.snapshot;
-  const told = Object.fromEntries(toTell.map(({ name, uid }) => [name, uid]));
-  const toldAt = toldAtOf(work.endpoint);
-  const claim = makeClaim({ ...content, stampMs, uids: { ...content.uids, ...told }, toldAt });
-  await writeClaims(context, observed, { ...over, into: [claim] });
-  return { claim, besides: verdict.besides, toTell, where, warnings };
+  return prepare({ context, pods, key, endpoint, ...question });
 }

@@ -9,11 +9,12 @@ import { formatTime } from "../shared/clock/durations.ts";
 import { type LedgerSurroundings, refuseClaim } from "../shared/groups/refuse-claim.ts";
 import type { Zone } from "../shared/groups/zones.ts";
 import type { Claim, ClaimContent, KnownClaim } from "../shared/ledger/claim.ts";
+import type { SizedObject } from "../shared/scaling/downscale-review.ts";
 import { describeSizes, joinScaleDown, type Size, type SizeChange } from "../shared/scaling/size-changes.ts";
 import { restAfter } from "../shared/scaling/wanted-replicas.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 
-/** What is asked for, as a sentence about it begins. */
+/** The downscale that a review asks for. */
 export interface RequestedDownscale {
   readonly resource: string;
   readonly namespace: string;
@@ -22,11 +23,11 @@ export interface RequestedDownscale {
   readonly to: Size;
 }
 
-/** When StatefulSets were last made smaller, as far as others than their own annotations tell, by the API server's clock. */
+/** When StatefulSets were last made smaller, by the API server's clock. Their own annotations may tell later times. */
 export interface Times {
   readonly ledger: Readonly<Record<string, number>>;
   readonly isLedgerMalformed: boolean;
-  /** Since when the ledger has been there: of what was before, it knows nothing. */
+  /** When the ledger was made. It knows of no downscale before that. */
   readonly ledgerSinceMs: number;
   /** By the ConfigMap of rollout-operator; `malformed` for an entry that does not parse. */
   readonly tracker: ReadonlyMap<string, number | "malformed">;
@@ -38,11 +39,11 @@ export interface PreparedDownscale {
   readonly around: LedgerSurroundings;
   readonly change: SizeChange;
   readonly content: ClaimContent;
-  /** The claims of the zone but those that have settled; ours are those that a review of this function made. */
+  /** The claims of the zone that have not settled. Those of `ours` were made by a review of this function. */
   readonly ours: readonly Claim[];
   readonly foreign: readonly Claim[];
   readonly times: Times;
-  /** It is of a group that has a name: other zones are looked at. */
+  /** The group has a name, so that the times and updates of its other zones count. */
   readonly isGrouped: boolean;
   /** Ordinals at which no pod stands, and which the StatefulSet does not release, such as `4,6-49`; empty if there is none. */
   readonly missing: string;
@@ -50,9 +51,9 @@ export interface PreparedDownscale {
 
 export type DownscaleDecision =
   | { readonly kind: "denied"; readonly answer: Denied }
-  /** It is what is claimed already: the stamps are renewed, and it is allowed. */
+  /** The ledger has claims for this change already. Their stamps are renewed, and the change is allowed. */
   | { readonly kind: "joins"; readonly claims: readonly KnownClaim[] }
-  /** Its pods are told first. `besides`: the claims of others that it joins. */
+  /** The pods are told first. `besides`: the claims of other functions that the change joins. */
   | { readonly kind: "tells"; readonly besides: readonly KnownClaim[] };
 
 export function decide(snapshot: PreparedDownscale): DownscaleDecision {
@@ -74,16 +75,16 @@ function denied(answer: Denied): DownscaleDecision {
 }
 
 /**
- * The refusal of a review that is not about what is stored, whose pods it may not name: another StatefulSet of that name, or
- * another size. The API server asks again by itself where it had an older state. `said`: what the review brings of it. The
- * sentence tells no uid, which is a condition of deletions.
+ * The refusal of a review about another StatefulSet of that name, or another size, than the stored one: its pods are not those
+ * that leave. The API server asks again by itself if it had an older state. The sentence tells no uid, because a deletion may be
+ * made on condition of one.
  */
 export function refuseOutdated(
   asked: RequestedDownscale,
-  said: StatefulSet | undefined,
+  said: SizedObject | undefined,
   stored: StatefulSet,
 ): Denied | undefined {
-  if (said !== undefined && said.uid !== stored.uid)
+  if (said !== undefined && said.metadata.uid !== stored.uid)
     return conflict("uid-conflict", sentenceOf(asked, "the StatefulSet of this name is another one now"));
   const start = said?.start ?? stored.start;
   if (asked.from.replicas === stored.replicas && start === stored.start) return undefined;
@@ -91,12 +92,12 @@ export function refuseOutdated(
   return conflict("size-conflict", sentenceOf(asked, is));
 }
 
-/** What every refusal says: the object, the sizes, and why. */
+/** The sentence of every refusal: the object, the sizes, and the cause. */
 export function sentenceOf({ resource, namespace, name, from, to }: RequestedDownscale, cause: string): string {
   return `downscale of ${resource}/${name} in ${namespace} ${describeSizes(from, to)} is not allowed: ${cause}`;
 }
 
-/** The other zones of the group: first how long ago they were made smaller, then whether one of them is being updated. */
+/** The refusal by another zone of the group: it was made smaller a short time ago, or it is being updated. */
 function refuseByOthers(snapshot: PreparedDownscale): Denied | undefined {
   const { isGrouped, around, asked } = snapshot;
   if (!isGrouped) return undefined;
@@ -107,7 +108,7 @@ function refuseByOthers(snapshot: PreparedDownscale): Denied | undefined {
   );
 }
 
-/** The label of the other zone decides, as rollout-operator has it; the newest of all that tell its time counts. */
+/** The label of the other zone says for how long, as in rollout-operator. Of several times of its downscale the newest counts. */
 function refuseByTime({ asked, nowMs, times }: PreparedDownscale, { statefulSet }: Zone): Denied | undefined {
   const { name, scaling, createdMs } = statefulSet;
   if (scaling === undefined) return undefined;
@@ -140,7 +141,7 @@ function refuseByUpdate(asked: RequestedDownscale, { statefulSet, outdated }: Zo
   return askAgain("zone-updating", sentenceOf(asked, describeUpdate(statefulSet, outdated.length)), name);
 }
 
-/** A pod that is on its way out counts in the status, and not among those that are updated. */
+/** The status counts a pod that is terminating, but not among the updated ones. */
 function describeUpdate({ name, ...status }: Zone["statefulSet"], outdated: number): string {
   const { updateRevision, countedReplicas, updatedReplicas } = status;
   if (updateRevision === undefined) return `the status of ${name} is behind its spec`;
@@ -150,8 +151,8 @@ function describeUpdate({ name, ...status }: Zone["statefulSet"], outdated: numb
 }
 
 /**
- * Every other zone is whole, and no other function has taken the pods. The caller says how many of them leave: the own limit is
- * for pods that come back. What was joined is no obstacle.
+ * The refusal where another zone is not whole, or another function has taken the pods. The number of pods that leave is not
+ * limited, because the limit of a zone is for pods that come back. Claims that the change joins hold nothing back.
  */
 function refuseByClaims(
   { asked, around, content }: PreparedDownscale,

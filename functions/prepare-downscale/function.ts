@@ -8,7 +8,7 @@ import { name, settings, usualTrackerName } from "./observe.ts";
 
 const path = "/admission/prepare-downscale";
 
-/** Has each pod that a downscale takes say that it may leave, and keeps time between the zones of a group. */
+/** Asks each pod that a downscale takes whether it may leave, and keeps time between the zones of a group. */
 export const prepareDownscale: AdmissionDefinition & { readonly settings: typeof settings } = {
   name,
   concern: "tell pods before a downscale takes them, and keep time between zones",
@@ -35,7 +35,7 @@ export const prepareDownscale: AdmissionDefinition & { readonly settings: typeof
   settings,
   paths: [path],
   registration: {
-    // It never changes an object: a mutating one is asked before those that may refuse.
+    // It never changes an object. The API server asks mutating webhooks first, also before those that may refuse.
     kind: "Mutating",
     webhook: "prepare-downscale",
     path,
@@ -45,11 +45,11 @@ export const prepareDownscale: AdmissionDefinition & { readonly settings: typeof
       operations: ["UPDATE"],
       resources: ["statefulsets", "statefulsets/scale"],
     },
-    // Pods are told; dry runs leave no trace (rule R16).
+    // It calls pods, but leaves no trace of a dry run (rule R16).
     sideEffects: "NoneOnDryRun",
     failurePolicy: "Fail",
     timeoutSeconds: 10,
-    // While the webhook is down, the API server refuses all that matches: so only what may be a downscale matches.
+    // While the webhook is down, the API server denies every matched request, so that only possible downscales match.
     matchConditions: [{ name: "may-be-a-downscale", expression: mayBeDownscale }],
   },
   // The API server stores up to 1.5 MiB and takes up to 3: an update brings both, and who asks.

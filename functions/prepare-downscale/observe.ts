@@ -30,7 +30,7 @@ import { type GroupKey, parseStatefulSet, type StatefulSet } from "../shared/wor
 import { type PreparedDownscale, type RequestedDownscale, sentenceOf } from "./decide.ts";
 
 export const name = "prepare-downscale";
-/** Where rollout-operator keeps the times of downscales, with `-use-zone-tracker`, unless told otherwise. */
+/** The ConfigMap in which rollout-operator keeps the times of downscales with `-use-zone-tracker`, by default. */
 export const usualTrackerName = "rollout-operator-zone-tracker";
 export const settings = {
   zoneTrackerName: setting<string>({
@@ -42,13 +42,8 @@ export const settings = {
   }),
 };
 
-/** The StatefulSet as a review says that it is stored; undefined for a scale, which brings only a number. */
-export function saidStatefulSet({ namespace, name: set, old }: Downscale): StatefulSet | undefined {
-  return old && parseStatefulSet({ ...old, metadata: { ...old.metadata, namespace, name: set } });
-}
-
 /**
- * The StatefulSet that is stored. It alone says which pods are told, and where, because a review is only bytes from the network.
+ * The stored StatefulSet. It alone says which pods are told, and where, because any client in the network may post a review.
  * Throws ClusterError.
  */
 export async function readStatefulSet(cluster: Cluster, { namespace, name: set }: Downscale): Promise<StatefulSet> {
@@ -72,7 +67,7 @@ export async function readKey(
   return groupKeyOf(stored, names[0]);
 }
 
-/** What a look at the ledger says of a downscale. */
+/** What a downscale is judged by, and what its claim is made of. */
 export interface DownscaleObservation {
   readonly snapshot: PreparedDownscale;
   /** The claims of this function that are over, on any zone of the group: the next write takes them out. */
@@ -80,11 +75,11 @@ export interface DownscaleObservation {
   /** The pods that must be told, highest ordinal first. */
   readonly toTell: readonly Pod[];
   readonly where: ClaimedObjects;
-  /** What could not be read, and does not hold the change back. */
+  /** Sentences about what could not be read, and does not hold the change back. */
   readonly warnings: readonly string[];
 }
 
-/** Reads all of it, the pods and the StatefulSet by GETs after the ledger (rule R21). Throws ClusterError. */
+/** Reads the pods and the StatefulSet by GETs, after the ledger (rule R21). Throws ClusterError. */
 export async function observe(
   context: Context,
   observed: GroupObservation,
@@ -125,14 +120,14 @@ export async function observe(
       ledgerSinceMs: Number.isNaN(ledger.createdMs) ? cluster.serverTimeMs() : ledger.createdMs,
       tracker: tracker.times,
     },
-    // As rollout-operator has it, the empty name is none.
+    // As in rollout-operator, an empty name counts as none.
     isGrouped: (statefulSet.group ?? "") !== "",
     missing: formatMembers(gapsIn(content.members, [...pods.map(({ ordinal }) => rangeOf(ordinal)), ...released])),
   };
   return { snapshot, settled, toTell: pods.filter((pod) => !isReleased(pod)), where, warnings: tracker.warnings };
 }
 
-/** The change as claims are compared with it; `pods` are left to who has read them. */
+/** The change in the form in which claims are compared with it. The caller adds the `pods`. */
 export function changeOf({ name: zone, from, to }: RequestedDownscale, { uid }: StatefulSet): Omit<SizeChange, "pods"> {
   return { zone, uid, start: from.start, newStart: to.start, from: from.replicas, to: to.replicas };
 }
@@ -157,8 +152,8 @@ function contentOf(
 }
 
 /**
- * Claims whose pods are gone and are not wanted any more, so that this review need not wait until release-prepared has looked.
- * Of another zone nothing is asked while a pod is known to stand there.
+ * Claims of this function whose pods are gone and are not wanted any more. The next write ends them, so that this review need not
+ * wait for release-prepared. A claim on another zone costs no read while the view still has one of its pods.
  */
 async function findSettled(
   cluster: Cluster,
@@ -182,7 +177,7 @@ function rangeOf(ordinal: number): OrdinalRange {
   return { first: ordinal, last: ordinal };
 }
 
-/** The ordinals of some ranges that none of the others covers. It counts none out, because a user may ask for 2^31 replicas. */
+/** The parts of `ranges` that `covering` leaves out. It lists no single ordinal, because a user may ask for 2^31 replicas. */
 function gapsIn(ranges: readonly OrdinalRange[], covering: readonly OrdinalRange[]): readonly OrdinalRange[] {
   const inOrder = covering.toSorted((one, other) => one.first - other.first);
   return ranges.flatMap((range) => {
@@ -203,8 +198,8 @@ interface Tracker {
 }
 
 /**
- * The times of rollout-operator's zone tracker, by StatefulSet. Without the right to read it there is none, because a tracker
- * by another name is no reason to refuse every downscale; the warning says which right is missing. Throws ClusterError.
+ * The times of rollout-operator's zone tracker, by StatefulSet. Without the right to read the ConfigMap there are none, and a
+ * warning names the right: a tracker of another name is no reason to refuse every downscale. Throws ClusterError.
  */
 async function readTracker(context: Context, key: GroupKey): Promise<Tracker> {
   const { cluster, reporter } = context;
@@ -221,7 +216,7 @@ async function readTracker(context: Context, key: GroupKey): Promise<Tracker> {
   }
 }
 
-/** `{"lastDownscaled": "2026-01-31T12:00:00Z"}`: the name of the field is read as Go reads it, in any case. */
+/** The time in `{"lastDownscaled": "2026-01-31T12:00:00Z"}`. Upper and lower case of the field's name do not count, as in Go. */
 function parseEntry(text: string): number | undefined {
   try {
     const entries = Object.entries(fieldsOf(JSON.parse(text)) ?? {});

@@ -23,7 +23,7 @@ import {
   type StatefulSetObject,
   wordsOf,
 } from "../shared/kubernetes/cluster.ts";
-import { askedGroupOf } from "../shared/workloads/group-key.ts";
+import { askedGroupOf, groupKeyOf } from "../shared/workloads/group-key.ts";
 import { ask, type RebalanceRefusal } from "./ask.ts";
 import { decide, failure, pauseMs, type Rebalance, type RebalanceStep } from "./decide.ts";
 import { isOfOperator, name, observe, type QueueObservation, settings } from "./observe.ts";
@@ -256,8 +256,7 @@ function sayMalformed(context: Context, key: ObjectRef, { statefulSet, malformed
   for (const { key: annotation, sentence } of malformed) {
     const identity = `${statefulSet.uid} ${annotation} ${sentence}`;
     if (!isNewEvent(context, key, identity)) continue;
-    const { namespace, name: set } = statefulSet;
-    context.reporter.malformed({ namespace, group: statefulSet.group ?? set }, set, annotation, sentence);
+    context.reporter.malformed(groupKeyOf(statefulSet), statefulSet.name, annotation, sentence);
     if (context.mode === "shadow") continue;
     const about = { resource: "statefulsets" as const, ...statefulSet };
     const said = { type: "Warning", reason: eventReasons.malformed, message: sentence, identity } as const;

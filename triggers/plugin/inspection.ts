@@ -175,7 +175,7 @@ function situationsOf(context: Context, { reserved, open, nowMs }: GroupObservat
 
 /** True when there is neither a StatefulSet nor a ledger of that group. */
 export function isUnknown({ view, observed, unreadable }: Inspection): boolean {
-  return view.statefulSets.length === 0 && unreadable === undefined && observed?.ledger.uid === "";
+  return view.statefulSets.length === 0 && unreadable === undefined && observed?.ledger.kind === "imagined";
 }
 
 /** Everything that is to be said of a group. Throws ClusterError. */
@@ -183,7 +183,7 @@ export async function inspect(look: Inspection): Promise<GroupInspection> {
   const { key, nowMs, view, observed, unreadable, situations } = look;
   const zones = observed?.zones ?? view.statefulSets.map((one) => surveyZone(one, view.podsOf(one), [], nowMs));
   const pods = zones.flatMap((zone) => [...zone.pods, ...zone.leaving]);
-  const exists = unreadable !== undefined || observed?.ledger.uid !== "";
+  const exists = unreadable !== undefined || observed?.ledger.kind !== "imagined";
   return {
     namespace: key.namespace,
     group: key.group,
@@ -254,7 +254,7 @@ function inspectReservation(situation: Situation): ReservationInspection {
 async function inspectFunctions({ context, key, nowMs, observed }: Inspection): Promise<FunctionInspection[]> {
   const { cluster } = context;
   const ledger = observed?.ledger;
-  if (ledger !== undefined && ledger.uid !== "") {
+  if (ledger?.kind === "stored") {
     // We see it for the first time, and who serves the group may have seen it all along (rule R4).
     noteLedger(cluster, ledger.uid, nowMs - ledger.createdMs);
   }

@@ -72,7 +72,7 @@ function endedByItself(look: Inspection, pod: string, hasWaited: boolean): strin
 }
 
 function notReserved({ observed, situations, key }: Inspection, pod: string): string {
-  if (observed?.ledger.uid === "")
+  if (observed?.ledger.kind === "imagined")
     return `${key.group} has no ledger in namespace ${key.namespace}, so nothing is reserved`;
   const names = situations.map(({ reservation }) => podNameOf(reservation));
   const reserved =
@@ -113,7 +113,7 @@ async function write(
   { context, observed }: Inspection,
   { reservation, pod }: Situation,
 ): Promise<boolean> {
-  if (observed === undefined) return false;
+  if (observed?.ledger.kind !== "stored") return false;
   const { ledger, view } = observed;
   const change = {
     reservations: ledger.reservations.filter((other) => other !== reservation),

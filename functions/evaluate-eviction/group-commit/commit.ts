@@ -26,6 +26,7 @@ import type { GroupKey } from "../../shared/workloads/statefulsets.ts";
 import { type Made, without } from "./granted.ts";
 import type { MayWait } from "./parked-reviews.ts";
 import { type ReviewQueue, ReviewQueues, type WaitingReview } from "./queue.ts";
+import { type Decision, sortRulings } from "./rulings.ts";
 
 /** What is asked for, and how. */
 export interface EvictionReview<Subject> extends MayWait {
@@ -34,13 +35,6 @@ export interface EvictionReview<Subject> extends MayWait {
   readonly dryRun: boolean;
   /** No answer is of use after this moment of the monotonic clock. */
   readonly deadlineMs: number;
-}
-
-/** What a decision says of one petition. */
-export interface Decision {
-  readonly answer: AdmissionAnswer;
-  /** What an allowance rests on: it is given only once this stands in the ledger (rules R8, R12). */
-  readonly reserve?: Pick<Reservation, "statefulSet" | "ordinal" | "uid">;
 }
 
 /** A function's own part: what it makes of an observation, and its rulings, one for each petition, in their order. */
@@ -166,23 +160,16 @@ export class GroupCommit<Subject, Snapshot> {
       ({ observed, rulings } = await this.#judge(ledger, memory, present, true));
     }
     const young = refuseNewLedger(context, observed);
-    const granted: Granted<Subject>[] = [];
-    const refused = new Map<PendingReview<Subject>, AdmissionAnswer>();
-    for (const [index, waiting] of present.entries()) {
-      const ruling = rulings[index] as Decision;
-      if (ruling.reserve === undefined) refused.set(waiting, ruling.answer);
-      else if (young !== undefined) refused.set(waiting, notYet(young.guard, young.sentence, "", young.requeueAfterMs));
-      else if (waiting.dryRun) this.#lines.answer(waiting, ruling.answer);
-      else if (context.mode === "shadow") this.#lines.answer(waiting, unreserved(ruling.answer));
-      else granted.push({ waiting, answer: ruling.answer, ...this.#make(observed, ruling.reserve) });
-    }
+    const { granted, traceless, unreserved } = sortRulings(present, rulings, { mode: context.mode, young });
+    for (const [waiting, answer] of traceless) this.#lines.answer(waiting, answer);
     // What a clock that was ahead has written ages only once it is written anew: that write waits for no allowance.
     const mends = observed.isMended && young === undefined && !this.#isTraceless(present);
     // A review that can wait gets no answer before that write: after a conflict all of this is decided again.
-    for (const [waiting, answer] of refused)
+    for (const [waiting, answer] of unreserved)
       if (!this.#lines.mayWait(waiting, answer)) this.#lines.answer(waiting, answer);
-    if (granted.length > 0 || mends) await this.#grant(line, observed, granted);
-    this.#lines.holdOrRefuse(line, refused.keys(), (waiting) => refused.get(waiting));
+    const made = granted.map(({ reserve, ...one }) => ({ ...one, ...this.#make(observed, reserve) }));
+    if (made.length > 0 || mends) await this.#grant(line, observed, made);
+    this.#lines.holdOrRefuse(line, unreserved.keys(), (waiting) => unreserved.get(waiting));
   }
 
   async #judge(ledger: Ledger, memory: GroupMemory, present: readonly PendingReview<Subject>[], consistent: boolean) {
@@ -275,9 +262,4 @@ export class GroupCommit<Subject, Snapshot> {
     waiting.reject(error);
     return undefined;
   }
-}
-
-/** An allowance in shadow mode, which says that it would have been reserved. */
-function unreserved(said: AdmissionAnswer): AdmissionAnswer {
-  return said.allowed ? { ...said, otherwise: "reserved" } : said;
 }

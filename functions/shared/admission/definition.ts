@@ -2,10 +2,10 @@ import type { Context } from "../contract/context.ts";
 import type { Definition } from "../contract/definition.ts";
 import type { Registration } from "./registration.ts";
 
-/** What the API server asks before it does something to an object. Its sender may write anything: only types are sure. */
+/** What the API server asks before it changes an object. Any client may have sent it: only the types of its fields are sure. */
 export interface AdmissionRequest {
   readonly uid: string;
-  /** `CREATE`, `UPDATE`, `DELETE` or `CONNECT`; empty when it was not said. */
+  /** `CREATE`, `UPDATE`, `DELETE` or `CONNECT`; empty if the review does not say it. */
   readonly operation: string;
   /** The type of the object: its fields are empty where the review does not say it. */
   readonly resource: { readonly group: string; readonly version: string; readonly resource: string };
@@ -15,58 +15,58 @@ export interface AdmissionRequest {
   readonly user: string;
   readonly namespace: string;
   readonly name: string;
-  /** Said of the request, or in an Eviction. */
+  /** True if the request or its Eviction says so. */
   readonly dryRun: boolean;
   readonly object: unknown;
   readonly oldObject: unknown;
-  /** At which of the function's paths it was posted. */
+  /** The path of the function to which it was posted. */
   readonly path: string;
   /** No answer is of use after this moment of the monotonic clock. */
   readonly deadlineMs: number;
-  /** Signal that is aborted when the caller has gone and hears no answer any more; absent: no signal tells of that. */
+  /** Signal that aborts when the caller has closed its connection; absent where there is no connection. */
   readonly signal?: AbortSignal | undefined;
 }
 
 export interface Allowed {
   readonly allowed: true;
-  /** `allowed`, or a stable kebab-case name for why nothing was to be judged; for counting. */
+  /** `allowed`, or a stable kebab-case name that says why there was nothing to judge; metrics count it. */
   readonly guard: string;
-  /** What kubectl shows all the same. */
+  /** Sentences that kubectl shows beside its success. */
   readonly warnings: readonly string[];
   /** The StatefulSet whose pod it is about, where it is about one. */
   readonly zone?: string;
-  /** JSON Patch operations on the object, for a mutating webhook alone; absent or empty: it stays as it is. */
+  /** JSON Patch operations on the object, for a mutating webhook alone; absent or empty: the object stays as it is. */
   readonly patch?: readonly object[];
-  /** It rests on a reservation that was written for it. */
+  /** True if a reservation was written for this answer. */
   readonly reserved?: true;
-  /** In shadow mode: what there would be without it, a refusal, or a reservation in the ledger. Absent: the same. */
+  /** In shadow mode: the refusal, or the reservation, that act mode would give. Absent: there is no difference. */
   readonly otherwise?: Denied | "reserved";
 }
 
 export interface Denied {
   readonly allowed: false;
-  /** A stable kebab-case name, for counting. */
+  /** A stable kebab-case name; metrics count it. */
   readonly guard: string;
   /** The HTTP status that the API server's client gets, and its reason. */
   readonly code: number;
   readonly reason: string;
   /** The type of the one cause in the status, such as `DisruptionBudget`; empty for none. */
   readonly cause: string;
-  /** Which field of the object is to be changed; empty when it is none. */
+  /** The field of the object that its author must change; empty for none. */
   readonly field: string;
   readonly sentence: string;
   /** The StatefulSet whose pod it is about, where it is about one. */
   readonly zone?: string;
-  /** Time alone may cure it within seconds, and not sooner than in so many milliseconds; absent: no review waits for that. */
+  /** Least time, in milliseconds, after which time alone may cure the refusal; absent: no review waits for that. */
   readonly curedInMs?: number;
 }
 
 export type AdmissionAnswer = Allowed | Denied;
 
-/** Judges the reviews of one process; a dry run without a trace. A review rejects where it breaks: see `whenBroken`. */
+/** Judges the reviews of one process. A dry run leaves no trace. A review that breaks rejects: see `whenBroken`. */
 export interface AdmissionHandler {
   review(request: AdmissionRequest): Promise<AdmissionAnswer>;
-  /** Answers the reviews that wait, and has none wait any more: the process is ending. Absent: no review ever waits. */
+  /** Answers the reviews that wait, because the process is ending; no review waits after that. Absent: no review ever waits. */
   stop?(): void;
 }
 
@@ -75,15 +75,17 @@ export interface AdmissionDefinition extends Definition {
   /** Where reviews are posted. */
   readonly paths: readonly string[];
   readonly registration: Registration;
-  /** The largest review that is read, in bytes. */
+  /** Largest size of a review, in bytes. */
   readonly bodyLimitBytes: number;
-  /** What the function reads of an object, where that is less than all of it: nothing else is kept while a review waits. */
+  /** The part of an object that the function reads: memory keeps nothing else while a review waits. Absent: all of it. */
   keepOf?(object: unknown): unknown;
-  /** Whether an object goes through, with a warning, when the function breaks; where no answer comes: see `failurePolicy`. */
+  /** `open` allows a request with a warning when the function breaks, `closed` refuses it. For no answer see `failurePolicy`. */
   readonly whenBroken: "open" | "closed";
-  /** True for one that judges by pods and StatefulSets, so that a process that serves it keeps views of them. */
+  /** True for a function that refuses in shadow mode as well; absent: shadow mode lets all of it through (rule R16). */
+  readonly refusesInShadow?: true;
+  /** True for a function that judges by pods and StatefulSets, so that a process that serves it keeps views of them. */
   readonly readsViews: boolean;
-  /** What rollout-operator's users know an answer as in `rollout_operator_zpdb_eviction_requests_total`, by guard. */
+  /** The reason that `rollout_operator_zpdb_eviction_requests_total` gives for each guard, as in rollout-operator. */
   readonly peerReasons?: Readonly<Record<string, string>>;
   open(context: Context): AdmissionHandler;
 }

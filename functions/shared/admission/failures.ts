@@ -1,11 +1,11 @@
-/** What a failing API server makes of a review: a refusal that says so. */
+/** The refusals of a review whose reads or writes the API server fails. */
 
 import { TooManyLookUps } from "../cache/look-ups.ts";
 import { ClusterError, hasCode, isTransient, wordsOf } from "../kubernetes/cluster.ts";
 import { askAgain, notYet } from "./answers.ts";
 import type { Denied } from "./definition.ts";
 
-/** The refusal that a failing API server, or a look-up without a turn, makes of a decision about `what`; else undefined. */
+/** The refusal where the API server fails, or a look-up gets no turn, while `what` is judged; undefined for any other error. */
 export function refuseFailure(error: unknown, what: string): Denied | undefined {
   if (error instanceof TooManyLookUps)
     return askAgain("look-ups-busy", `${what} must be looked up, but ${error.message}`);

@@ -1,4 +1,4 @@
-/** Which pods answer reviews. No budget holds them, because without any of them no pod answers reviews of them, either. */
+/** Identifies the pods of Sluice's webhooks. No budget applies to them: without them no eviction is answered, theirs included. */
 import type { Pod } from "../workloads/pods.ts";
 
 /** The labels of the pods that answer reviews, as our manifests have them. */
@@ -9,9 +9,9 @@ const ownReplicaSet = /^sluice(-admission)?-[a-z0-9]+$/;
 
 const drawn = "[bcdfghjklmnpqrstvwxz2456789]{5}";
 /**
- * In CEL, a review of a pod that is called like one of a Deployment of ours: they end in five letters or digits that are drawn.
- * All that the API server knows there is a name: where these are digits alone, it may be that of a StatefulSet's pod, and the
- * webhook that answers the review looks at the pod itself.
+ * In CEL, a review of a pod with the name of one of our Deployments' pods, which ends in five random letters or digits. The API
+ * server knows only the name there. If these are digits alone, the name may be that of a StatefulSet's pod. Then the API server
+ * asks the webhook, which looks at the pod itself.
  */
 export const namedLikeOurs = `request.name.matches('^sluice(-admission)?-[a-z0-9]+-${drawn}$') && !request.name.matches('-[0-9]+$')`;
 
@@ -24,7 +24,7 @@ export const workloadNamedLikeOurs =
   `request.resource.resource == 'deployments' && request.name.matches('^${deployments}$')` +
   ` || request.resource.resource == 'replicasets' && request.name.matches('^${deployments}-[a-z0-9]+$')`;
 
-/** True for a pod of a Deployment of ours, by its labels and by what controls it: never for one of a StatefulSet. */
+/** True for a pod of a Deployment of ours, by its labels and its ReplicaSet; never for a pod of a StatefulSet. */
 export function isOurs({ labels, ownerKind, ownerName = "" }: Pod): boolean {
   const isLabelled = Object.entries(answersReviews).every(([key, value]) => labels[key] === value);
   return isLabelled && ownerKind === "ReplicaSet" && ownReplicaSet.test(ownerName);

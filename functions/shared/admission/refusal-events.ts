@@ -1,12 +1,13 @@
 import type { Context } from "../contract/context.ts";
-import { eventName } from "../events/event.ts";
+import { eventName, type NewEvent } from "../events/event.ts";
 import { eventReasons } from "../events/reasons.ts";
 import { isNewEvent, tryCreateEvent } from "../events/recorder.ts";
 import { type Cluster, hasCode } from "../kubernetes/cluster.ts";
+import { groupKeyOf } from "../workloads/group-key.ts";
 import type { StatefulSet } from "../workloads/statefulsets.ts";
 import type { Denied } from "./definition.ts";
 
-/** What a client that tries again at once will hardly meet a second time. */
+/** Guards that a client which tries again at once will hardly meet a second time: no Event tells of them. */
 const passingGuards: ReadonlySet<string> = new Set([
   "pod-unseen",
   "late",
@@ -18,8 +19,8 @@ const passingGuards: ReadonlySet<string> = new Set([
 const sayRefusalEveryMs = 60_000;
 
 /**
- * The Kubernetes Event about a refused review, on the StatefulSet: one for each guard and StatefulSet a minute, whatever the
- * number of replicas and of those who ask. Returns at once; that it could not be sent is a log line.
+ * Sends the Kubernetes Event about a refused review, on the StatefulSet: one for each guard and StatefulSet a minute, whatever
+ * the number of replicas and of clients. Returns at once. An Event that cannot be sent is a log line.
  */
 export function announceRefusal(
   context: Context,
@@ -29,29 +30,33 @@ export function announceRefusal(
   reason: string,
 ): void {
   if (context.mode === "shadow" || passingGuards.has(guard)) return;
-  const key = { namespace: owner.namespace, group: owner.group ?? owner.name };
   const identity = `${guard} ${owner.uid} ${minuteOf(context.cluster.serverTimeMs())}`;
-  if (!isNewEvent(context, key, identity)) return;
-  const about = { resource: "statefulsets" as const, ...owner };
-  const message = `${guard}: ${sentence}`;
-  // One that could not be sent is not sent again before the next minute: each refused review of a storm would send one more.
-  void tryCreateEvent(context, by, key, {
-    about,
-    type: "Warning",
-    reason,
-    message,
-    identity,
-  });
+  announce(context, by, owner, identity, { type: "Warning", reason, message: `${guard}: ${sentence}`, identity });
 }
 
 /** The same of a review that waits its turn: one for each StatefulSet a minute, so that {@link findWait} can tell its name. */
 export function announceWait(context: Context, by: string, owner: StatefulSet, { guard, sentence }: Denied): void {
-  const key = { namespace: owner.namespace, group: owner.group ?? owner.name };
   const identity = minuteOf(context.cluster.serverTimeMs());
   const reason = eventReasons.evictionWaits;
-  if (!isNewEvent(context, key, `${reason} ${owner.uid} ${identity}`)) return;
-  const about = { resource: "statefulsets" as const, ...owner };
-  void tryCreateEvent(context, by, key, { about, type: "Normal", reason, message: `${guard}: ${sentence}`, identity });
+  const event = { type: "Normal", reason, message: `${guard}: ${sentence}`, identity } as const;
+  announce(context, by, owner, `${reason} ${owner.uid} ${identity}`, event);
+}
+
+/**
+ * Sends an Event once for each `occasion`. One that could not be sent is not sent again before the next minute: each refused
+ * review of a storm would send one more.
+ */
+function announce(
+  context: Context,
+  by: string,
+  owner: StatefulSet,
+  occasion: string,
+  event: Omit<NewEvent, "about">,
+): void {
+  // The group by what the StatefulSet says itself: many a review is refused before its budget is read.
+  const key = groupKeyOf(owner);
+  if (!isNewEvent(context, key, occasion)) return;
+  void tryCreateEvent(context, by, key, { ...event, about: { resource: "statefulsets", ...owner } });
 }
 
 function minuteOf(atMs: number): string {

@@ -1,8 +1,8 @@
-/** How the API server is told to ask: what of a webhook configuration is the function's own. */
+/** The function's own part of a webhook configuration. */
 export interface Registration {
   /** Only a mutating webhook may change what it reviews. */
   readonly kind: "Mutating" | "Validating";
-  /** The namespace is written after it. */
+  /** Name of the webhook, without the namespace that the manifests append. */
   readonly webhook: string;
   /** One of the function's paths. */
   readonly path: string;
@@ -13,7 +13,7 @@ export interface Registration {
     readonly resources: readonly string[];
   };
   readonly sideEffects: "None" | "NoneOnDryRun";
-  /** What the API server does where it gets no answer in this time: it refuses, or goes on. */
+  /** Whether the API server refuses a request (`Fail`) or allows it (`Ignore`) if it gets no answer in time. */
   readonly failurePolicy: "Fail" | "Ignore";
   readonly timeoutSeconds: number;
   /** CEL expressions; the API server asks nothing about an object for which any of them is false. */

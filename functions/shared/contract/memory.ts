@@ -1,5 +1,5 @@
 import { BoundedMap, BoundedSet } from "../base/bounded-map.ts";
-import type { Ledger, Refusal, Reservation } from "../ledger/reservation.ts";
+import type { Refusal, Reservation, StoredLedger } from "../ledger/reservation.ts";
 import { type Key, pathOf } from "./keys.ts";
 
 /**
@@ -8,7 +8,7 @@ import { type Key, pathOf } from "./keys.ts";
  */
 export interface LedgerCopy {
   /** As our own last write left it, or as last read. */
-  ledger: Ledger | undefined;
+  ledger: StoredLedger | undefined;
   /** Whose write or read that was. */
   from: GroupMemory | undefined;
   /** When its answer came, by the monotonic clock. */

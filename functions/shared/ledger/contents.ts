@@ -9,7 +9,14 @@ import { parseOrdinal, podNameOf } from "../workloads/pods.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
 import { countRanges, parseClaims } from "./claim.ts";
 import { LedgerUnreadable } from "./errors.ts";
-import { type Ledger, maxReservations, type RecordedVerdict, type Refusal, type Reservation } from "./reservation.ts";
+import {
+  type Ledger,
+  maxReservations,
+  type RecordedVerdict,
+  type Refusal,
+  type Reservation,
+  type StoredLedger,
+} from "./reservation.ts";
 import { annotationBytes } from "./size.ts";
 
 /** The longest name that the API server gives any object: no entry holds a longer text, but for sentences. */
@@ -36,7 +43,7 @@ const written = new Set(
  * Reads a Lease as a ledger. Throws {@link LedgerUnreadable} rather than take a malformed value for an empty one, or what a later
  * version has written for what this one would write.
  */
-export function parseLedger(key: GroupKey, lease: LeaseObject): Ledger {
+export function parseLedger(key: GroupKey, lease: LeaseObject): StoredLedger {
   const { metadata } = lease;
   const unreadable = (why: string) => new LedgerUnreadable(metadata.name, why);
   const group = vocabulary.read(vocabulary.ledgerGroup, metadata);
@@ -58,6 +65,7 @@ export function parseLedger(key: GroupKey, lease: LeaseObject): Ledger {
   if (held > maxReservations)
     throw unreadable(`it holds ${held} reservations and ranges of claims, and ${maxReservations} at most are ours`);
   return {
+    kind: "stored",
     key,
     name: metadata.name,
     uid: metadata.uid,

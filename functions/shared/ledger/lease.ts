@@ -9,17 +9,17 @@ import { formatClaims } from "./claim.ts";
 import { formatRefusals, formatReservations, knownFormat, parseLedger } from "./contents.ts";
 import { LedgerFull, LedgerUnreadable, LedgerUnwritable } from "./errors.ts";
 import { ledgerName } from "./lease-name.ts";
-import type { Ledger, LedgerChange, LedgerTimes } from "./reservation.ts";
+import type { Ledger, LedgerChange, LedgerTimes, StoredLedger } from "./reservation.ts";
 import { annotationBytes, type Informing, isFarBelowBound, maxLedgerBytes, shed } from "./size.ts";
 
 /** The group's ledger, always current; undefined where it does not exist. Throws {@link LedgerUnreadable}, ClusterError. */
-export async function readLedger(cluster: Cluster, key: GroupKey): Promise<Ledger | undefined> {
+export async function readLedger(cluster: Cluster, key: GroupKey): Promise<StoredLedger | undefined> {
   const lease = await find(cluster, "leases", { namespace: key.namespace, name: ledgerName(key.group) });
   return lease && parseLedger(key, lease);
 }
 
 /** Creates the group's ledger, empty. Rule R4: no owner references. One that exists meanwhile is as good: it is read. */
-export async function createLedger(cluster: Cluster, key: GroupKey): Promise<Ledger | undefined> {
+export async function createLedger(cluster: Cluster, key: GroupKey): Promise<StoredLedger | undefined> {
   const body = {
     apiVersion: "coordination.k8s.io/v1",
     kind: "Lease",
@@ -44,7 +44,7 @@ export async function createLedger(cluster: Cluster, key: GroupKey): Promise<Led
  * nothing sent, where it could not be read again. Throws {@link LedgerFull}; ClusterError: 409 (or 404, 422 for a ledger
  * that is gone or another one) means that the world is to be read again; code 0 that the write may or may not have happened.
  */
-export async function writeLedger(cluster: Cluster, ledger: Ledger, change: LedgerChange): Promise<Ledger> {
+export async function writeLedger(cluster: Cluster, ledger: StoredLedger, change: LedgerChange): Promise<StoredLedger> {
   const { refusals, verdicts } = isFarBelowBound(ledger, change) ? change : fitting(ledger, change);
   const annotations = {
     [vocabulary.ledgerFormat.key]: knownFormat,

@@ -55,12 +55,29 @@ export interface LedgerTimes {
   readonly lastRemovalMs?: number | undefined;
 }
 
-export interface Ledger extends LedgerTimes {
-  readonly key: GroupKey;
-  readonly name: string;
+/** A ledger that the API server has, or an empty one in its place where nothing may be left behind (rule R16). */
+export type Ledger = StoredLedger | ImaginedLedger;
+
+/** Only such a ledger can be written. */
+export interface StoredLedger extends LedgerContents {
+  readonly kind: "stored";
   readonly uid: string;
   readonly resourceVersion: string;
   readonly createdMs: number;
+}
+
+/** It has no identity that a write could be conditional on. It is old, so that it holds no decision back (rule R4). */
+export interface ImaginedLedger extends LedgerContents {
+  readonly kind: "imagined";
+  readonly uid: "";
+  readonly resourceVersion: "";
+  readonly createdMs: 0;
+}
+
+/** What a ledger says. */
+export interface LedgerContents extends LedgerTimes {
+  readonly key: GroupKey;
+  readonly name: string;
   /** Of the annotations that no write of ours replaces, keys and values: what others put there, and the group. */
   readonly othersBytes: number;
   /** Undefined in a ledger that has never been decided on (rule R4: its first decision uses a consistent LIST). */

@@ -3,7 +3,7 @@
 import { allow, badRequest } from "../admission/answers.ts";
 import type { AdmissionAnswer, AdmissionRequest, Allowed, Denied } from "../admission/definition.ts";
 import { type Fields, fieldsOf } from "../base/fields.ts";
-import type { StatefulSetObject } from "../kubernetes/cluster.ts";
+import type { Metadata } from "../kubernetes/cluster.ts";
 import { resources } from "../kubernetes/resources.ts";
 import { largestOrdinal } from "../workloads/pods.ts";
 import { leavingOrdinals, type SaidSizes, sizesOf } from "./size-changes.ts";
@@ -12,8 +12,13 @@ import { leavingOrdinals, type SaidSizes, sizesOf } from "./size-changes.ts";
 export const scaledResources = ["statefulsets", "deployments", "replicasets"] as const;
 export type ScaledResource = (typeof scaledResources)[number];
 
-/** An object as a review brings it, and of it only what decisions read of the sizes of objects, whatever its type. */
-export type SizedObject = StatefulSetObject;
+/** What decisions about sizes read of an object that a review brings, whatever its type. Any client may have written it. */
+export interface SizedObject {
+  /** Names and the uid are empty where the review does not have them. */
+  readonly metadata: Pick<Metadata, "namespace" | "name" | "uid" | "resourceVersion" | "labels" | "annotations">;
+  /** The first ordinal of a StatefulSet; 0 for an object of another type. */
+  readonly start: number;
+}
 
 /** A review that takes pods: it makes an object smaller, or moves the first ordinal of a StatefulSet. */
 export interface Downscale extends SaidSizes {
@@ -104,19 +109,10 @@ function readObject(resource: ScaledResource, value: unknown): Sized | string {
   const { replicas, spec } = read;
   const metadata = readMetadata(read.metadata);
   if (typeof metadata === "string") return metadata;
-  const serviceName = textOrNone(spec.serviceName);
-  if (serviceName === undefined) return "spec.serviceName is no text";
+  if (textOrNone(spec.serviceName) === undefined) return "spec.serviceName is no text";
   // Only StatefulSets have ordinals.
   const start = resource === "statefulsets" ? readStart(spec.ordinals) : 0;
-  const object = {
-    metadata,
-    spec: {
-      ...(replicas === undefined ? {} : { replicas }),
-      ...(serviceName === null ? {} : { serviceName }),
-      ...(start === undefined || start === 0 ? {} : { ordinals: { start } }),
-    },
-  };
-  return { replicas, start, object };
+  return { replicas, start, object: start === undefined ? undefined : { metadata, start } };
 }
 
 function readStart(value: unknown): number | undefined {

@@ -13,7 +13,13 @@ import { type Cluster, type ClusterError, hasCode, isRightMissing } from "../kub
 import type { KnownClaim } from "../ledger/claim.ts";
 import { LedgerFull, LedgerUnreadable, LedgerUnwritable } from "../ledger/errors.ts";
 import { ledgerName } from "../ledger/lease-name.ts";
-import { type Ledger, type LedgerChange, ledgerNewMs } from "../ledger/reservation.ts";
+import {
+  type ImaginedLedger,
+  type Ledger,
+  type LedgerChange,
+  ledgerNewMs,
+  type StoredLedger,
+} from "../ledger/reservation.ts";
 import { noteKnown } from "../ledger/settling.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
 import { refuseJoining } from "./joining.ts";
@@ -127,12 +133,12 @@ function servesForMs({ claims, reservations }: Ledger): number {
 }
 
 /** Has the ledger read again; where one is given, only if that is still the copy: others may have written on from it. */
-export function forgetLedger({ copy }: GroupMemory, ledger = copy.ledger): void {
+export function forgetLedger({ copy }: GroupMemory, ledger: Ledger | undefined = copy.ledger): void {
   if (copy.ledger === ledger) copy.ledger = undefined;
 }
 
 /** Answers overtake each other: a copy never goes back to an older state of the same Lease. */
-function keepLedger({ cluster }: Context, memory: GroupMemory, ledger: Ledger): void {
+function keepLedger({ cluster }: Context, memory: GroupMemory, ledger: StoredLedger): void {
   const { copy } = memory;
   const { ledger: known } = copy;
   if (known?.uid === ledger.uid && Number(known.resourceVersion) > Number(ledger.resourceVersion)) return;
@@ -166,7 +172,7 @@ export async function loadLedger(
   return memory.copy.ledger;
 }
 
-async function createLedger({ protocol, cluster }: Context, key: GroupKey): Promise<Ledger | undefined> {
+async function createLedger({ protocol, cluster }: Context, key: GroupKey): Promise<StoredLedger | undefined> {
   try {
     return await protocol.createLedger(cluster, key);
   } catch (error) {
@@ -219,8 +225,9 @@ function lastedMs(cluster: Cluster): number {
   return cluster.monotonicMs() - (cluster.skippedMs?.() ?? 0);
 }
 
-function imaginedLedger(key: GroupKey): Ledger {
+function imaginedLedger(key: GroupKey): ImaginedLedger {
   return {
+    kind: "imagined",
     key,
     name: ledgerName(key.group),
     uid: "",
@@ -244,9 +251,12 @@ export async function writeChange(context: Context, observed: GroupObservation, 
   const memory = context.memoryOf(observed.key);
   const nowMs = context.cluster.monotonicMs();
   const { ledgerRefused } = memory;
+  const { ledger } = observed;
+  // Shadow mode and dry runs end before this: it is here for the compiler, and for a fault of ours (rule R16).
+  if (ledger.kind === "imagined") throw new Error(`the ledger ${ledger.name} is imagined, and is never written`);
   if (ledgerRefused !== undefined && nowMs < ledgerRefused.untilMs) throw ledgerRefused.error;
   try {
-    keepLedger(context, memory, await context.protocol.writeLedger(context.cluster, observed.ledger, change));
+    keepLedger(context, memory, await context.protocol.writeLedger(context.cluster, ledger, change));
     memory.ledgerWrittenMs = context.cluster.monotonicMs();
   } catch (error) {
     if (isConflict(error)) throw new Conflict();

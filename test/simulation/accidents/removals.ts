@@ -1,7 +1,7 @@
 /** What keeps accidents away, taken out by wrapping what the shipped functions are given; the product has no switch for it. */
 
 import type { GroupView } from "../../../functions/shared/cache/cache.ts";
-import type { Ledger } from "../../../functions/shared/ledger/reservation.ts";
+import type { StoredLedger } from "../../../functions/shared/ledger/reservation.ts";
 import type { Pod } from "../../../functions/shared/workloads/pods.ts";
 import type { StatefulSet } from "../../../functions/shared/workloads/statefulsets.ts";
 import type { Wrappers } from "../replica.ts";
@@ -88,7 +88,7 @@ export const reservingFirst: Removal = {
   })),
 };
 
-const readAs = (change: (ledger: Ledger) => Ledger): Wrappers =>
+const readAs = (change: (ledger: StoredLedger) => StoredLedger): Wrappers =>
   wrapProtocol((protocol) => ({
     readLedger: async (...call) => {
       const ledger = await protocol.readLedger(...call);

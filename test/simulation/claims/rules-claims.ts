@@ -5,7 +5,7 @@ import type { PodAnswer, PodHttp } from "../../../functions/shared/http/pod-http
 import { claimKinds, type KindName } from "../../../functions/shared/ledger/claim.ts";
 import { kinds } from "../../../functions/shared/ledger/claim-kinds.ts";
 import { refuseByHealth } from "../../../functions/shared/ledger/health-rule.ts";
-import { dropAfterMs, type Ledger } from "../../../functions/shared/ledger/reservation.ts";
+import { dropAfterMs, type StoredLedger } from "../../../functions/shared/ledger/reservation.ts";
 import { joinScaleDown } from "../../../functions/shared/scaling/size-changes.ts";
 import { nextToAnnounce } from "../../../functions/shared/workloads/group-key.ts";
 import type { Plan } from "../plan.ts";
@@ -21,8 +21,8 @@ const withRow = (kind: KindName, changes: Partial<Row>): Wrappers => ({
 });
 
 /** Rollouts and evictions that read only some claims; they still write none. */
-function blindTo(isSeen: (claim: Ledger["claims"][number]) => boolean): Wrappers {
-  const blind = (ledger: Ledger): Ledger => ({ ...ledger, claims: ledger.claims.filter(isSeen) });
+function blindTo(isSeen: (claim: StoredLedger["claims"][number]) => boolean): Wrappers {
+  const blind = (ledger: StoredLedger): StoredLedger => ({ ...ledger, claims: ledger.claims.filter(isSeen) });
   return wrapProtocol((protocol) => ({
     readLedger: async (...call) => {
       const ledger = await protocol.readLedger(...call);
@@ -33,7 +33,7 @@ function blindTo(isSeen: (claim: Ledger["claims"][number]) => boolean): Wrappers
 }
 
 /** Rollouts and evictions that write claims as they would spell them. */
-const respelling = (respell: (claims: Ledger["claims"]) => Ledger["claims"]) =>
+const respelling = (respell: (claims: StoredLedger["claims"]) => StoredLedger["claims"]) =>
   wrapProtocol((protocol) => ({
     writeLedger: (cluster, ledger, change) =>
       protocol.writeLedger(cluster, ledger, { ...change, claims: respell(ledger.claims) }),

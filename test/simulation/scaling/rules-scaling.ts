@@ -2,13 +2,13 @@
 import { changeClaim, type KnownClaim, makeClaim } from "../../../functions/shared/ledger/claim.ts";
 import { undoAfterMs } from "../../../functions/shared/ledger/claim-kinds.ts";
 import type { Protocol } from "../../../functions/shared/ledger/protocol.ts";
-import type { Ledger } from "../../../functions/shared/ledger/reservation.ts";
+import type { StoredLedger } from "../../../functions/shared/ledger/reservation.ts";
 import type { Plan } from "../plan.ts";
 import type { Wrappers } from "../replica.ts";
 import { never, type RemovedRule } from "../rules.ts";
 import { forgetful, sized } from "./scenarios.ts";
 
-type Claims = Ledger["claims"];
+type Claims = StoredLedger["claims"];
 
 /** Zones whose pods are told right before they leave, by processes that are killed often. */
 const preparing = (plan: Plan, changes: Partial<Plan> = {}): Plan =>
@@ -39,7 +39,7 @@ function spelled(
   return {
     protocol: (protocol) => {
       const { into, from } = open();
-      const read = async (cluster: Parameters<Protocol["readLedger"]>[0], ledger: Ledger) => ({
+      const read = async (cluster: Parameters<Protocol["readLedger"]>[0], ledger: StoredLedger) => ({
         ...ledger,
         claims: await from(ledger.claims, cluster, ledger.key),
       });

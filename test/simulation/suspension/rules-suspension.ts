@@ -3,7 +3,7 @@
 import { fieldsOf } from "../../../functions/shared/base/fields.ts";
 import type { Preconditions } from "../../../functions/shared/kubernetes/cluster.ts";
 import type { Protocol } from "../../../functions/shared/ledger/protocol.ts";
-import type { Ledger } from "../../../functions/shared/ledger/reservation.ts";
+import type { StoredLedger } from "../../../functions/shared/ledger/reservation.ts";
 import type { Plan, SuspensionDeed } from "../plan.ts";
 import type { Wrappers } from "../replica.ts";
 import { never, type RemovedRule, wrapCluster } from "../rules.ts";
@@ -90,9 +90,9 @@ const drainedForEver = seenBy(claimsResource, () => {
 
 /** The claim stands in the memory of the process that removes, and in no ledger. */
 function claimsInMemory(protocol: Protocol): Protocol {
-  const isVolume = ({ kind }: Ledger["claims"][number]) => kind === "volume";
-  let own: Ledger["claims"] = [];
-  const read = (ledger: Ledger): Ledger => ({ ...ledger, claims: [...ledger.claims, ...own] });
+  const isVolume = ({ kind }: StoredLedger["claims"][number]) => kind === "volume";
+  let own: StoredLedger["claims"] = [];
+  const read = (ledger: StoredLedger): StoredLedger => ({ ...ledger, claims: [...ledger.claims, ...own] });
   return {
     ...protocol,
     readLedger: async (cluster, group) => {

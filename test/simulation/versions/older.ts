@@ -1,7 +1,7 @@
 /** An older version of Sluice, which has heard of claims, and of no kind of them: what it does not know it counts, and leaves. */
 import type { Claim } from "../../../functions/shared/ledger/claim.ts";
 import type { Protocol } from "../../../functions/shared/ledger/protocol.ts";
-import type { Ledger } from "../../../functions/shared/ledger/reservation.ts";
+import type { StoredLedger } from "../../../functions/shared/ledger/reservation.ts";
 import type { Wrappers } from "../replica.ts";
 
 /** The wrappers of a test, around what the older version reads. */
@@ -20,7 +20,7 @@ function unknowing(protocol: Protocol): Protocol {
   };
 }
 
-function foreign(ledger: Ledger): Ledger {
+function foreign(ledger: StoredLedger): StoredLedger {
   const claims = ledger.claims.map(
     ({ id, zone, line, kind, by }): Claim => ({ isKnown: false, id, zone, line, kind, by }),
   );

@@ -2,7 +2,7 @@
 import type { Cluster, LeaseObject } from "../../../functions/shared/kubernetes/cluster.ts";
 import { wrapCluster as wrapOne } from "../../../functions/shared/kubernetes/wrap-cluster.ts";
 import { knownFormat } from "../../../functions/shared/ledger/contents.ts";
-import type { Ledger } from "../../../functions/shared/ledger/reservation.ts";
+import type { StoredLedger } from "../../../functions/shared/ledger/reservation.ts";
 import type { Plan } from "../plan.ts";
 import { never, plain, type RemovedRule, wrapCluster, wrapProtocol } from "../rules.ts";
 import { formatKey } from "./newer.ts";
@@ -34,7 +34,7 @@ const readingOn = (cluster: Cluster): Partial<Cluster> => ({
 
 /** A process that cannot read a ledger decides as if it were empty, and its writes to that ledger go nowhere. */
 const unreadableIsEmpty = wrapProtocol((protocol) => {
-  const imagined = new WeakSet<Ledger>();
+  const imagined = new WeakSet<StoredLedger>();
   return {
     readLedger: async (cluster, key) => {
       try {
@@ -49,7 +49,7 @@ const unreadableIsEmpty = wrapProtocol((protocol) => {
     writeLedger: async (cluster, ledger, { seenThrough, membersThrough, ...change }) => {
       if (!imagined.has(ledger))
         return protocol.writeLedger(cluster, ledger, { seenThrough, membersThrough, ...change });
-      const written: Ledger = {
+      const written: StoredLedger = {
         ...ledger,
         ...change,
         members: change.members ?? ledger.members,
@@ -84,7 +84,7 @@ export const versionRules: readonly RemovedRule[] = [
     breaks: ["Z1", "Z2", "K3"],
     aim: (plan) => besideOlder(plan),
     wrappers: wrapProtocol((protocol) => {
-      const settled = (ledger: Ledger): Ledger => ({
+      const settled = (ledger: StoredLedger): StoredLedger => ({
         ...ledger,
         claims: ledger.claims.filter(({ isKnown }) => isKnown),
       });

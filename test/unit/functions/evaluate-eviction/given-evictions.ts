@@ -6,7 +6,7 @@ import {
   type ReviewedEviction,
 } from "../../../../functions/evaluate-eviction/decide.ts";
 import type { Eviction } from "../../../../functions/evaluate-eviction/decide-alone.ts";
-import type { Decision } from "../../../../functions/evaluate-eviction/group-commit/commit.ts";
+import type { Decision } from "../../../../functions/evaluate-eviction/group-commit/rulings.ts";
 import type { Denied } from "../../../../functions/shared/admission/definition.ts";
 import type { StoredBudget } from "../../../../functions/shared/groups/governing.ts";
 import {

@@ -1,6 +1,7 @@
 /** Reviews of sizes, as an API server sends them, and who judges them. */
 import { guardDownscale } from "../../../../functions/guard-downscale/function.ts";
 import type { AdmissionAnswer, AdmissionRequest } from "../../../../functions/shared/admission/definition.ts";
+import { openHandler } from "../../../../functions/shared/admission/shadow.ts";
 import type { Context } from "../../../../functions/shared/contract/context.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 
@@ -90,5 +91,5 @@ export function judge(
     get: (resource: string, { namespace, name }: { namespace: string; name: string }) =>
       get?.(resource, `${namespace}/${name}`) ?? Promise.reject(new Error("nothing is to be asked for")),
   };
-  return guardDownscale.open({ cluster, mode } as unknown as Context).review(request);
+  return openHandler(guardDownscale, { cluster, mode } as unknown as Context).review(request);
 }

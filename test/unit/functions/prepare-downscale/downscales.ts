@@ -7,6 +7,7 @@ import type {
   AdmissionRequest,
   Denied,
 } from "../../../../functions/shared/admission/definition.ts";
+import { openHandler } from "../../../../functions/shared/admission/shadow.ts";
 import { createListReader } from "../../../../functions/shared/cache/listing.ts";
 import type { Context } from "../../../../functions/shared/contract/context.ts";
 import { createMemory } from "../../../../functions/shared/contract/memory.ts";
@@ -139,7 +140,7 @@ export class Process {
       pods: world.podHttp(this.cluster),
       ...changes(this.cluster),
     };
-    this.judge = prepareDownscale.open(this.context);
+    this.judge = openHandler(prepareDownscale, this.context);
   }
 
   /** A review as the door gives it to the function: of the StatefulSet itself. */

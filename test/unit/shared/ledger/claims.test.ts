@@ -14,7 +14,11 @@ import { describeClaim } from "../../../../functions/shared/ledger/claim-kinds.t
 import { parseLedger } from "../../../../functions/shared/ledger/contents.ts";
 import { LedgerFull, LedgerUnreadable, LedgerUnwritable } from "../../../../functions/shared/ledger/errors.ts";
 import { fitting, writeLedger } from "../../../../functions/shared/ledger/lease.ts";
-import { type Ledger, type LedgerChange, maxReservations } from "../../../../functions/shared/ledger/reservation.ts";
+import {
+  type LedgerChange,
+  maxReservations,
+  type StoredLedger,
+} from "../../../../functions/shared/ledger/reservation.ts";
 import { maxLedgerBytes } from "../../../../functions/shared/ledger/size.ts";
 import { inspectClaim } from "../../../../triggers/plugin/claims.ts";
 import { leaseObject, namespace, nowMs, reservation } from "../../functions/advance-zone-rollout/given.ts";
@@ -38,7 +42,7 @@ const content: ClaimContent = {
 
 const anchor = { resource: "pods", name: "a-3", annotation: "example.dev/phase" };
 
-function ledgerOf(annotations: Readonly<Record<string, string>>): Ledger {
+function ledgerOf(annotations: Readonly<Record<string, string>>): StoredLedger {
   return parseLedger(key, leaseObject("sluice-group", { "sluice.dev/group": "group", ...annotations }));
 }
 
@@ -48,7 +52,7 @@ const claimsOf = (...lines: readonly (object | string)[]) => {
 };
 
 /** The annotations of the patch that a write sends. */
-async function sent(ledger: Ledger, change: Partial<LedgerChange>): Promise<Record<string, string>> {
+async function sent(ledger: StoredLedger, change: Partial<LedgerChange>): Promise<Record<string, string>> {
   let annotations: Record<string, string> = {};
   const patch = async (_resource: string, _key: object, body: { metadata: { annotations: typeof annotations } }) => {
     annotations = body.metadata.annotations;

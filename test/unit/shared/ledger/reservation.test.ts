@@ -6,7 +6,7 @@ import { parseLedger } from "../../../../functions/shared/ledger/contents.ts";
 import { LedgerUnreadable, LedgerUnwritable } from "../../../../functions/shared/ledger/errors.ts";
 import { createLedger, readLedger, writeLedger } from "../../../../functions/shared/ledger/lease.ts";
 import { ledgerName } from "../../../../functions/shared/ledger/lease-name.ts";
-import type { Ledger, LedgerChange } from "../../../../functions/shared/ledger/reservation.ts";
+import type { LedgerChange, StoredLedger } from "../../../../functions/shared/ledger/reservation.ts";
 import { findAbandoned } from "../../../../functions/shared/ledger/settling.ts";
 import { leaseObject, namespace, nowMs, podObject, reservation } from "../../functions/advance-zone-rollout/given.ts";
 
@@ -15,7 +15,7 @@ const annotations = { "sluice.dev/group": "group" };
 const verdict = { guard: "budget", zone: "a", sentence: "a: 1 of 3 down", since: nowMs - 5_000, at: nowMs };
 const refusal = { uid: "u", pod: "a-1", sentence: "no", stampMs: nowMs };
 
-function ledgerOf(more: Readonly<Record<string, string>>): Ledger {
+function ledgerOf(more: Readonly<Record<string, string>>): StoredLedger {
   return parseLedger(key, leaseObject("sluice-group", { ...annotations, ...more }));
 }
 
@@ -29,7 +29,7 @@ function clusterError(code: number): ClusterError {
 }
 
 /** What {@link writeLedger} sends, and what a reader makes of it. */
-async function written(ledger: Ledger, change: Partial<LedgerChange>) {
+async function written(ledger: StoredLedger, change: Partial<LedgerChange>) {
   const patches: { metadata: Record<string, unknown> & { annotations: Record<string, string> } }[] = [];
   const cluster = clusterOf({
     patch: (async (_resource: string, _key: object, body: (typeof patches)[0]) => {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { clockSkewMs } from "../../../../functions/shared/clock/skew.ts";
-import { dropAfterMs, type Ledger } from "../../../../functions/shared/ledger/reservation.ts";
+import { dropAfterMs, type StoredLedger } from "../../../../functions/shared/ledger/reservation.ts";
 import { mendStamps } from "../../../../functions/shared/ledger/stamps.ts";
 import { nowMs, reservation } from "../../functions/advance-zone-rollout/given.ts";
 import { governedGroup, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
@@ -10,8 +10,15 @@ import { key, namespace, Passes, played, refused } from "../reconcile/passes.ts"
 
 const hourMs = 3_600_000;
 
-function ledgerOf(changes: Partial<Ledger>): Ledger {
-  const identity = { key, name: "sluice-group", uid: "uid", resourceVersion: "7", createdMs: 0 };
+function ledgerOf(changes: Partial<StoredLedger>): StoredLedger {
+  const identity = {
+    kind: "stored",
+    key,
+    name: "sluice-group",
+    uid: "uid",
+    resourceVersion: "7",
+    createdMs: 0,
+  } as const;
   const through = { settledThrough: 1, membersThrough: 1 };
   return {
     ...identity,
@@ -91,7 +98,7 @@ test("one stamp that is ahead is enough, whatever it is of, and those beside it 
   const refusal = { uid: "u", pod: "a-1", sentence: "no", stampMs: nowMs };
   const held = [reservation("a-0"), reservation("a-1")];
   const base = { reservations: held, refusals: [refusal], verdicts: { rollout: fine } };
-  const mended = (changes: Partial<Ledger>) => mendStamps(ledgerOf({ ...base, ...changes }), nowMs);
+  const mended = (changes: Partial<StoredLedger>) => mendStamps(ledgerOf({ ...base, ...changes }), nowMs);
   const ahead = { ...refusal, uid: "v", stampMs: aheadMs };
   assert.deepEqual(mended({ refusals: [refusal, ahead] }).refusals, [refusal, { ...ahead, stampMs: nowMs }]);
   const verdicts = { rollout: fine, other: { ...fine, at: aheadMs } };

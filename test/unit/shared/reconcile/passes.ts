@@ -12,7 +12,7 @@ import { type Cluster, ClusterError } from "../../../../functions/shared/kuberne
 import { type ClusterCall, wrapCalls, wrapCluster } from "../../../../functions/shared/kubernetes/wrap-cluster.ts";
 import { parseLedger } from "../../../../functions/shared/ledger/contents.ts";
 import { type Protocol, protocol } from "../../../../functions/shared/ledger/protocol.ts";
-import type { Ledger } from "../../../../functions/shared/ledger/reservation.ts";
+import type { StoredLedger } from "../../../../functions/shared/ledger/reservation.ts";
 import type { GroupKey } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { VirtualTimeline } from "../../../fake-cluster/timeline.ts";
 import { createWorld, type GroupOptions, type World } from "../../../fake-cluster/world.ts";
@@ -172,7 +172,7 @@ export class Passes {
     return this.verdicts.at(-1)?.guard;
   }
 
-  get ledger(): Ledger {
+  get ledger(): StoredLedger {
     return parseLedger(key, this.world.store.get("leases", ledgerKey));
   }
 

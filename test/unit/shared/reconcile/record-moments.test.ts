@@ -5,7 +5,7 @@ import { telling } from "../../../../functions/advance-zone-rollout/act.ts";
 import { announceRefusal } from "../../../../functions/shared/admission/refusal-events.ts";
 import { wait } from "../../../../functions/shared/contract/verdict.ts";
 import { eventReasons } from "../../../../functions/shared/events/reasons.ts";
-import type { Ledger, RecordedVerdict, Refusal } from "../../../../functions/shared/ledger/reservation.ts";
+import type { RecordedVerdict, Refusal, StoredLedger } from "../../../../functions/shared/ledger/reservation.ts";
 import { recordOf, recordVerdictEvent, writeAloneInMs } from "../../../../functions/shared/reconcile/record.ts";
 import { type GroupObservation, keptRefusals } from "../../../../functions/shared/transaction/observe-group.ts";
 import { nowMs, refusal, reservation, statefulSet, zone } from "../../functions/advance-zone-rollout/given.ts";
@@ -24,7 +24,10 @@ const done: RecordedVerdict = { ...paused, guard: "done", zone: "", sentence: "a
 /** A look at a group whose ledger says that `written` was said last, or nothing. */
 function look(
   written: RecordedVerdict | undefined,
-  { ledger = {}, ...changes }: Partial<Omit<GroupObservation, "ledger">> & { readonly ledger?: Partial<Ledger> } = {},
+  {
+    ledger = {},
+    ...changes
+  }: Partial<Omit<GroupObservation, "ledger">> & { readonly ledger?: Partial<StoredLedger> } = {},
 ): GroupObservation {
   const zones = [zone("a", "oo"), zone("b", "oo")];
   return {
@@ -43,6 +46,7 @@ function look(
     view: { seenThrough: 1, membersThrough: 1 } as GroupObservation["view"],
     ...changes,
     ledger: {
+      kind: "stored",
       key,
       name: "sluice-group",
       uid: "u",
@@ -296,6 +300,6 @@ describe("which Events", () => {
     await passes.goOn(10);
     assert.equal(passes.events.length, 3);
     assert.equal(passes.context.memoryOf(key).announced.size, 2);
-    assert.equal(passes.context.memoryOf({ ...key, group: "alone" }).announced.size, 1);
+    assert.equal(passes.context.memoryOf({ ...key, group: "statefulset:alone" }).announced.size, 1);
   });
 });

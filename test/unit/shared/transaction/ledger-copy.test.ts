@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { createLedgerCopies, createMemory } from "../../../../functions/shared/contract/memory.ts";
 import { type Cluster, ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
-import type { Ledger } from "../../../../functions/shared/ledger/reservation.ts";
+import type { LedgerChange, StoredLedger } from "../../../../functions/shared/ledger/reservation.ts";
 import {
   Conflict,
   forgetLedger,
@@ -28,7 +28,7 @@ function clockAt(startMs = 0): { cluster: Cluster; set(ms: number): void } {
   return { cluster, set };
 }
 
-const ledger = { uid: "u", resourceVersion: "1", name: "sluice-group", createdMs: nowMs } as Ledger;
+const ledger = { uid: "u", resourceVersion: "1", name: "sluice-group", createdMs: nowMs } as StoredLedger;
 
 describe("how old a ledger is (R4)", () => {
   /** How long it is still new, made so long ago by the API server's clock and known here for so long. */
@@ -198,4 +198,14 @@ describe("a write", () => {
       assert.deepEqual([...memory.refusedOnce.keys()], []);
     }
   });
+});
+
+test("a ledger that was only imagined is never written (R16)", async () => {
+  const passes = new Passes();
+  const { context } = passes;
+  const imagined = await played(passes.timeline, loadLedger(context, key, context.memoryOf(key), true));
+  assert.equal(imagined?.kind, "imagined");
+  const observed = { key, ledger: imagined } as GroupObservation;
+  await assert.rejects(writeChange(context, observed, {} as LedgerChange), /imagined, and is never written/);
+  assert.equal(passes.count("patch leases"), 0);
 });

@@ -7,9 +7,9 @@ import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts
 import {
   dropAfterMs,
   knownForMs,
-  type Ledger,
   type Refusal,
   type Reservation,
+  type StoredLedger,
 } from "../../../../functions/shared/ledger/reservation.ts";
 import {
   type GroupObservation,
@@ -50,7 +50,7 @@ class Looks {
     this.context = passes.context;
   }
 
-  look(changes: Partial<Ledger>, need: Partial<Need> = {}): Promise<GroupObservation> {
+  look(changes: Partial<StoredLedger>, need: Partial<Need> = {}): Promise<GroupObservation> {
     const ledger = { ...this.passes.ledger, ...changes };
     const asked = { permitSinceMs: undefined, consistent: false, ...need };
     return played(this.passes.timeline, observeGroup(this.context, ledger, asked));
@@ -209,7 +209,7 @@ test("a reservation that was taken out and stands again has been known since the
 });
 
 /** What the next write of this look makes of the ledger's reservations. */
-const written = ({ open }: GroupObservation): Partial<Ledger> => ({ reservations: open });
+const written = ({ open }: GroupObservation): Partial<StoredLedger> => ({ reservations: open });
 
 test("a process that comes and goes does not take a reservation for old by its stamp alone: the clock may have been set (R10)", async () => {
   const passes = await threeZones();

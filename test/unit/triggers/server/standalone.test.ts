@@ -1,5 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { guardDownscale } from "../../../../functions/guard-downscale/function.ts";
+import { askAgain } from "../../../../functions/shared/admission/answers.ts";
+import type { AdmissionRequest } from "../../../../functions/shared/admission/definition.ts";
 import { type FunctionDefinition, listGroupKeys } from "../../../../functions/shared/contract/definition.ts";
 import { groupOfPod, groupOfStatefulSet } from "../../../../functions/shared/contract/keys.ts";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
@@ -227,6 +230,17 @@ test("in shadow mode a missing right is logged, and no Event is written", async 
   const { world, lines } = await started({ definitions: [definition], settings: { mode: "shadow" } });
   assert.equal(world.store.list("events").items.length, 0);
   assert.ok(lines.some(({ msg }) => String(msg).startsWith("Sluice lacks the right")));
+});
+
+test("each function that judges reviews is opened in the mode of its process (R16)", async () => {
+  const open = () => ({ review: async () => askAgain("held", "not now") });
+  const admissions = [{ ...guardDownscale, open }];
+  for (const mode of ["act", "shadow"] as const) {
+    const { standalone } = await started({ definitions: [], admissions, settings: { mode } });
+    const [admission] = standalone.admissions;
+    const answer = await admission?.judge.review({ uid: "review" } as AdmissionRequest);
+    assert.equal(answer?.allowed, mode === "shadow", mode);
+  }
 });
 
 test("shadow mode says what it would do and writes nothing", async () => {

@@ -14,6 +14,7 @@ import type {
   AdmissionHandler,
   AdmissionRequest,
 } from "../../../../../functions/shared/admission/definition.ts";
+import { openHandler } from "../../../../../functions/shared/admission/shadow.ts";
 import { createListReader } from "../../../../../functions/shared/cache/listing.ts";
 import type { Context } from "../../../../../functions/shared/contract/context.ts";
 import { createMemory } from "../../../../../functions/shared/contract/memory.ts";
@@ -65,7 +66,7 @@ export class Replica {
       ...changes(this.cluster),
     };
     this.commit = new GroupCommit(this.context, { name, observe, decide, ...gate });
-    this.judge = evaluateEviction.open(this.context);
+    this.judge = openHandler(evaluateEviction, this.context);
   }
 
   /** A petition for the pod of that name as it stands now. */

@@ -1,0 +1,60 @@
+/** What shadow mode makes of answers (R16): one wrapper around the handler of each function that judges reviews. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { allow, badRequest } from "../../../../functions/shared/admission/answers.ts";
+import type {
+  AdmissionAnswer,
+  AdmissionDefinition,
+  AdmissionRequest,
+} from "../../../../functions/shared/admission/definition.ts";
+import { inShadowMode, openHandler } from "../../../../functions/shared/admission/shadow.ts";
+import type { Context } from "../../../../functions/shared/contract/context.ts";
+import { admissionFunctions } from "../../../../triggers/table.ts";
+
+const request = { uid: "review" } as AdmissionRequest;
+const shadow = { mode: "shadow" } as Context;
+
+function answered(mode: Context["mode"], answer: AdmissionAnswer): Promise<AdmissionAnswer> {
+  return inShadowMode(mode, { review: async () => answer }).review(request);
+}
+
+test("in shadow mode a refusal goes through, with a warning that says what would have been, of which zone", async () => {
+  const refusal = badRequest("a-guard", "a sentence", { zone: "db-a" });
+  const warnings = ["in shadow mode; otherwise refused with 400: a sentence"];
+  const through = { allowed: true, guard: "a-guard", warnings, zone: "db-a", otherwise: refusal };
+  assert.deepEqual(await answered("shadow", refusal), through);
+  assert.equal(await answered("act", refusal), refusal);
+});
+
+test("in shadow mode an allowance changes nothing of the object, and keeps the rest", async () => {
+  const allowance = allow("allowed", { patch: [{ op: "add" }], warnings: ["beware"], zone: "db-a" });
+  assert.deepEqual(await answered("shadow", allowance), { ...allowance, patch: [] });
+  assert.equal(await answered("act", allowance), allowance);
+});
+
+test("in shadow mode a review that breaks still rejects, so that its door says what becomes of it", async () => {
+  const broken = inShadowMode("shadow", { review: () => Promise.reject(new Error("the sky fell")) });
+  await assert.rejects(broken.review(request), /the sky fell/);
+});
+
+test("in shadow mode the reviews that wait are answered when the process ends, as in any mode", () => {
+  const ends: string[] = [];
+  for (const mode of ["act", "shadow"] as const) {
+    const handler = { review: async () => allow("allowed"), stop: () => void ends.push(mode) };
+    inShadowMode(mode, handler).stop?.();
+    inShadowMode(mode, { review: handler.review }).stop?.();
+  }
+  assert.deepEqual(ends, ["act", "shadow"]);
+});
+
+test("a process opens each function in its own mode, and only a budget that can never be kept is refused in shadow mode", async () => {
+  const refusing = admissionFunctions.map((definition): AdmissionDefinition => {
+    return { ...definition, open: () => ({ review: async () => badRequest(definition.name, "a sentence") }) };
+  });
+  const answers = refusing.map((definition) => openHandler(definition, shadow).review(request));
+  const refused = (await Promise.all(answers)).filter(({ allowed }) => !allowed);
+  assert.deepEqual(
+    refused.map(({ guard }) => guard),
+    ["validate-zone-budget"],
+  );
+});
