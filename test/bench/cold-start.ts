@@ -261,7 +261,9 @@ function portOf(child: ReturnType<typeof spawn>): Promise<number> {
     child.stderr?.on("data", (chunk: Buffer) => {
       printed += chunk;
     });
-    child.once("exit", () => reject(new Error(`it ended before it listened: ${printed}`)));
+    child.once("close", (code, signal) =>
+      reject(new Error(`it ended with ${signal ?? code} before it listened: ${printed}`)),
+    );
   });
 }
 

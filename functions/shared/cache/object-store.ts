@@ -3,7 +3,7 @@
 import { BoundedMap } from "../base/bounded-map.ts";
 import type { Cluster, Metadata, WatchEvent } from "../kubernetes/cluster.ts";
 import { silentAfterMs } from "./cache.ts";
-import type { Store } from "./watch-progress.ts";
+import { newProgress, noteRelist, noteRevision, type Store } from "./watch-progress.ts";
 
 /** Namespaces that were listed while the watch was silent. A namespace that is forgotten is listed again. */
 const rememberedListings = 10_000;
@@ -21,7 +21,7 @@ export type StoreEvent = "updated" | "ignored" | "deleted";
 
 type Objects = readonly { readonly metadata: Metadata }[];
 
-export interface ShelfOptions<T, O> {
+export interface ObjectStoreOptions<T, O> {
   readonly clock: Pick<Cluster, "monotonicMs">;
   parse(object: O): T;
   /** Hears of every object that the watch or a list tells of. */
@@ -32,25 +32,26 @@ export class ObjectStore<T, O extends { readonly metadata: Metadata }> {
   readonly store: Store<{ readonly metadata: Metadata }> = {
     replace: (objects, resourceVersion) => {
       this.#replace(objects as readonly O[]);
-      this.#heard(Number(resourceVersion));
+      noteRelist(this.#progress, Number(resourceVersion), this.#options.clock.monotonicMs());
     },
     apply: (event) => this.#apply(event),
   };
-  readonly #options: ShelfOptions<T, O>;
+  readonly #options: ObjectStoreOptions<T, O>;
   readonly #kept = new Map<string, StoredObject<T>>();
   readonly #listedMs = new BoundedMap<string, number>(rememberedListings);
   readonly #listings = new Map<string, Promise<void>>();
-  #reached = 0;
-  #heardMs = Number.NEGATIVE_INFINITY;
+  /** Nothing has been heard yet: the first to ask lists. */
+  readonly #progress = newProgress(Number.NEGATIVE_INFINITY);
 
-  constructor(options: ShelfOptions<T, O>) {
+  constructor(options: ObjectStoreOptions<T, O>) {
     this.#options = options;
   }
 
   /** The objects of a namespace: from the watch, if it spoke in the last 30 s, or else from `list`. Rejects as `list` does. */
   async read(namespace: string, list: () => Promise<Objects>): Promise<readonly T[]> {
-    const heardMs = Math.max(this.#heardMs, this.#listedMs.get(namespace) ?? this.#heardMs);
-    if (this.#options.clock.monotonicMs() - heardMs > silentAfterMs) {
+    const { heardMs } = this.#progress;
+    const knownMs = Math.max(heardMs, this.#listedMs.get(namespace) ?? heardMs);
+    if (this.#options.clock.monotonicMs() - knownMs > silentAfterMs) {
       // One list serves all who ask while it runs: each of them would ask for the same.
       const listing = this.#listings.get(namespace) ?? this.#list(namespace, list);
       this.#listings.set(namespace, listing);
@@ -61,11 +62,11 @@ export class ObjectStore<T, O extends { readonly metadata: Metadata }> {
 
   async #list(namespace: string, list: () => Promise<Objects>): Promise<void> {
     const askedMs = this.#options.clock.monotonicMs();
-    const before = this.#reached;
+    const before = this.#progress.reached;
     try {
       const objects = (await list()) as readonly O[];
       // Whatever the watch told meanwhile is newer.
-      if (this.#reached !== before) return;
+      if (this.#progress.reached !== before) return;
       this.#replace(objects, namespace);
       this.#listedMs.set(namespace, askedMs);
     } finally {
@@ -74,8 +75,9 @@ export class ObjectStore<T, O extends { readonly metadata: Metadata }> {
   }
 
   #apply(event: WatchEvent<{ readonly metadata: Metadata }>): void {
+    const nowMs = this.#options.clock.monotonicMs();
     if (event.type === "BOOKMARK") {
-      this.#heard(Number(event.resourceVersion));
+      noteRevision(this.#progress, Number(event.resourceVersion), nowMs);
       return;
     }
     const { namespace = "", name, resourceVersion } = event.object.metadata;
@@ -84,12 +86,7 @@ export class ObjectStore<T, O extends { readonly metadata: Metadata }> {
     const isNews = (this.#kept.get(path)?.resourceVersion ?? 0) <= Number(resourceVersion);
     if (event.type !== "DELETED") this.#put(event.object as O);
     else if (isNews) this.#remove(path);
-    this.#heard(Number(resourceVersion));
-  }
-
-  #heard(revision: number): void {
-    this.#reached = Math.max(this.#reached, revision);
-    this.#heardMs = this.#options.clock.monotonicMs();
+    noteRevision(this.#progress, Number(resourceVersion), nowMs);
   }
 
   #replace(objects: readonly O[], namespace?: string): void {

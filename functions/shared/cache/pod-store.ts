@@ -5,6 +5,7 @@ import type { Cluster, PodObject } from "../kubernetes/cluster.ts";
 import { isStanding, type Pod, parsePod, statefulSetNameOf } from "../workloads/pods.ts";
 import type { StatefulSet } from "../workloads/statefulsets.ts";
 import type { GroupView, PodIndex } from "./cache.ts";
+import { compareWithList, pathOf, saysTheSame } from "./compare-with-list.ts";
 import { emptyMembership, type Membership, membersThrough } from "./statefulset-store.ts";
 import {
   awaitProgress,
@@ -129,7 +130,7 @@ export function confirm(
   pods: PodIndex,
   askedMs: number,
 ): void {
-  if (!statefulSets.every(({ uid }) => saysTheSame(memory, uid, pods))) {
+  if (!statefulSets.every(({ uid }) => isAsListed(memory, uid, pods))) {
     memory.relist.abort();
     return;
   }
@@ -196,7 +197,7 @@ function momentOf(memory: GroupWatchMemory, ownerUid: string): Moment {
 }
 
 function putPod(memory: GroupWatchMemory, pod: Pod, owner: string): void {
-  const path = `${pod.namespace}/${pod.name}`;
+  const path = pathOf(pod);
   const known = memory.pods.get(path);
   if (known !== undefined && ownerOf(known) !== owner) removePod(memory, known);
   if (known !== undefined && known.uid !== pod.uid) memory.bornMs.delete(known.uid);
@@ -209,7 +210,7 @@ function putPod(memory: GroupWatchMemory, pod: Pod, owner: string): void {
 }
 
 function removePod(memory: GroupWatchMemory, pod: Pod): void {
-  memory.pods.delete(`${pod.namespace}/${pod.name}`);
+  memory.pods.delete(pathOf(pod));
   memory.bornMs.delete(pod.uid);
   // Memory keeps no pod without a key.
   const owner = ownerOf(pod) as string;
@@ -237,29 +238,20 @@ export function learnPods(memory: GroupWatchMemory, statefulSets: readonly State
     // Replies overtake each other: an older list would bring back what a newer one knew to be gone.
     if (pods.listedAt < (memory.confirmedByOwner.get(uid) ?? 0)) continue;
     learnOwner(memory, uid, pods);
-    if (saysTheSame(memory, uid, pods)) memory.confirmedByOwner.set(uid, pods.listedAt);
+    if (isAsListed(memory, uid, pods)) memory.confirmedByOwner.set(uid, pods.listedAt);
   }
 }
 
-function learnOwner(memory: GroupWatchMemory, uid: string, pods: PodIndex): void {
-  for (const pod of pods.byOwner.get(uid) ?? []) {
-    const known = memory.pods.get(`${pod.namespace}/${pod.name}`);
-    // A pod that is not known may have been deleted since: only a list that is newer than the watch can tell.
-    const isNews = known === undefined ? pods.listedAt >= memory.reached : known.resourceVersion < pod.resourceVersion;
-    if (isNews) putPod(memory, pod, uid);
-  }
-  for (const known of [...(memory.podsByOwner.get(uid)?.values() ?? [])]) {
-    if (!pods.byName.has(known.name) && known.resourceVersion <= pods.listedAt) removePod(memory, known);
-  }
+function learnOwner(memory: GroupWatchMemory, uid: string, { byOwner, byName, listedAt }: PodIndex): void {
+  const { pods, podsByOwner, reached } = memory;
+  const part = { known: [...(podsByOwner.get(uid)?.values() ?? [])], listed: byOwner.get(uid) ?? [] };
+  const { put, remove } = compareWithList({ byPath: pods, ...part, names: byName, listedAt, reached });
+  for (const pod of put) putPod(memory, pod, uid);
+  for (const pod of remove) removePod(memory, pod);
 }
 
-function saysTheSame(memory: GroupWatchMemory, ownerUid: string, pods: PodIndex): boolean {
-  const known = memory.podsByOwner.get(ownerUid);
-  const listed = pods.byOwner.get(ownerUid) ?? [];
-  return (
-    (known?.size ?? 0) === listed.length &&
-    listed.every((pod) => known?.get(pod.name)?.resourceVersion === pod.resourceVersion)
-  );
+function isAsListed({ pods, podsByOwner }: GroupWatchMemory, ownerUid: string, { byOwner }: PodIndex): boolean {
+  return saysTheSame(pods, podsByOwner.get(ownerUid)?.size ?? 0, byOwner.get(ownerUid) ?? []);
 }
 
 /** Feeds the pods of a memory; `changed` hears of pods that look different to a decision. */
@@ -288,7 +280,7 @@ export function podStore(memory: GroupWatchMemory, changed: (pod: Pod) => void):
       if (event.type === "BOOKMARK") return noteRevision(memory, Number(event.resourceVersion), clock.monotonicMs());
       const pod = parsePod(event.object);
       const owner = ownerOf(pod);
-      const known = memory.pods.get(`${pod.namespace}/${pod.name}`);
+      const known = memory.pods.get(pathOf(pod));
       noteRevision(memory, pod.resourceVersion, clock.monotonicMs());
       // A list may have told more than the watch has got to.
       const confirmed = memory.confirmedByOwner.get(owner ?? "") ?? 0;

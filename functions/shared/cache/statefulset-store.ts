@@ -1,6 +1,7 @@
 /** The StatefulSets that a watch has told of: which there are, and how that is proved (rule R5). */
 import type { Cluster, StatefulSetObject } from "../kubernetes/cluster.ts";
 import { parseStatefulSet, type StatefulSet } from "../workloads/statefulsets.ts";
+import { compareWithList, pathOf, revisionOf, saysTheSame } from "./compare-with-list.ts";
 import {
   isSame,
   newProgress,
@@ -64,37 +65,27 @@ export function learnStatefulSets(membership: Membership, namespace: string, lis
   const { statefulSets, revision } = listed;
   const before = membership.confirmed.get(namespace);
   if (revision < (before?.revision ?? 0)) return;
-  for (const statefulSet of statefulSets) {
-    const known = membership.byPath.get(pathOf(statefulSet));
-    const isNews = known === undefined ? revision >= membership.reached : revisionOf(known) < revisionOf(statefulSet);
-    if (isNews) put(membership, statefulSet);
-  }
-  const uids = new Set(statefulSets.map(({ uid }) => uid));
-  for (const known of [...membership.byPath.values()]) {
-    const isGone = known.namespace === namespace && !uids.has(known.uid) && revisionOf(known) <= revision;
-    if (isGone) remove(membership, known);
-  }
-  if (!saysTheSame(membership, namespace, statefulSets)) return;
+  const { byPath, reached } = membership;
+  const known = [...byPath.values()].filter((one) => one.namespace === namespace);
+  const names = new Set(statefulSets.map(({ name }) => name));
+  const part = { byPath, known, listed: statefulSets, names, listedAt: revision, reached };
+  const { put: news, remove: gone } = compareWithList(part);
+  for (const statefulSet of news) put(membership, statefulSet);
+  for (const statefulSet of gone) remove(membership, statefulSet);
+  if (isContradicted(membership, namespace, listed)) return;
   const askedMs = listed.isConsistent ? listed.askedMs : (before?.askedMs ?? Number.NEGATIVE_INFINITY);
   membership.confirmed.set(namespace, { revision, askedMs });
 }
 
-/** After silence: where a consistent LIST says something else than this memory, the watch has died without a word. */
+/** True when a LIST says something else than this memory: after silence the watch has then died without a word. */
 export function isContradicted(
   membership: Membership,
   namespace: string,
   { statefulSets }: Pick<ListedStatefulSets, "statefulSets">,
 ): boolean {
-  return !saysTheSame(membership, namespace, statefulSets);
-}
-
-function saysTheSame(membership: Membership, namespace: string, listed: readonly StatefulSet[]): boolean {
   let count = 0;
   for (const known of membership.byPath.values()) if (known.namespace === namespace) count++;
-  return (
-    count === listed.length &&
-    listed.every(({ uid, resourceVersion }) => membership.byUid.get(uid)?.resourceVersion === resourceVersion)
-  );
+  return !saysTheSame(membership.byPath, count, statefulSets);
 }
 
 /** One StatefulSet as an answer of the API server has it, unless the watch has told of a newer state. */
@@ -167,12 +158,4 @@ export function statefulSetStore(
       if (known !== undefined && known.group !== statefulSet.group) changed(known);
     },
   };
-}
-
-function pathOf({ namespace, name }: StatefulSet): string {
-  return `${namespace}/${name}`;
-}
-
-function revisionOf({ resourceVersion }: StatefulSet): number {
-  return Number(resourceVersion);
 }
