@@ -143,12 +143,7 @@ async function readEvent(c: Context, { bodies, bodyLimitBytes }: EventEndpointOp
   const mediaType = (headers["content-type"] ?? "").replace(/;.*$/s, "").trim().toLowerCase();
   const isStructured = mediaType === structuredType;
   const isBinary = headers["ce-specversion"] !== undefined || headers["ce-id"] !== undefined;
-  if (batchType.test(mediaType)) throw malformed("batches are not accepted; send one event at a time");
-  if (mediaType.startsWith("application/cloudevents") && !isStructured) throw unsupported(mediaType);
-  if (!isStructured && !isBinary) {
-    if (mediaType !== "application/json") throw unsupported(mediaType);
-    throw malformed("it has neither ce- headers nor the content type application/cloudevents+json");
-  }
+  if (!isStructured) requireBinary(mediaType, isBinary);
   const isJson = mediaType === "" || mediaType === "application/json" || mediaType.endsWith("+json");
   // What a PingSource sends may be of any type; keys are only ever read from JSON.
   const body = isJson ? await bodies.json(c, { limitBytes: bodyLimitBytes, malformed }) : undefined;
@@ -160,6 +155,15 @@ async function readEvent(c: Context, { bodies, bodyLimitBytes }: EventEndpointOp
     body: isStructured ? attributes : (fieldsOf(body) ?? {}),
   };
   return toEvent(message);
+}
+
+/** Throws unless a request whose content type is not that of an event has one in its headers. */
+function requireBinary(mediaType: string, hasHeaders: boolean): void {
+  if (batchType.test(mediaType)) throw malformed("batches are not accepted; send one event at a time");
+  if (mediaType.startsWith("application/cloudevents")) throw unsupported(mediaType);
+  if (hasHeaders) return;
+  if (mediaType !== "application/json") throw unsupported(mediaType);
+  throw malformed("it has neither ce- headers nor the content type application/cloudevents+json");
 }
 
 /** The SDK invents an id, a time and a version where there are none: what must be there is looked for before. */

@@ -38,6 +38,12 @@ export function createHealth({ clock, onChange }: HealthOptions): ApiServerHealt
   const fail = () => {
     failingSinceMs ??= clock.monotonicMs();
   };
+  const complain = (error: unknown, stopped: AbortSignal) => {
+    fail();
+    if (stopped.aborted || complained) return;
+    complained = true;
+    onChange(`${sentenceOf(error)}; trying again every ${probeEveryMs / 1000} s`, true);
+  };
   return {
     observe({ statusCode }) {
       // 401: it answers, but not us. 429: it is busy, and there.
@@ -52,18 +58,7 @@ export function createHealth({ clock, onChange }: HealthOptions): ApiServerHealt
     },
     async probe(ready, stopped) {
       while (!stopped.aborted) {
-        if (!answered || failingSinceMs !== undefined) {
-          try {
-            await ready();
-            succeed();
-          } catch (error) {
-            fail();
-            if (!stopped.aborted && !complained) {
-              complained = true;
-              onChange(`${sentenceOf(error)}; trying again every ${probeEveryMs / 1000} s`, true);
-            }
-          }
-        }
+        if (!answered || failingSinceMs !== undefined) await ready().then(succeed, (error) => complain(error, stopped));
         await clock.sleep(probeEveryMs, stopped);
       }
     },

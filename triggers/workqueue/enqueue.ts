@@ -135,9 +135,8 @@ export function createEnqueuer(options: WakeUpOptions): Enqueuer {
     if (isTold && isViewed && served.definition.keyedBy === "groups") return "ignored";
     const found = woken.keysOf(object, known);
     if (!("name" in found)) {
-      const refused = found.filter((key) => !wake(served, key, { sweep: false }));
-      if (refused.length > 0) return "refused";
-      return found.length > 0 ? "queued" : "ignored";
+      const areWoken = found.map((key) => wake(served, key, { sweep: false }));
+      return answerOf(areWoken.map((isWoken) => (isWoken ? "queued" : "refused")));
     }
     if (isDraining) return "refused";
     // Where a watch would tell of the object, nothing is read.

@@ -1,7 +1,7 @@
 /** The pods that watches have told of, and the StatefulSets: what a long-lived process decides from. */
 
 import { type HasPods, type StoredBudget, type Surroundings, selects } from "../groups/governing.ts";
-import type { Cluster, PodObject } from "../kubernetes/cluster.ts";
+import type { Cluster, PodObject, WatchEvent } from "../kubernetes/cluster.ts";
 import { isStanding, type Pod, parsePod, statefulSetNameOf } from "../workloads/pods.ts";
 import type { StatefulSet } from "../workloads/statefulsets.ts";
 import type { GroupView, PodIndex } from "./cache.ts";
@@ -276,20 +276,25 @@ export function podStore(memory: GroupWatchMemory, changed: (pod: Pod) => void):
       noteRelist(memory, Number(resourceVersion), clock.monotonicMs());
       for (const pod of [...before, ...memory.pods.values()]) changed(pod);
     },
-    apply(event) {
-      if (event.type === "BOOKMARK") return noteRevision(memory, Number(event.resourceVersion), clock.monotonicMs());
-      const pod = parsePod(event.object);
-      const owner = ownerOf(pod);
-      const known = memory.pods.get(pathOf(pod));
-      noteRevision(memory, pod.resourceVersion, clock.monotonicMs());
-      // A list may have told more than the watch has got to.
-      const confirmed = memory.confirmedByOwner.get(owner ?? "") ?? 0;
-      if (pod.resourceVersion <= Math.max(known?.resourceVersion ?? 0, confirmed)) return;
-      if (event.type === "DELETED" || owner === undefined) {
-        if (known !== undefined) removePod(memory, { ...known, resourceVersion: pod.resourceVersion });
-      } else putPod(memory, pod, owner);
-      if (event.type !== "DELETED" && sameButRevision(known, pod)) return;
-      changed(known ?? pod);
-    },
+    apply: (event) => applyEvent(memory, event, changed),
   };
+}
+
+function applyEvent(memory: GroupWatchMemory, event: WatchEvent<PodObject>, changed: (pod: Pod) => void): void {
+  const nowMs = memory.clock.monotonicMs();
+  if (event.type === "BOOKMARK") {
+    noteRevision(memory, Number(event.resourceVersion), nowMs);
+    return;
+  }
+  const pod = parsePod(event.object);
+  const owner = ownerOf(pod);
+  const known = memory.pods.get(pathOf(pod));
+  noteRevision(memory, pod.resourceVersion, nowMs);
+  // A list may have told more than the watch has got to.
+  const confirmed = memory.confirmedByOwner.get(owner ?? "") ?? 0;
+  if (pod.resourceVersion <= Math.max(known?.resourceVersion ?? 0, confirmed)) return;
+  const isDeleted = event.type === "DELETED";
+  if (!isDeleted && owner !== undefined) putPod(memory, pod, owner);
+  else if (known !== undefined) removePod(memory, { ...known, resourceVersion: pod.resourceVersion });
+  if (isDeleted || !sameButRevision(known, pod)) changed(known ?? pod);
 }

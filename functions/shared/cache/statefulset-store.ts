@@ -1,5 +1,5 @@
 /** The StatefulSets that a watch has told of: which there are, and how that is proved (rule R5). */
-import type { Cluster, StatefulSetObject } from "../kubernetes/cluster.ts";
+import type { Cluster, StatefulSetObject, WatchEvent } from "../kubernetes/cluster.ts";
 import { parseStatefulSet, type StatefulSet } from "../workloads/statefulsets.ts";
 import { compareWithList, pathOf, revisionOf, saysTheSame } from "./compare-with-list.ts";
 import {
@@ -139,23 +139,30 @@ export function statefulSetStore(
       noteRelist(membership, Number(resourceVersion), cluster.monotonicMs());
       for (const statefulSet of [...before, ...listed]) changed(statefulSet);
     },
-    apply(event) {
-      if (event.type === "BOOKMARK")
-        return noteRevision(membership, Number(event.resourceVersion), cluster.monotonicMs());
-      const statefulSet = parseStatefulSet(event.object);
-      const known = membership.byPath.get(pathOf(statefulSet));
-      const confirmed = membership.confirmed.get(statefulSet.namespace)?.revision ?? 0;
-      const isNews = revisionOf(statefulSet) > Math.max(known === undefined ? 0 : revisionOf(known), confirmed);
-      if (isNews) {
-        if (event.type === "DELETED") remove(membership, statefulSet);
-        else put(membership, statefulSet, true);
-      }
-      // The change is stored first, because a decision that waits for this revision looks at once.
-      noteRevision(membership, revisionOf(statefulSet), cluster.monotonicMs());
-      if (!isNews) return;
-      if (event.type !== "DELETED" && sameButRevision(known, statefulSet)) return;
-      changed(statefulSet);
-      if (known !== undefined && known.group !== statefulSet.group) changed(known);
-    },
+    apply: (event) => applyEvent(membership, event, cluster.monotonicMs(), changed),
   };
+}
+
+function applyEvent(
+  membership: Membership,
+  event: WatchEvent<StatefulSetObject>,
+  nowMs: number,
+  changed: (statefulSet: StatefulSet) => void,
+): void {
+  if (event.type === "BOOKMARK") {
+    noteRevision(membership, Number(event.resourceVersion), nowMs);
+    return;
+  }
+  const statefulSet = parseStatefulSet(event.object);
+  const known = membership.byPath.get(pathOf(statefulSet));
+  const confirmed = membership.confirmed.get(statefulSet.namespace)?.revision ?? 0;
+  const isNews = revisionOf(statefulSet) > Math.max(Number(known?.resourceVersion ?? 0), confirmed);
+  const isDeleted = event.type === "DELETED";
+  if (isNews && isDeleted) remove(membership, statefulSet);
+  else if (isNews) put(membership, statefulSet, true);
+  // The change is stored first, because a decision that waits for this revision looks at once.
+  noteRevision(membership, revisionOf(statefulSet), nowMs);
+  if (!isNews || (!isDeleted && sameButRevision(known, statefulSet))) return;
+  changed(statefulSet);
+  if (known !== undefined && known.group !== statefulSet.group) changed(known);
 }

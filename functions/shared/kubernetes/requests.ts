@@ -150,16 +150,14 @@ export class Requests {
     for (let tries = 1; ; tries++) {
       const outcome = await this.#tried(request, limit, (attempt) => inRequestSpan(request, attempt, tries, work));
       if ("value" in outcome) return outcome.value;
-      const { error, unsent, access } = outcome;
+      const { error, unsent } = outcome;
       const notAfterMs = Math.min(limit.endsMs, limit.notAfterMs);
-      const time = { nowMs: this.#options.clock.nowMs(), notAfterMs, jitter: Math.random() };
-      const decision = limit.signal.aborted
-        ? "give-up"
-        : retryDecision(outcome, { ...request, tries, renewed, ...time });
+      const now = { ended: limit.signal.aborted, nowMs: this.#options.clock.nowMs(), jitter: Math.random() };
+      const decision = retryDecision(outcome, { ...request, ...now, tries, renewed, notAfterMs });
       if (decision === "give-up") throw afterTries(error, open + (unsent ? 0 : 1));
-      if (decision === "renew") {
+      if ("renew" in decision) {
         renewed = true;
-        if (access !== undefined) this.#options.access.renew(access);
+        this.#options.access.renew(decision.renew);
         continue;
       }
       if (!unsent && error.code !== 429) open++;

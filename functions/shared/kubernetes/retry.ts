@@ -14,7 +14,7 @@ export interface FailedTry {
   readonly unsent: boolean;
   /** True when it is too late to send it now. */
   readonly late: boolean;
-  /** With which it was answered. */
+  /** With which it was answered, if it was. */
   readonly access?: Access;
 }
 
@@ -22,6 +22,8 @@ export interface FailedTry {
 export interface RetryState {
   /** True when a second try that meets the effect of the first does no harm. */
   readonly repeatable: boolean;
+  /** Whether its time is over, or its caller gave it up. */
+  readonly ended: boolean;
   /** How many there were. */
   readonly tries: number;
   /** Whether its credentials have been renewed: they are once. */
@@ -35,15 +37,16 @@ export interface RetryState {
 
 /** Whether a try follows at once with renewed credentials, or after a delay in milliseconds. Pure. */
 export function retryDecision(
-  { error, unsent, late }: FailedTry,
+  { error, unsent, late, access }: FailedTry,
   state: RetryState,
-): "give-up" | "renew" | { delayMs: number } {
-  const { repeatable, tries, renewed, nowMs, notAfterMs, jitter } = state;
+): "give-up" | { renew: Access } | { delayMs: number } {
+  const { repeatable, ended, tries, renewed, nowMs, notAfterMs, jitter } = state;
+  if (ended || late) return "give-up";
   // The credentials may have been renewed behind our back; a refused request was not carried out.
-  if (error.code === 401) return renewed ? "give-up" : "renew";
+  if (error.code === 401) return renewed || access === undefined ? "give-up" : { renew: access };
   const isSafe = error.code === 429 || unsent || (repeatable && isTransient(error) && !isViewTooOld(error));
   const { retryAfterMs = 0 } = error;
-  if (late || !isSafe || tries >= maxTries || retryAfterMs > maxRetryAfterMs) return "give-up";
+  if (!isSafe || tries >= maxTries || retryAfterMs > maxRetryAfterMs) return "give-up";
   const delayMs = Math.max(retryAfterMs, firstBackoffMs * 2 ** (tries - 1)) * (1 + jitter / 2);
   return nowMs + delayMs > notAfterMs ? "give-up" : { delayMs };
 }

@@ -1,12 +1,15 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
+import type { Access } from "../../../../functions/shared/kubernetes/configuration.ts";
 import { retryDecision } from "../../../../functions/shared/kubernetes/retry.ts";
 
 type Failed = Parameters<typeof retryDecision>[0];
 type State = Parameters<typeof retryDecision>[1];
 
-const first: State = { repeatable: true, tries: 1, renewed: false, nowMs: 1_000, notAfterMs: 9_000, jitter: 0 };
+const now = { nowMs: 1_000, notAfterMs: 9_000, jitter: 0 };
+const first: State = { ...now, repeatable: true, ended: false, tries: 1, renewed: false };
+const access = {} as Access;
 
 function failed(
   code: number,
@@ -31,8 +34,9 @@ describe("whether a request is tried again", () => {
     ["the last moment is in time", failed(503), { notAfterMs: 1_100 }, { delayMs: 100 }],
     ["one later is not", failed(503), { notAfterMs: 1_099 }, "give-up"],
     ["what is too late is not waited for", failed(0, { unsent: true, late: true }), {}, "give-up"],
-    ["refused credentials are renewed", failed(401), { repeatable: false, tries: 3 }, "renew"],
-    ["once", failed(401), { renewed: true }, "give-up"],
+    ["refused credentials are renewed", { ...failed(401), access }, { repeatable: false, tries: 3 }, { renew: access }],
+    ["once", { ...failed(401), access }, { renewed: true }, "give-up"],
+    ["a call that was given up is not", { ...failed(401), access }, { ended: true }, "give-up"],
     ["a refusal is final", failed(403), {}, "give-up"],
     ["so is a view too old", failed(504, { message: "Too large resource version: 9" }), {}, "give-up"],
   ];
