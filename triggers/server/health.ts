@@ -11,9 +11,9 @@ export const awayAfterMs = 10_000;
 const probeEveryMs = 2_000;
 
 export interface ApiServerHealth {
-  /** Hears of every exchange with the API server. */
+  /** Called for every exchange with the API server. */
   observe(observation: Pick<RequestObservation, "statusCode">): void;
-  /** Why it counts as away; undefined while it does not. */
+  /** Why the API server counts as away; undefined while it does not. */
   away(): string | undefined;
   /** Asks the API server while calls fail, until stopped. Resolves, never rejects. */
   probe(ready: () => Promise<void>, stopped: AbortSignal): Promise<void>;
@@ -21,7 +21,7 @@ export interface ApiServerHealth {
 
 export interface HealthOptions {
   readonly clock: Clock;
-  /** Said once when it stops answering, and when it answers again. */
+  /** Called once when the API server stops answering, and once when it answers again. */
   onChange(sentence: string, isTrouble: boolean): void;
 }
 

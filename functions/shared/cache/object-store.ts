@@ -1,4 +1,4 @@
-/** A few objects of one type, kept by a watch: budgets of both kinds. After a silence of the watch they are listed again. */
+/** Keeps a few objects of one type in memory, fed by a watch: budgets of both kinds. If the watch is silent, it lists them. */
 
 import { BoundedMap } from "../base/bounded-map.ts";
 import type { Cluster, Metadata, WatchEvent } from "../kubernetes/cluster.ts";
@@ -24,7 +24,7 @@ type Objects = readonly { readonly metadata: Metadata }[];
 export interface ObjectStoreOptions<T, O> {
   readonly clock: Pick<Cluster, "monotonicMs">;
   parse(object: O): T;
-  /** Hears of every object that the watch or a list tells of. */
+  /** Called for every object that the watch or a list tells of. */
   seen(value: T, how: StoreEvent): void;
 }
 
@@ -52,7 +52,7 @@ export class ObjectStore<T, O extends { readonly metadata: Metadata }> {
     const { heardMs } = this.#progress;
     const knownMs = Math.max(heardMs, this.#listedMs.get(namespace) ?? heardMs);
     if (this.#options.clock.monotonicMs() - knownMs > silentAfterMs) {
-      // One list serves all who ask while it runs: each of them would ask for the same.
+      // One list serves all callers that come while it runs, because each of them would send the same request.
       const listing = this.#listings.get(namespace) ?? this.#list(namespace, list);
       this.#listings.set(namespace, listing);
       await listing;
@@ -82,7 +82,7 @@ export class ObjectStore<T, O extends { readonly metadata: Metadata }> {
     }
     const { namespace = "", name, resourceVersion } = event.object.metadata;
     const path = `${namespace}/${name}`;
-    // A list may have told of one that was made again since.
+    // The deletion may be that of an earlier object of the same name, which a list has already shown to exist again.
     const isNews = (this.#kept.get(path)?.resourceVersion ?? 0) <= Number(resourceVersion);
     if (event.type !== "DELETED") this.#put(event.object as O);
     else if (isNews) this.#remove(path);

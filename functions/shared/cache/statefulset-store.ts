@@ -1,4 +1,4 @@
-/** The StatefulSets that a watch has told of: which there are, and how that is proved (rule R5). */
+/** The StatefulSets in memory, fed by a watch, and how new that knowledge is (rule R5). */
 import type { Cluster, StatefulSetObject, WatchEvent } from "../kubernetes/cluster.ts";
 import { parseStatefulSet, type StatefulSet } from "../workloads/statefulsets.ts";
 import { compareWithList, pathOf, revisionOf, saysTheSame } from "./compare-with-list.ts";
@@ -18,8 +18,8 @@ export interface Membership extends WatchProgress {
   readonly byPath: Map<string, StatefulSet>;
   readonly byUid: Map<string, StatefulSet>;
   /**
-   * The revision of the state in which each of them became what decides its membership, by uid. A view that has seen that
-   * revision knows it as a member, and a status that changes with every pod moves nothing.
+   * By uid, the revision at which the fields that decide on membership last changed. A view that has reached it knows the
+   * StatefulSet as a member. Changes of the status, which come with every pod, do not move it.
    */
   readonly since: Map<string, number>;
   /** The revision at which a consistent LIST last said the same of a namespace as this memory does, and when it was sent. */
@@ -58,8 +58,8 @@ export function membersThrough(membership: Membership, members: readonly Statefu
 }
 
 /**
- * Takes over what a LIST knows better. Its revision decides: what has come since is not taken away by it, and what the watch
- * has told to be gone does not come back.
+ * Takes over what a LIST knows better, by its revision. What came after the LIST stays, and what the watch has shown to be gone
+ * does not come back.
  */
 export function learnStatefulSets(membership: Membership, namespace: string, listed: ListedStatefulSets): void {
   const { statefulSets, revision } = listed;
@@ -122,7 +122,7 @@ function decidesTheSame(one: StatefulSet, other: StatefulSet): boolean {
   );
 }
 
-/** Feeds the membership; `changed` hears of StatefulSets that look different to a decision. */
+/** Feeds the membership. It calls `changed` for each StatefulSet of which a decision reads something new. */
 export function statefulSetStore(
   membership: Membership,
   cluster: Pick<Cluster, "monotonicMs">,

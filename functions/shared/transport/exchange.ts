@@ -3,7 +3,7 @@ import { type Dispatcher, errors } from "undici";
 import { messageOf } from "../base/error-message.ts";
 import { GrowingBuffer, type Holder, type SharedMemory } from "../base/growing-buffer.ts";
 
-/** Such as 103, before the answer itself. HTTP allows any number, and each of them may have as many headers as an answer. */
+/** The most answers such as 103 before the final one. HTTP allows any number, each with as many headers as an answer. */
 const mostEarlyAnswers = 10;
 
 export interface ExchangeLimits {
@@ -17,16 +17,16 @@ export interface ExchangeLimits {
 
 export interface HttpAnswer {
   readonly status: number;
-  /** Their names in lower case. */
+  /** By name in lower case. */
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   /** As it came, compressed or not. */
   readonly body: Buffer<ArrayBufferLike>;
 }
 
-/** An exchange that failed by itself: neither its time nor its caller ended it. */
+/** An exchange that failed by itself, and was not ended by its signal. */
 export class ExchangeError extends Error {
   readonly failed: "request" | "size" | "connection";
-  /** Of an answer that began to come; a connection that broke without one may have been old. */
+  /** Status of an answer that began to come. Without one the connection may have been an old one that broke. */
   readonly status: number | undefined;
   /** True where the certificate is of an authority that is not trusted. */
   readonly isUntrusted: boolean;
