@@ -11,8 +11,9 @@ import { functions, none, product, read, waysOf } from "./support/tree.ts";
 const rooms: Readonly<Record<string, readonly string[]>> = {
   clock: [],
   base: ["clock"],
-  kubernetes: ["clock", "base"],
-  http: ["clock", "base"],
+  transport: ["clock", "base"],
+  kubernetes: ["clock", "base", "transport"],
+  http: ["clock", "base", "transport"],
   annotations: ["clock", "base", "kubernetes"],
   workloads: ["clock", "base", "kubernetes", "annotations"],
   certificates: ["base", "kubernetes"],

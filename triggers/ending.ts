@@ -1,4 +1,4 @@
-/** How a process ends after a signal: the queued work, the reviews that still come, the doors, and at last the watches. */
+/** How a process ends after a signal: the queued work, the reviews that still come, the ports, and at last the watches. */
 
 import type { AdmissionDefinition } from "../functions/shared/admission/definition.ts";
 import type { Clock } from "../functions/shared/clock/clock.ts";
@@ -15,7 +15,7 @@ export interface Running {
   /** Of `PORT`: health stays visible until the end. */
   readonly plain: Pick<Listening, "turnAway" | "close">;
   /** Of `TLS_PORT`; undefined where there is none. */
-  readonly door: Pick<TlsPort, "notReady" | "turnAway" | "close"> | undefined;
+  readonly tlsPort: Pick<TlsPort, "notReady" | "turnAway" | "close"> | undefined;
   readonly admissions: readonly Pick<AdmissionDefinition, "registration">[];
 }
 
@@ -31,7 +31,7 @@ export interface EndOptions {
 const lastRequestsMs = 1_000;
 
 /**
- * Ends the queued work and closes the doors; false when some of the work did not end within `DRAIN_TIMEOUT`. It never rejects.
+ * Ends the queued work and closes the ports. False when some of the work did not end within `DRAIN_TIMEOUT`. It never rejects.
  *
  * An API server denies an eviction with 500 when its webhook breaks off, and a drain does not ask again after a 500. API servers
  * learn late that a replica ends: Services lead to it for some seconds, and connections outlive that. So reviews are answered for
@@ -40,15 +40,17 @@ const lastRequestsMs = 1_000;
 export async function endWork(running: Running, options: EndOptions): Promise<boolean> {
   const { standalone, cron, plain } = running;
   const { settings, clock, reporting, signal } = options;
-  const doors = doorsForReviews(running, settings);
-  const delayMs = doors.length > 0 ? settings.shutdownDelayMs : 0;
+  const ports = portsForReviews(running, settings);
+  const delayMs = ports.length > 0 ? settings.shutdownDelayMs : 0;
   const more = `; reviews are answered for ${delayMs / 1000} s more, and a second signal ends this at once`;
   reporting.log("info", `${signal}: ending the queued work${delayMs > 0 ? more : ""}`, {
     keys: standalone.wakeUps.keys,
   });
-  for (const door of doors) door.turnAway();
+  for (const port of ports) port.turnAway();
   const deadlineMs = clock.monotonicMs() + settings.drainTimeoutMs;
-  const answered = clock.sleep(delayMs).then(() => running.door?.close(AbortSignal.timeout(longestReviewMs(running))));
+  const answered = clock
+    .sleep(delayMs)
+    .then(() => running.tlsPort?.close(AbortSignal.timeout(longestReviewMs(running))));
   // Events get 503 from now on, so that their sources try again elsewhere.
   const [drained, ran] = await Promise.all([standalone.stop(deadlineMs, answered), cron.stop(deadlineMs)]);
   await plain.close(AbortSignal.timeout(settings.reviewsOnPort ? longestReviewMs(running) : lastRequestsMs));
@@ -56,10 +58,10 @@ export async function endWork(running: Running, options: EndOptions): Promise<bo
 }
 
 /** Those where an API server may be asking; none before the first certificate. */
-function doorsForReviews({ plain, door, admissions }: Running, { reviewsOnPort }: EndOptions["settings"]) {
+function portsForReviews({ plain, tlsPort, admissions }: Running, { reviewsOnPort }: EndOptions["settings"]) {
   if (admissions.length === 0) return [];
-  const isOpen = door !== undefined && door.notReady() === undefined;
-  return [...(isOpen ? [door] : []), ...(reviewsOnPort ? [plain] : [])];
+  const isOpen = tlsPort !== undefined && tlsPort.notReady() === undefined;
+  return [...(isOpen ? [tlsPort] : []), ...(reviewsOnPort ? [plain] : [])];
 }
 
 /** As long as an API server waits for an answer, in milliseconds. */

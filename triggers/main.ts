@@ -19,9 +19,9 @@ import { type CertificateSource, certificateInFiles, certificateInSecret } from 
 import { readClientAuthorities, withClientAuthorities } from "./server/client-authorities.ts";
 import type { Cut } from "./server/connection-bounds.ts";
 import { type ApiServerHealth, createHealth } from "./server/health.ts";
-import { ReviewKeyDoor } from "./server/review-keys.ts";
+import { ReviewKeyCheck } from "./server/review-keys.ts";
 import { createAdmissionApp, createApp, type Listening, type ListenOptions, listen } from "./server/server.ts";
-import { openSecureDoor, type TlsPort } from "./server/tls-port.ts";
+import { openTlsPort, type TlsPort } from "./server/tls-port.ts";
 import { readFlags } from "./settings/flags.ts";
 import { readSettings, type Settings } from "./settings/settings.ts";
 import { help } from "./settings/settings-help.ts";
@@ -177,12 +177,12 @@ async function serve(parts: Process, onStart: (standalone: Standalone) => void):
     asksForCertificates: settings.tlsClientCaFile !== "",
     reviewKeys: reviewKeysOf(parts, certificate, admissions),
     monotonicMs: () => cluster.monotonicMs(),
-    notReady: () => away() ?? standalone.notReady() ?? door?.notReady(),
+    notReady: () => away() ?? standalone.notReady() ?? tlsPort?.notReady(),
   };
-  const door = openDoor(parts, options, source, stopping.signal);
+  const tlsPort = openTlsPortIfSet(parts, options, source, stopping.signal);
   const onCut = (reason: Cut) => reporting.metrics.connectionsEnded.inc({ door: "plain", reason });
   const plain = await listenOrExit(createApp(options), { port: settings.port, requestTimeoutMs, onCut });
-  if (door !== undefined) {
+  if (tlsPort !== undefined) {
     const { namespace } = certificate.secret;
     const { reviewKeys } = options;
     const onSeen = reviewKeys?.see.bind(reviewKeys);
@@ -190,7 +190,7 @@ async function serve(parts: Process, onStart: (standalone: Standalone) => void):
     void followWebhookConfigurations(followed, stopping.signal);
   }
   sayListening(parts, plain.port, namespaces, admissions.length > 0);
-  endOnSignal(parts, { standalone, cron, plain, door, admissions }, stopping);
+  endOnSignal(parts, { standalone, cron, plain, tlsPort, admissions }, stopping);
   await health.probe(() => cluster.ready(), stopping.signal);
 }
 
@@ -258,15 +258,15 @@ function reviewKeysOf(
   { settings, reporting }: Process,
   { secret: { namespace } }: CertificateSettings,
   admissions: readonly AdmissionDefinition[],
-): ReviewKeyDoor | undefined {
+): ReviewKeyCheck | undefined {
   const { tlsPort, tlsCertFile, tlsClientCaFile } = settings;
   if (tlsPort === "off" || tlsCertFile !== "" || tlsClientCaFile !== "") return undefined;
-  const reviewKeys = new ReviewKeyDoor({ namespace, paths: admissions.flatMap(({ paths }) => paths) });
+  const reviewKeys = new ReviewKeyCheck({ namespace, paths: admissions.flatMap(({ paths }) => paths) });
   reporting.metrics.showReviewKeyAsked(() => reviewKeys.asked());
   return reviewKeys;
 }
 
-function openDoor(
+function openTlsPortIfSet(
   { settings, cluster, reporting }: Process,
   options: Parameters<typeof createAdmissionApp>[0],
   source: CertificateSource | undefined,
@@ -276,9 +276,9 @@ function openDoor(
   if (source === undefined || port === "off") return undefined;
   const app = createAdmissionApp(options);
   const { reviewKeys } = options;
-  const door = openSecureDoor({ app, port, requestTimeoutMs, source, clock: cluster, reporting, reviewKeys }, stopped);
-  door.opened.catch((error: Error) => exitWith(1, [error.message]));
-  return door;
+  const tlsPort = openTlsPort({ app, port, requestTimeoutMs, source, clock: cluster, reporting, reviewKeys }, stopped);
+  tlsPort.opened.catch((error: Error) => exitWith(1, [error.message]));
+  return tlsPort;
 }
 
 /** The first signal ends what is queued, then the process; the second one ends it at once. */

@@ -1,6 +1,6 @@
 /**
- * The doors without Knative: watches in place of API-server sources, a timer in place of cron. CloudEvents are welcome all the
- * same, so that a single process serves either way.
+ * What a process needs without Knative: watches in place of API-server sources, and a timer in place of cron. It also accepts
+ * CloudEvents, so that a single process serves either way.
  */
 
 import type { AdmissionDefinition } from "../functions/shared/admission/definition.ts";

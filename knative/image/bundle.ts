@@ -79,7 +79,7 @@ async function buildBundle(options: BuildOptions): Promise<void> {
     // What is read is less by a third; names stay, so that a stack says something.
     minifyWhitespace: true,
     minifySyntax: true,
-    // No door speaks WebSocket: reading the classes of its events would load all of Node's `fetch`.
+    // No server speaks WebSocket, and reading the classes of its events would load all of Node's `fetch`.
     define: {
       ...shared.define,
       "globalThis.CloseEvent": "undefined",

@@ -10,7 +10,7 @@ import {
   securityContext,
 } from "./object.ts";
 
-/** The settings' default of DRAIN_TIMEOUT, 25 s, and time to close the doors. */
+/** The settings' default of DRAIN_TIMEOUT, 25 s, and time to close the ports. */
 const gracePeriodSeconds = 30;
 /** The settings' default of SHUTDOWN_DELAY, 10 s, an eviction that comes at its end and waits for 15 s, and time to spare. */
 const reviewGracePeriodSeconds = 40;

@@ -16,7 +16,7 @@ import { startScriptOf } from "../support/start-script.ts";
 import { type ColdStart, coldStartTable, forms } from "./cold-start-table.ts";
 import { describeMachine, introduce, loadBefore } from "./machine.ts";
 import type { SharedOptions } from "./options.ts";
-import { buildShipped, type Shipped } from "./shipped.ts";
+import { buildShipped, copySources, type Shipped } from "./shipped.ts";
 import { seeded, shuffled } from "./statistics.ts";
 import { usageOf } from "./usage.ts";
 
@@ -71,7 +71,9 @@ const leastServer = `
   const [ca, cert, key] = [cluster["certificate-authority-data"], user["client-certificate-data"], user["client-key-data"]]
     .map((text) => text && Buffer.from(text, "base64"));
   let status = 503;
-  get(cluster.server + "/version", { ca, cert, key }, (answer) => answer.resume().on("end", () => { status = 200; }));
+  const ask = () => get(cluster.server + "/version", { ca, cert, key }, (answer) => answer.resume().on("end", () => { status = 200; }))
+    .on("error", () => setTimeout(ask, 10));
+  ask();
   const server = createServer((request, response) => {
     let text = "";
     request.on("data", (chunk) => { text += chunk; });
@@ -94,6 +96,8 @@ interface Commands {
   readonly least: readonly string[];
   readonly library: Readonly<Record<"whole" | "configuration", readonly string[]>>;
   readonly of: Readonly<Record<(typeof forms)[number], (name: string) => readonly string[]>>;
+  /** The folder in which the sources are. */
+  readonly sources: string;
   /** What the image adds to the environment. */
   readonly environment: Readonly<Record<string, string>>;
 }
@@ -102,8 +106,9 @@ interface Commands {
 export async function runColdStart(options: SharedOptions, signal: AbortSignal): Promise<number> {
   const load = loadBefore();
   const shipped = await buildShipped(repository, options.nodeFlags);
+  const sources = await copySources(repository);
   try {
-    const commands = commandsOf(shipped, options.nodeFlags);
+    const commands = commandsOf(shipped, sources.directory, options.nodeFlags);
     const controlPlane = await startControlPlane({ signal, log: (line) => console.error(line) });
     try {
       const machine = await describeMachine(controlPlane, load, undefined);
@@ -123,7 +128,7 @@ export async function runColdStart(options: SharedOptions, signal: AbortSignal):
       await controlPlane.stop();
     }
   } finally {
-    await shipped.remove();
+    await Promise.all([shipped.remove(), sources.remove()]);
   }
 }
 
@@ -133,15 +138,20 @@ async function prepare(api: Api): Promise<void> {
 }
 
 /** What `npm start` runs the first time, without the compiled code that it keeps; what the image has, without and with it. */
-function commandsOf({ environment, flags, server, start: program }: Shipped, more: readonly string[]): Commands {
-  const start = startScriptOf(repository).words.slice(1);
+function commandsOf(
+  { environment, flags, server, start: program }: Shipped,
+  sources: string,
+  more: readonly string[],
+): Commands {
+  const start = startScriptOf(sources).words.slice(1);
   return {
     environment,
+    sources,
     bare: ["-e", "0"],
     least: ["-e", leastServer],
     library: { whole: ["-e", wholeLibrary], configuration: ["-e", itsConfiguration] },
     of: {
-      sources: () => [...start.slice(0, -1), ...more, join(repository, start.at(-1) ?? "")],
+      sources: () => [...start.slice(0, -1), ...more, join(sources, start.at(-1) ?? "")],
       bundle: (name) => [...flags, join(server, name, "main.cjs")],
       compiled: () => [...flags, program],
     },
@@ -157,7 +167,7 @@ interface Course {
 
 /** In each round everybody starts once, in random order, so that what else the machine does falls on all alike. */
 async function measure(
-  { bare, least, library, of, environment }: Commands,
+  { bare, least, library, of, sources, environment }: Commands,
   { kubeconfig, repeat, seed, signal }: Course,
 ): Promise<ColdStart[]> {
   const random = seeded(seed);
@@ -171,7 +181,11 @@ async function measure(
         ...(await startFunction(least, { KUBECONFIG: kubeconfig }, askedByEvent)),
       }) as const,
     ...(["whole", "configuration"] as const).map((form) => async () => {
-      return { name: "client-node", form, ...(await startImport(library[form], { KUBECONFIG: kubeconfig })) } as const;
+      return {
+        name: "client-node",
+        form,
+        ...(await startImport(library[form], sources, { KUBECONFIG: kubeconfig })),
+      } as const;
     }),
     ...woken.flatMap((one) =>
       forms.map((form) => async () => {
@@ -204,12 +218,13 @@ async function startBare(args: readonly string[]): Promise<number> {
 /** From the start of a process to its end, which prints how much memory it had. */
 async function startImport(
   args: readonly string[],
+  cwd: string,
   env: Readonly<Record<string, string>>,
 ): Promise<Pick<ColdStart, "ms" | "residentBytes">> {
   const startedMs = performance.now();
   const launched = launch(process.execPath, args, {
     output: "pipe",
-    cwd: repository,
+    cwd,
     env: { PATH: process.env.PATH, ...env },
   });
   const { code, summary } = await launched.ended;
@@ -229,40 +244,42 @@ async function startFunction(
     env: { PATH: process.env.PATH, ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
-  const exited = once(child, "exit");
+  const exited = once(child, "close");
+  let printed = "";
+  const keep = (text: string) => {
+    printed += text;
+  };
+  for (const output of [child.stdout, child.stderr]) output.setEncoding("utf8").on("data", keep);
+  /** Throws when it has ended, or takes too long: it is asked again until then, as a kubelet does. */
+  const goOn = async (until: string) => {
+    const end = child.signalCode ?? child.exitCode;
+    if (end !== null) throw new Error(`it ended with ${end} before it ${until}`);
+    if (performance.now() - startedMs > giveUpMs) throw new Error(`it took too long before it ${until}`);
+    await delay(1);
+  };
   try {
-    const port = await portOf(child);
+    // It says where it listens. Its line is whole once a character follows the number.
+    const portIn = () => Number(/"port":(\d+)\D/.exec(printed)?.[1]);
+    while (!(portIn() > 0)) await goOn("listened");
+    const port = portIn();
     // A probe comes before any event: no process is given one that it cannot take.
-    while ((await send({ port, path: "/readyz", method: "GET" })) !== 200) {
-      if (performance.now() - startedMs > giveUpMs) throw new Error(`${to.name} was not ready for too long`);
-      await delay(1);
-    }
+    while ((await send({ port, path: "/readyz", method: "GET" }).catch(() => 0)) !== 200) await goOn("was ready");
     const headers = { "content-type": to.contentType };
     const status = await send({ port, path: to.path, method: "POST", headers }, JSON.stringify(to.body));
-    if (status >= 300) throw new Error(`${to.name} answered ${status}`);
+    if (status >= 300) throw new Error(`it answered ${status}`);
     const ms = performance.now() - startedMs;
     const { residentBytes } = await usageOf(child.pid ?? 0);
     return { ms, residentBytes };
+  } catch (error) {
+    const cause = { cause: error };
+    throw new Error(
+      `${to.name}, ${args.at(-1)}: ${(error as Error).message}; it printed: ${printed.slice(-2_000)}`,
+      cause,
+    );
   } finally {
     child.kill("SIGKILL");
     await exited;
   }
-}
-
-/** Resolves when it says that it listens. */
-function portOf(child: ReturnType<typeof spawn>): Promise<number> {
-  let printed = "";
-  return new Promise((resolve, reject) => {
-    child.stdout?.on("data", (chunk: Buffer) => {
-      printed += chunk;
-      const port = /"port":(\d+)/.exec(printed)?.[1];
-      if (port !== undefined) resolve(Number(port));
-    });
-    child.stderr?.on("data", (chunk: Buffer) => {
-      printed += chunk;
-    });
-    child.once("exit", () => reject(new Error(`it ended before it listened: ${printed}`)));
-  });
 }
 
 /** Resolves to the status, once the whole answer is there. */

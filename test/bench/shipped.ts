@@ -1,8 +1,8 @@
 /** Sluice as its image has it: the steps of a checkout's Dockerfile that make the bundles and their compiled code. */
 import { execFile } from "node:child_process";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { cp, mkdtemp, readFile, rm, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { readDockerfile } from "../support/dockerfile.ts";
 
@@ -49,4 +49,17 @@ export async function buildShipped(directory: string, more: readonly string[] = 
     await remove();
     throw error;
   }
+}
+
+/**
+ * The product's sources as they are now, in a folder of their own: a bench starts them for an hour, and a file that is edited
+ * meanwhile may not even parse. The packages are those of the checkout.
+ */
+export async function copySources(directory: string): Promise<{ readonly directory: string; remove(): Promise<void> }> {
+  const copy = await mkdtemp(join(tmpdir(), "sluice-sources-"));
+  for (const name of ["package.json", "functions", "triggers"]) {
+    await cp(join(directory, name), join(copy, name), { recursive: true });
+  }
+  await symlink(resolve(directory, "node_modules"), join(copy, "node_modules"), "dir");
+  return { directory: copy, remove: () => rm(copy, { recursive: true, force: true }) };
 }

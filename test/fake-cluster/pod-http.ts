@@ -4,13 +4,8 @@
  */
 import { createPodCalls, type PodCallsOptions } from "../../functions/shared/http/calls.ts";
 import type { PodHttp } from "../../functions/shared/http/pod-http.ts";
-import {
-  type Delivered,
-  type Delivery,
-  DeliveryError,
-  type DeliveryLimits,
-  type Transport,
-} from "../../functions/shared/http/transport.ts";
+import type { Delivery, Transport } from "../../functions/shared/http/transport.ts";
+import { ExchangeError, type ExchangeLimits, type HttpAnswer } from "../../functions/shared/transport/exchange.ts";
 import type { StoredPod } from "./objects.ts";
 import type { World } from "./world.ts";
 
@@ -67,8 +62,8 @@ class WorldTransport implements Transport {
     this.#options = options;
   }
 
-  deliver(delivery: Delivery, limits: DeliveryLimits): Promise<Delivered> {
-    const { promise, resolve, reject } = Promise.withResolvers<Delivered>();
+  deliver(delivery: Delivery, limits: ExchangeLimits): Promise<HttpAnswer> {
+    const { promise, resolve, reject } = Promise.withResolvers<HttpAnswer>();
     const call: CallUnderWay = { delivery, limits, resolve, reject };
     const { signal } = limits;
     // What is under way then still arrives: the caller cannot call it back.
@@ -110,15 +105,15 @@ class WorldTransport implements Transport {
 
   #end(call: CallUnderWay, reply: Exclude<PodReply, "hang">): void {
     const { resume = runNow } = this.#options;
-    const { mostBytes } = call.limits;
+    const { maxBodyBytes = Number.POSITIVE_INFINITY } = call.limits;
     if (reply === "break") {
       this.#fail(call, "the connection ended");
       return;
     }
     const { status, headers = {}, body = "" } = reply;
     const bytes = Buffer.from(body);
-    const tooLong = new DeliveryError("size", `the answer has more than ${mostBytes} bytes`, status);
-    resume(() => (bytes.length > mostBytes ? call.reject(tooLong) : call.resolve({ status, headers, body: bytes })));
+    const tooLong = new ExchangeError("size", `the answer has more than ${maxBodyBytes} bytes`, status);
+    resume(() => (bytes.length > maxBodyBytes ? call.reject(tooLong) : call.resolve({ status, headers, body: bytes })));
   }
 
   /** The pod whose containers run, by the name that DNS has for it. */
@@ -141,14 +136,14 @@ class WorldTransport implements Transport {
 
   #fail({ reject }: CallUnderWay, words: string): void {
     const { resume = runNow } = this.#options;
-    resume(() => reject(new DeliveryError("connection", words, undefined)));
+    resume(() => reject(new ExchangeError("connection", words, undefined)));
   }
 }
 
 interface CallUnderWay {
   readonly delivery: Delivery;
-  readonly limits: DeliveryLimits;
-  readonly resolve: (delivered: Delivered) => void;
+  readonly limits: ExchangeLimits;
+  readonly resolve: (delivered: HttpAnswer) => void;
   readonly reject: (error: unknown) => void;
 }
 

@@ -51,6 +51,7 @@ const shared = [
   "functions/shared/scaling/size-changes.ts",
   "functions/shared/health/permit.ts",
   "functions/shared/cache/cache.ts",
+  "functions/shared/cache/compare-with-list.ts",
   "functions/shared/cache/pod-store.ts",
   "functions/shared/cache/object-store.ts",
   "functions/shared/cache/reflector.ts",

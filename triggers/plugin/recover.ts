@@ -1,7 +1,7 @@
 /** `kubectl sluice recover`: writes the wish to have volumes back, and tells the truth about what it can still do. */
 
 import { volumeProtection, recover as wish } from "../../functions/shared/annotations/suspension.ts";
-import { type Cluster, hasCode } from "../../functions/shared/kubernetes/cluster.ts";
+import { type Cluster, hasCode, type PvcObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { find } from "../../functions/shared/kubernetes/find.ts";
 import { maxConflicts } from "../../functions/shared/ledger/reservation.ts";
 import {
@@ -91,10 +91,9 @@ async function ask(
   for (let conflicts = 0; conflicts < maxConflicts; conflicts++) {
     const object = await find(cluster, "persistentvolumeclaims", key);
     if (object === undefined) return refused(`${name} is gone: its removal has ended`);
-    const pvc = parsePvc(object);
-    const { uid, resourceVersion, isTerminating, state } = pvc;
-    if (!isSuspensionAsked(object)) return refused(`${name} is not suspended`);
-    if (isTerminating || valueIn(state) === "Removing") return refused(tooLate(pvc));
+    const { uid, resourceVersion } = object.metadata;
+    const why = whyNot(object);
+    if (why !== undefined) return refused(why);
     if (options.dryRun) return { isDone: true, sentence: `${name}: would be recovered` };
     try {
       const body = { metadata: { uid, resourceVersion, annotations: { [wish.key]: "true" } } };
@@ -107,6 +106,12 @@ async function ask(
     return { isDone: true, sentence: `${name}: nothing removes it any more; its pod comes back with the same volume` };
   }
   return refused(`${name} is not recovered: others write it all the time; try again`);
+}
+
+function whyNot(object: PvcObject): string | undefined {
+  const pvc = parsePvc(object);
+  if (!isSuspensionAsked(object)) return `${pvc.name} is not suspended`;
+  return pvc.isTerminating || valueIn(pvc.state) === "Removing" ? tooLate(pvc) : undefined;
 }
 
 /** Until nothing of ours stands on it, which is when its pod is ready with it. */

@@ -25,7 +25,8 @@ type Judgement =
   | {
       readonly mayGo: false;
       readonly because: string;
-      readonly possibleInMs: number | undefined;
+      /** Infinity where it is never possible. */
+      readonly possibleInMs: number;
       readonly kind: string;
     };
 
@@ -40,25 +41,25 @@ const lookEveryMs = 2_000;
  */
 export async function release(cluster: Cluster, key: GroupKey, pod: string, options: ReleaseOptions): Promise<string> {
   let toldOf: string | undefined;
-  for (let conflicts = 0; ; ) {
+  for (let conflicts = 0; conflicts < maxConflicts; ) {
     const look = await lookAt(createShadow(cluster, key.namespace), key);
     const situation = find(look, pod);
     if (situation === undefined) return endedByItself(look, pod, toldOf !== undefined);
     const judgement = await judge(cluster, key, situation);
     const by = `${situation.reservation.by} reserved it ${formatSpan(look.nowMs - situation.reservation.stampMs)} ago`;
     const sentence = `${by}; ${judgement.because}`;
-    if (judgement.mayGo) {
-      if (options.dryRun) return `${pod}: would be released: ${sentence}`;
-      if (await write(cluster, look, situation)) return `${pod}: released: ${sentence}`;
-      conflicts++;
-      if (conflicts < maxConflicts) continue;
-      throw new NotReleased(`${pod} is not released: others write the ledger all the time; try again`);
+    if (!judgement.mayGo) {
+      if (!options.wait) throw new NotReleased(`${pod} is not released: ${sentence}`);
+      if (toldOf !== judgement.kind) options.onWait(`${pod}: ${sentence}`);
+      toldOf = judgement.kind;
+      await cluster.sleep(Math.min(lookEveryMs, judgement.possibleInMs));
+      continue;
     }
-    if (!options.wait) throw new NotReleased(`${pod} is not released: ${sentence}`);
-    if (toldOf !== judgement.kind) options.onWait(`${pod}: ${sentence}`);
-    toldOf = judgement.kind;
-    await cluster.sleep(Math.min(lookEveryMs, judgement.possibleInMs ?? lookEveryMs));
+    if (options.dryRun) return `${pod}: would be released: ${sentence}`;
+    if (await write(cluster, look, situation)) return `${pod}: released: ${sentence}`;
+    conflicts++;
   }
+  throw new NotReleased(`${pod} is not released: others write the ledger all the time; try again`);
 }
 
 function find({ situations, unreadable }: Inspection, pod: string): Situation | undefined {
@@ -104,7 +105,7 @@ async function judge(cluster: Cluster, { namespace }: GroupKey, situation: Situa
     return { mayGo: false, because, possibleInMs, kind };
   }
   const because = `the pod counts as down with or without its reservation, so a release changes nothing. By itself: ${outlook(situation)}`;
-  return { mayGo: false, because, possibleInMs: undefined, kind };
+  return { mayGo: false, because, possibleInMs: Number.POSITIVE_INFINITY, kind };
 }
 
 /** False when another client wrote the ledger meanwhile. Throws ClusterError. */

@@ -1,9 +1,9 @@
-/** What a file of a bug report holds, as the request that the doors would have got: an event, a review, or a whole request. */
+/** Reads the file of a bug report as the request that the server would have received: an event, a review, or a whole request. */
 
 import type { AdmissionDefinition } from "../../functions/shared/admission/definition.ts";
 import { type Fields, fieldsOf } from "../../functions/shared/base/fields.ts";
 
-/** A request that is to be posted. The doors judge what is in it: only what they could not be given at all is refused before. */
+/** A request to post. The server judges its content. Only what is no request at all is refused before. */
 export interface Recorded {
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -80,7 +80,7 @@ function requestOfReview(
   };
 }
 
-/** A user may have cut the kind away, and the door then says that it is missing. */
+/** A user may have cut the kind away. The server then answers that it is missing. */
 function isReview({ kind, request }: Fields): boolean {
   return kind === "AdmissionReview" || fieldsOf(request) !== undefined;
 }

@@ -1,5 +1,5 @@
 /**
- * `--replay FILE`: one recorded request goes through the doors of a process that serves, in shadow mode, and what each function
+ * `--replay FILE`: one recorded request goes through the servers of a process, in shadow mode, and what each function
  * decided is said. It is the first thing to do with a bug report.
  */
 
@@ -57,7 +57,7 @@ export async function readRecording(
   }
 }
 
-/** Posts the request to the doors, and lets everything end that it woke. Nothing is written to the cluster (rule R16). */
+/** Posts the request to the server, and waits for all that it enqueued. Nothing is written to the cluster (rule R16). */
 export async function replay(recorded: Recorded, options: ReplayOptions): Promise<Replayed> {
   try {
     await options.cluster.ready();
@@ -65,12 +65,12 @@ export async function replay(recorded: Recorded, options: ReplayOptions): Promis
     return { text: "", troubles: [`the API server does not answer: ${causeOf(error)}`] };
   }
   const heard = new ReplayReport();
-  const doors = startServers(heard, options);
+  const servers = startServers(heard, options);
   const { path, headers, body } = recorded;
-  const response = await doors.app.request(path, { method: "POST", headers, body });
+  const response = await servers.app.request(path, { method: "POST", headers, body });
   const isReview = options.admissions.some(({ paths }) => paths.some((one) => path.split("?")[0] === one));
   const answer = response.status === 200 && isReview ? "an AdmissionReview" : await response.text();
-  const isDone = await doors.end();
+  const isDone = await servers.end();
   const troubles = isDone ? [] : ["what was woken did not end in time: see DRAIN_TIMEOUT"];
   try {
     await sayWhyNothing(heard, options);
@@ -88,7 +88,7 @@ export async function replay(recorded: Recorded, options: ReplayOptions): Promis
   };
 }
 
-/** The doors of a process that serves, with a report that hears what is decided behind them. */
+/** The servers of a process, with a reporter that collects what is decided. */
 function startServers(heard: ReplayReport, options: ReplayOptions) {
   const { settings, namespaces, definitions, certificate } = options;
   const cluster = readOnly(options.cluster);
@@ -179,7 +179,7 @@ function overheard(definition: CronDefinition, heard: ReplayReport): CronDefinit
   };
 }
 
-/** An event that was taken, and of which nothing came: the doors do not ask why. Throws ClusterError. */
+/** Says why an event that was accepted led to nothing, which the server itself does not look up. Throws ClusterError. */
 async function sayWhyNothing(heard: ReplayReport, { cluster, namespaces }: ReplayOptions): Promise<void> {
   if (heard.isDecided || heard.troubles.length > 0 || !(heard.event === "queued" || heard.event === "ignored")) return;
   const { statefulSet } = heard;

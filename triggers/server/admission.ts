@@ -1,6 +1,6 @@
 /**
- * The door for admission reviews. What is no review is answered with a status and a sentence; a review is always answered with
- * a review, whatever happens to the function that judges it: the API server gives its users our sentence, and not its own.
+ * The endpoints for admission reviews. A request that is no review gets a status and a sentence. A review always gets a review as
+ * its answer, even if the function fails, because the API server then shows its users our sentence instead of its own.
  */
 
 import type { ServerResponse } from "node:http";
@@ -50,7 +50,7 @@ const longestUser = 1_024;
 /** What the API server waits at most, and where a webhook says nothing, in milliseconds. */
 const longestTimeoutMs = 30_000;
 const usualTimeoutMs = 10_000;
-/** A storm is refused a thousand times a second: each guard and zone is worth a line now and then; debug has them all. */
+/** A storm is refused a thousand times a second, so that each guard and zone is logged now and then. Level debug has all. */
 const rememberedRefusals = 10_000;
 
 /** Adds a route for each function that judges reviews. Errors are HTTPExceptions whose message is one sentence. */
@@ -86,7 +86,7 @@ declare module "hono" {
   }
 }
 
-/** hono's own way makes a Headers of them, and reads it again: that costs a busy door a tenth. */
+/** Faster than hono's own way, which makes a Headers of them and reads it again: under load that costs a tenth of the time. */
 function answerWith(c: Context, text: string): Response {
   const bytes = Buffer.byteLength(text);
   c.set("responseBytes", bytes);
@@ -105,7 +105,7 @@ function answerWithinMs(timeout = ""): number {
   return withinMs;
 }
 
-/** An API server says the same with every review. */
+/** The parsed queries: an API server sends the same one with every review. */
 const answerTimesMs = new BoundedMap<string, number>(100);
 
 /** Reads only the timeout of the query, but refuses a query that cannot be read. */
@@ -133,11 +133,11 @@ function leavingOf(c: Context): AbortSignal | undefined {
 interface Received {
   readonly apiVersion: string;
   readonly request: AdmissionRequest;
-  /** The answer where its objects are of another name than it says: no function is asked then. */
+  /** The answer to a review whose objects have another name than the review itself. No function is asked then. */
   readonly contradiction: AdmissionAnswer | undefined;
 }
 
-/** Nothing of a review is kept while it waits but what its function reads of it: many of them wait at once. */
+/** The parts of a review that its function reads. Many reviews wait at once, so that the rest is not kept. */
 async function receive(
   c: Context,
   bodies: Bodies,
@@ -184,8 +184,8 @@ function readReview(body: unknown, arrival: Arrival): Received {
 }
 
 /**
- * A review is judged by its own namespace and name. An object that says others is not what the review is about, and nothing may
- * be decided by it. What is made may have neither yet.
+ * A review is decided by its own namespace and name. An object with others is not the object of the review, so that nothing may
+ * be decided by it. An object that is being created may have neither yet.
  */
 function findContradiction(request: AdmissionRequest): AdmissionAnswer | undefined {
   for (const [which, object] of [
@@ -224,7 +224,7 @@ function typeOf(value: unknown): AdmissionRequest["resource"] {
   };
 }
 
-/** What is no name is in no cluster, and is not to be looked for, answered, remembered or logged. Some reviews have none. */
+/** Refuses what Kubernetes accepts as no name: it is neither looked up nor logged. Some reviews have no name. */
 function nameOf(field: string, value: unknown, isName: (text: string) => boolean): string {
   const name = textOf(value);
   if (name !== "" && !isName(name)) throw malformed(`its ${field} ${show(name)} is not a name that Kubernetes accepts`);
@@ -252,7 +252,7 @@ async function count(
   return answer;
 }
 
-/** What the function says, or what its row in the table of open and closed doors says when it breaks. */
+/** The answer of the function, or, if it throws, the answer that the function has for that: allowed or denied. */
 async function judge(
   { definition, judge: asked }: OpenAdmission,
   request: AdmissionRequest,
@@ -313,7 +313,7 @@ function about(definition: AdmissionDefinition, { uid, operation, namespace, nam
   return { function: definition.name, uid, operation, namespace, object: name, dryRun };
 }
 
-/** Who asked, as the API server says. */
+/** The user that the API server names in the review. */
 function usernameOf(userInfo: unknown): string {
   const name = textOf(fieldsOf(userInfo)?.username);
   return name.length > longestUser ? `${name.slice(0, longestUser)}…` : name;

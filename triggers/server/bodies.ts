@@ -1,6 +1,6 @@
 /**
- * The bodies that are posted at one door: each has a limit, all that are being read have one together, and none may stand still.
- * What counts is the memory that a body takes, whatever its client told of its length, until the body has been read.
+ * Reads the bodies of requests within bounds. Each body has a limit, all that are being read have one together, and a body on
+ * which nothing comes is given up. A body counts by the memory that it takes, whatever length its client declared.
  */
 import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
@@ -22,14 +22,14 @@ export interface BodiesOptions {
 export interface Wanted {
   /** The largest body that is read, in bytes. */
   readonly limitBytes: number;
-  /** Makes the answer to a body that is none, of the end of a sentence. */
+  /** Makes the answer to a body that is no JSON. `because` is the end of its sentence. */
   malformed(because: string): HTTPException;
 }
 
 /** The client went away before it had sent its whole body, so that the server has no client to answer. */
 export class BodyAborted extends Error {}
 
-/** Who sends at all does so at once. A lost packet is sent again within a second or two. */
+/** Honest clients send a body without pauses: a lost packet is sent again within a second or two. */
 export const stalledAfterMs = 3_000;
 /** A body that is being read. */
 interface BodyRead extends HasDeadline, Holder {

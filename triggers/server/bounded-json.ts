@@ -1,4 +1,4 @@
-/** JSON of strangers: what is nested or split up so far that reading it would cost more than its bytes is not read. */
+/** Parses JSON of any client. JSON that is nested too deep, or has too many values, is refused before it is parsed. */
 
 /** Objects and lists in one another. The deepest that Kubernetes sends is a schema in a CRD, some thirty. */
 export const deepestJson = 100;
@@ -10,7 +10,7 @@ export type ParsedJson = { readonly value: unknown } | { readonly because: strin
 const [quote, backslash, comma] = [0x22, 0x5c, 0x2c];
 const [openList, closeList, openObject, closeObject] = [0x5b, 0x5d, 0x7b, 0x7d];
 
-/** The value of a body, undefined for nothing but blanks; or why there is none, as the end of a sentence. */
+/** The value of a body, which is undefined if there are only blanks. Or why it is refused, as the end of a sentence. */
 export function parseBoundedJson(body: Buffer): ParsedJson {
   // It is as short as nearly all are: then it is text at once, which is searched faster than bytes are.
   const short = body.length <= mostJsonValues ? body.toString("utf8") : undefined;
@@ -24,7 +24,7 @@ export function parseBoundedJson(body: Buffer): ParsedJson {
   }
 }
 
-/** What opens no more objects and lists than may be in one another cannot be too deep, whatever of it stands in strings. */
+/** True if there are no more opening brackets than the allowed depth, so that the text cannot be too deep. */
 function opensFew(text: string): boolean {
   let opened = 0;
   for (const bracket of ["{", "["]) {
@@ -35,7 +35,7 @@ function opensFew(text: string): boolean {
   return true;
 }
 
-/** Looks at what opens, closes and parts values alone: whether it is JSON is found out by reading it. */
+/** Counts brackets and commas outside strings. Whether the text is JSON at all, the parser finds out. */
 function refuse(body: Buffer): string | undefined {
   let [depth, values] = [0, 0];
   for (let at = 0; at < body.length; at++) {

@@ -1,4 +1,4 @@
-/** Whose clients may post reviews: the authorities of TLS_CLIENT_CA_FILE, read again and again as the certificate is. */
+/** The authorities of TLS_CLIENT_CA_FILE, whose clients may post reviews. The file is read as often as the certificate. */
 
 import { X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";
@@ -29,8 +29,8 @@ export async function readClientAuthorities(file: string): Promise<string> {
 }
 
 /**
- * The same source, whose pairs say whose clients are let in. While the file is wrong, those of before are, so that the server's
- * own certificate is renewed all the same; `onTrouble` hears of it, once for each reason.
+ * The same source, whose pairs also hold the client authorities. While the file is wrong, the authorities of before stay, so that
+ * the server's own certificate is renewed all the same. `onTrouble` is called once for each reason.
  */
 export function withClientAuthorities(
   source: CertificateSource,

@@ -1,6 +1,6 @@
 /**
- * The door for CloudEvents over HTTP. An event is a hint: only the key of its object is taken, and who reads the object is
- * the worker behind the queue.
+ * The endpoint for CloudEvents over HTTP. An event is a hint: only the key of its object is taken. The worker
+ * behind the queue reads the object.
  */
 
 import { type CloudEvent, HTTP } from "cloudevents";
@@ -81,7 +81,7 @@ function queue(event: CloudEvent<unknown>, options: EventEndpointOptions): Retur
   return wakeObject(event, options);
 }
 
-/** Wakes what the event's object concerns. Throws HTTPException 400 where it does not say which one that is. */
+/** Enqueues the keys that the event's object concerns. Throws HTTPException 400 if the event does not name an object. */
 function wakeObject(
   event: CloudEvent<unknown>,
   { wakeUps, wokenBy, namespaces }: EventEndpointOptions,
@@ -96,14 +96,14 @@ function wakeObject(
   if (isNamespaced && !isNamespaceName(where))
     throw malformed(`its namespace ${show(where)} is no name of a namespace`);
   if (!isObjectName(object)) throw malformed(`its name ${show(object)} is no name of an object`);
-  // What is of the whole cluster is of no namespace that is not served.
+  // Cluster-scoped objects have no namespace, so that the bound on namespaces does not apply.
   if (isNamespaced && namespaces !== undefined && !namespaces.includes(where)) return "ignored";
   return wakeUps.changed(resource, { namespace: where, name: object });
 }
 
 function resourceOf(kind: string, apiVersion: string | undefined): KnownResource | undefined {
   const group = apiVersion?.includes("/") ? apiVersion.slice(0, apiVersion.indexOf("/")) : "";
-  // Others call something a StatefulSet too: where the group is told, it counts.
+  // Other API groups may have a kind StatefulSet. If the event names the API group, it must match.
   const matches = (resource: KnownResource) => apiVersion === undefined || resources[resource].group === group;
   return (Object.keys(resources) as KnownResource[]).find((one) => resources[one].kind === kind && matches(one));
 }
@@ -143,12 +143,7 @@ async function readEvent(c: Context, { bodies, bodyLimitBytes }: EventEndpointOp
   const mediaType = (headers["content-type"] ?? "").replace(/;.*$/s, "").trim().toLowerCase();
   const isStructured = mediaType === structuredType;
   const isBinary = headers["ce-specversion"] !== undefined || headers["ce-id"] !== undefined;
-  if (batchType.test(mediaType)) throw malformed("batches are not accepted; send one event at a time");
-  if (mediaType.startsWith("application/cloudevents") && !isStructured) throw unsupported(mediaType);
-  if (!isStructured && !isBinary) {
-    if (mediaType !== "application/json") throw unsupported(mediaType);
-    throw malformed("it has neither ce- headers nor the content type application/cloudevents+json");
-  }
+  if (!isStructured) requireBinary(mediaType, isBinary);
   const isJson = mediaType === "" || mediaType === "application/json" || mediaType.endsWith("+json");
   // What a PingSource sends may be of any type; keys are only ever read from JSON.
   const body = isJson ? await bodies.json(c, { limitBytes: bodyLimitBytes, malformed }) : undefined;
@@ -160,6 +155,15 @@ async function readEvent(c: Context, { bodies, bodyLimitBytes }: EventEndpointOp
     body: isStructured ? attributes : (fieldsOf(body) ?? {}),
   };
   return toEvent(message);
+}
+
+/** Throws unless a request whose content type is not that of an event has one in its headers. */
+function requireBinary(mediaType: string, hasHeaders: boolean): void {
+  if (batchType.test(mediaType)) throw malformed("batches are not accepted; send one event at a time");
+  if (mediaType.startsWith("application/cloudevents")) throw unsupported(mediaType);
+  if (hasHeaders) return;
+  if (mediaType !== "application/json") throw unsupported(mediaType);
+  throw malformed("it has neither ce- headers nor the content type application/cloudevents+json");
 }
 
 /** The SDK invents an id, a time and a version where there are none: what must be there is looked for before. */

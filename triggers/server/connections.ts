@@ -1,6 +1,6 @@
 /**
- * What the clients of one port may hold: so many connections, so many requests on each, and only for a while an answer that its
- * client does not read. A client that reaches a port may open connections, and must not fill the memory by them.
+ * Bounds what the clients of one port may hold: the number of connections, the requests on each, and how long an answer waits for
+ * its client to read it. Any client that reaches a port may open connections, and must not fill the memory by them.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
@@ -16,7 +16,7 @@ const slowestBody = 16_384 / 1_000;
 
 const never = Number.POSITIVE_INFINITY;
 
-/** How old the knowledge may be which connections are stalled, in milliseconds: to ask a thousand sockets takes a millisecond. */
+/** In milliseconds: how long the list of stalled connections is used again. To check a thousand sockets takes a millisecond. */
 const stalledEveryMs = 250;
 
 /** After a connection was opened its request comes within this time, or it was opened for later, in milliseconds. */
@@ -24,16 +24,16 @@ const unusedMs = 1_000;
 
 type RequestHandler = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
 
-/** What goes on on a connection once requests can come on it. */
+/** The state of a connection from when requests can come on it. */
 interface Exchange extends HasDeadline {
   /** The answers that are due, in the order in which they have to be sent. */
   readonly due: ServerResponse[];
   readonly feed: RequestFeed;
   /** The request that came last. */
   last: IncomingMessage | undefined;
-  /** What is said when all answers before it are sent: nothing more is read. */
+  /** The last answer, sent after all that are due before it. Nothing more is read then. */
   lastWords: string | undefined;
-  /** Until when the answer that is due next is to be taken, once it is there. */
+  /** Monotonic time until which the client must have taken the answer that is due next, once it is there. */
   deadlineMs: number;
 }
 
@@ -79,7 +79,7 @@ export class ClientConnections {
   readonly #unanswered = new Set<ServerResponse>();
   #isTurningAway = false;
 
-  /** `onCut` hears of each connection that is ended here. `lateWords`: the answer to a request that takes too long to come. */
+  /** `onCut` is called for each connection that is ended here. `lateWords`: the answer to a request that comes too slowly. */
   constructor(bounds: ConnectionBounds, onCut: (how: Cut) => void, lateWords: string, proof = noProof) {
     this.#bounds = bounds;
     this.#onCut = onCut;
@@ -203,7 +203,7 @@ export class ClientConnections {
     if (this.#sending.size > most) this.#endFor(sender, this.#sending, most);
   }
 
-  /** Its client has shown who it is, and is no stranger from now on. */
+  /** The client has proved who it is, and is no stranger from now on. */
   #prove(connection: ClientConnection): void {
     connection.isProved = true;
     connection.crowd.strangers--;
@@ -211,7 +211,7 @@ export class ClientConnections {
     this.#coming.delete(connection);
   }
 
-  /** It does something else from now on. */
+  /** Notes what the connection does from now on. */
   #turnTo(connection: ClientConnection): void {
     connection.sinceMs = waitingTime.monotonicMs();
     connection.bytesBefore = connection.socket.bytesRead;
@@ -225,7 +225,7 @@ export class ClientConnections {
     this.#coming.delete(connection);
   }
 
-  /** Looks at a stranger whose time is over. What is in order has its answer waiting, or a body that comes fast enough. */
+  /** Checks a stranger whose time is over. Its connection stays if an answer is due, or if its body comes fast enough. */
   #endLate(connection: ClientConnection): void {
     const { socket, exchange, isAnswered, isProved, sinceMs, bytesBefore } = connection;
     if (socket.destroyed || isAnswered || isProved) return;
@@ -345,7 +345,7 @@ export class ClientConnections {
     this.#unread.delete(exchange);
   }
 
-  /** Only the answer that is due next is the client's to take: those behind it wait for us. */
+  /** Only the answer that is due next can wait for the client. Those behind it wait for this process. */
   #limitReading(exchange: Exchange, response: ServerResponse): void {
     if (response.closed) return;
     exchange.deadlineMs = waitingTime.monotonicMs() + this.#bounds.unreadMs;

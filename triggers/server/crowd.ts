@@ -1,4 +1,4 @@
-/** Which connection makes room where a port has too many: one address must not crowd out the others. Pure. */
+/** Chooses the connection that is ended when a port has too many, so that a single address cannot crowd out the others. Pure. */
 import { isIPv6 } from "node:net";
 
 /**

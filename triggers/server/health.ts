@@ -11,9 +11,9 @@ export const awayAfterMs = 10_000;
 const probeEveryMs = 2_000;
 
 export interface ApiServerHealth {
-  /** Hears of every exchange with the API server. */
+  /** Called for every exchange with the API server. */
   observe(observation: Pick<RequestObservation, "statusCode">): void;
-  /** Why it counts as away; undefined while it does not. */
+  /** Why the API server counts as away; undefined while it does not. */
   away(): string | undefined;
   /** Asks the API server while calls fail, until stopped. Resolves, never rejects. */
   probe(ready: () => Promise<void>, stopped: AbortSignal): Promise<void>;
@@ -21,7 +21,7 @@ export interface ApiServerHealth {
 
 export interface HealthOptions {
   readonly clock: Clock;
-  /** Said once when it stops answering, and when it answers again. */
+  /** Called once when the API server stops answering, and once when it answers again. */
   onChange(sentence: string, isTrouble: boolean): void;
 }
 
@@ -38,6 +38,12 @@ export function createHealth({ clock, onChange }: HealthOptions): ApiServerHealt
   const fail = () => {
     failingSinceMs ??= clock.monotonicMs();
   };
+  const complain = (error: unknown, stopped: AbortSignal) => {
+    fail();
+    if (stopped.aborted || complained) return;
+    complained = true;
+    onChange(`${sentenceOf(error)}; trying again every ${probeEveryMs / 1000} s`, true);
+  };
   return {
     observe({ statusCode }) {
       // 401: it answers, but not us. 429: it is busy, and there.
@@ -52,18 +58,7 @@ export function createHealth({ clock, onChange }: HealthOptions): ApiServerHealt
     },
     async probe(ready, stopped) {
       while (!stopped.aborted) {
-        if (!answered || failingSinceMs !== undefined) {
-          try {
-            await ready();
-            succeed();
-          } catch (error) {
-            fail();
-            if (!stopped.aborted && !complained) {
-              complained = true;
-              onChange(`${sentenceOf(error)}; trying again every ${probeEveryMs / 1000} s`, true);
-            }
-          }
-        }
+        if (!answered || failingSinceMs !== undefined) await ready().then(succeed, (error) => complain(error, stopped));
         await clock.sleep(probeEveryMs, stopped);
       }
     },

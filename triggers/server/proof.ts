@@ -1,4 +1,4 @@
-/** How a client shows that it is none of the strangers that reach a port. */
+/** How a client proves who it is. Clients without a proof are strangers, and have fewer places at a port. */
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 
@@ -9,7 +9,7 @@ export interface Proof {
   isAsked(): boolean;
 }
 
-/** Nothing in a request shows anything. */
+/** No request proves anything. */
 export const noProof: Proof = { isShown: () => false, isAsked: () => false };
 
 /** True where the client of a connection has shown a certificate of an authority in `TLS_CLIENT_CA_FILE`. */

@@ -1,6 +1,6 @@
 /**
- * Whether the TLS port asks its clients for the key of API servers. It does exactly while each stored webhook configuration that
- * leads here has had a key in its path for ten seconds: then every API server shows one, and a client without it is a stranger.
+ * Decides whether the TLS port requires the review key. It does exactly while each stored webhook configuration that leads here
+ * has had a key in its path for ten seconds, because every API server shows one then.
  */
 import type { MiddlewareHandler } from "hono";
 import { getPath } from "hono/utils/url";
@@ -10,10 +10,10 @@ import { Deadlines, type HasDeadline } from "../../functions/shared/clock/deadli
 import { waitingTime } from "../../functions/shared/clock/process-clock.ts";
 import type { Cluster, WebhookClient, WebhookConfigurationObject } from "../../functions/shared/kubernetes/cluster.ts";
 
-/** Every API server has heard of a configuration by then, in milliseconds. */
+/** In milliseconds: after this time every API server uses a changed configuration. */
 const heardAfterMs = 10_000;
 /**
- * So long a request without a key is kept before it is refused, in milliseconds. An API server may post under the plain path that
+ * How long a request without a key waits before it is refused, in milliseconds. An API server may post under the plain path that
  * a GitOps tool has just written back, before our watch has told of it. The bounds of connections limit how many are kept.
  */
 const heldMs = 1_000;
@@ -22,7 +22,7 @@ const heldMs = 1_000;
 const refusal = "Show the key of API servers: it is in the path of the webhook configuration.";
 
 export interface ReviewKeyOptions {
-  /** Configurations that name it in their label lead here. */
+  /** A configuration whose label names this namespace leads here. */
   readonly namespace: string;
   /** The paths at which reviews are answered, without a key. */
   readonly paths: readonly string[];
@@ -34,7 +34,7 @@ interface KeptRequest extends HasDeadline {
   end(isRefused: boolean): void;
 }
 
-export class ReviewKeyDoor {
+export class ReviewKeyCheck {
   readonly #options: ReviewKeyOptions;
   readonly #clock: Pick<Cluster, "monotonicMs" | "sleep">;
   #keys: ReviewKeys = { current: undefined, next: undefined, previous: undefined };

@@ -21,7 +21,7 @@ import { createEventEndpoint, type EventEndpointOptions } from "./cloud-event.ts
 import { type ConnectionBounds, type Cut, usualBounds } from "./connection-bounds.ts";
 import { ClientConnections } from "./connections.ts";
 import type { Proof } from "./proof.ts";
-import type { ReviewKeyDoor } from "./review-keys.ts";
+import type { ReviewKeyCheck } from "./review-keys.ts";
 
 export interface AppOptions
   extends Omit<EventEndpointOptions, "count" | "bodies">,
@@ -32,7 +32,7 @@ export interface AppOptions
   /** Whether clients of the TLS port have to show a certificate of the client authorities. */
   readonly asksForCertificates: boolean;
   /** Clients of the TLS port have to show the key of API servers when this says so. Absent: no client has to. */
-  readonly reviewKeys?: ReviewKeyDoor | undefined;
+  readonly reviewKeys?: ReviewKeyCheck | undefined;
   /** Milliseconds of a clock that never jumps. */
   monotonicMs(): number;
 }
@@ -41,7 +41,7 @@ const eventPaths = ["/", "/events"];
 /** `/ready` is where rollout-operator's users look. */
 const readyPaths = ["/readyz", "/ready"];
 const ownPaths = [...eventPaths, ...readyPaths, "/healthz", "/metrics"];
-/** Of events that are being sent at once, and of reviews at each door: most are some KiB, and the largest there may be 5 MiB. */
+/** Memory for all bodies of events together, and at each port for those of reviews. Most have some KiB, the largest 5 MiB. */
 const mostBytes = 16 * 2 ** 20;
 /** As rollout-operator has it: longer than a source or a probe waits between two requests on one connection. */
 const idleMs = 180_000;
@@ -50,7 +50,7 @@ const placesForGets = 20;
 /** How often a port that closes looks for connections that are not used, in milliseconds. */
 const endUnusedEveryMs = 100;
 
-/** All doors and what is to be seen of them. Errors are one sentence of plain text; there is never a bare 500. */
+/** All endpoints of `PORT`, with health and metrics. Errors are one sentence of plain text, and there is never a bare 500. */
 export function createApp(options: AppOptions): Hono {
   const { reporting, notReady } = options;
   const app = createBareApp(options, "There is nothing here: POST CloudEvents to / or to /events.");
@@ -78,7 +78,7 @@ export function createApp(options: AppOptions): Hono {
   return app;
 }
 
-/** What the API server alone has to reach: the reviews, and nothing else. */
+/** The endpoints of `TLS_PORT`, which only API servers need to reach: reviews alone. */
 export function createAdmissionApp(options: AppOptions): Hono {
   const app = createBareApp(options, "There is nothing here: AdmissionReviews are posted to /admission/….");
   if (options.reviewKeys !== undefined) app.use(options.reviewKeys.refuseStrangers());
@@ -187,11 +187,11 @@ export interface ListenOptions {
   readonly requestTimeoutMs: number;
   /** Over TLS, with this certificate; plain when absent. */
   readonly pair?: KeyPair;
-  /** Hears of each connection that is ended before its client does so. */
+  /** Called for each connection that the server ends before its client does. */
   readonly onCut?: (how: Cut) => void;
   /** Others than the usual. */
   readonly bounds?: Partial<ConnectionBounds>;
-  /** What besides a certificate shows that a client is no stranger. */
+  /** What, besides a certificate, proves who a client is. */
   readonly proof?: Proof | undefined;
 }
 
@@ -313,7 +313,7 @@ function answerTo({ code, message = "" }: Partial<NodeJS.ErrnoException>): strin
   return `${head.join("\r\n")}\r\n\r\n${sentence}`;
 }
 
-/** What hono cannot even make a request of, such as a host that is none. */
+/** The answer where hono cannot make a request of what came, for instance because its host is invalid. */
 function answerTrouble(error: unknown): Response {
   const because = messageOf(error);
   return new Response(`This is not a request that can be answered: ${because}.`, { status: 400 });

@@ -1,4 +1,4 @@
-/** The TLS port: it opens once there is a certificate to present, and presents whatever comes after it. */
+/** The TLS port. It opens once there is a certificate to present, and presents each later one without closing. */
 import type { Hono } from "hono";
 import type { Clock } from "../../functions/shared/clock/clock.ts";
 import type { Reporting } from "../telemetry/logs-and-metrics.ts";
@@ -12,10 +12,10 @@ import {
 } from "./certificate-source.ts";
 import type { Cut } from "./connection-bounds.ts";
 import type { Proof } from "./proof.ts";
-import type { ReviewKeyDoor } from "./review-keys.ts";
+import type { ReviewKeyCheck } from "./review-keys.ts";
 import { type Listening, listen } from "./server.ts";
 
-export interface SecureDoorOptions {
+export interface TlsPortOptions {
   readonly app: Hono;
   readonly port: number;
   readonly requestTimeoutMs: number;
@@ -23,7 +23,7 @@ export interface SecureDoorOptions {
   readonly clock: Clock;
   readonly reporting: Pick<Reporting, "log" | "metrics">;
   /** Learns the keys of API servers; absent where no client is asked for one. */
-  readonly reviewKeys?: ReviewKeyDoor | undefined;
+  readonly reviewKeys?: ReviewKeyCheck | undefined;
 }
 
 export interface TlsPort extends Pick<Listening, "close" | "turnAway"> {
@@ -33,8 +33,8 @@ export interface TlsPort extends Pick<Listening, "close" | "turnAway"> {
   readonly opened: Promise<void>;
 }
 
-/** Opens the door as soon as there is a certificate, and keeps it up to date until the signal is given. */
-export function openSecureDoor(options: SecureDoorOptions, stopped: AbortSignal): TlsPort {
+/** Opens the port as soon as there is a certificate, and presents each new one until the signal is aborted. */
+export function openTlsPort(options: TlsPortOptions, stopped: AbortSignal): TlsPort {
   let listening: Listening | undefined;
   const open = async (): Promise<void> => {
     const { app, port, requestTimeoutMs, source } = options;
@@ -61,9 +61,9 @@ export function openSecureDoor(options: SecureDoorOptions, stopped: AbortSignal)
   };
 }
 
-/** Presents whatever pair comes, from the next handshake on. Resolves when the signal is given. */
+/** Presents each new pair from the next handshake on. Resolves when the signal is aborted. */
 async function keep(
-  options: SecureDoorOptions,
+  options: TlsPortOptions,
   first: KeyPair,
   listening: Listening,
   stopped: AbortSignal,
@@ -89,15 +89,15 @@ async function keep(
   await watchCertificate(source, watch, stopped);
 }
 
-function learnKeys({ reviewKeys }: SecureDoorOptions, { reviewKeys: read }: KeyPair): void {
+function learnKeys({ reviewKeys }: TlsPortOptions, { reviewKeys: read }: KeyPair): void {
   if (read !== undefined) reviewKeys?.know(read);
 }
 
-function proofOf({ reviewKeys }: SecureDoorOptions): Proof | undefined {
+function proofOf({ reviewKeys }: TlsPortOptions): Proof | undefined {
   return reviewKeys && { isShown: ({ url }) => reviewKeys.isShown(url), isAsked: () => reviewKeys.asksEverywhere() };
 }
 
-function waitingOf({ clock, reporting }: SecureDoorOptions): Patience {
+function waitingOf({ clock, reporting }: TlsPortOptions): Patience {
   return {
     sleep: (ms, signal) => clock.sleep(ms, signal),
     onTrouble: (sentence) => reporting.log("warn", sentence, { reason: "certificate" }),

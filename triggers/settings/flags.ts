@@ -102,7 +102,7 @@ function parseArguments(argv: readonly string[]): ParsedArguments {
     if (name === "h" || name === "help") parsed.help = true;
     else if (name === replayName) takeReplay(parsed, text ?? rest.shift());
     else if (flag === undefined) parsed.mistakes.push(sayUnknown(name));
-    else takeFlag(parsed, flag, text ?? (flag.isBoolean ? "true" : rest.shift()));
+    else takeFlag(parsed, flag, text, rest);
   }
   return parsed;
 }
@@ -112,7 +112,9 @@ function takeReplay(parsed: ParsedArguments, file: string | undefined): void {
   if (!file) parsed.mistakes.push(`-${replayName} has no value; write -${replayName}=FILE`);
 }
 
-function takeFlag({ given, mistakes }: ParsedArguments, flag: Flag, value: string | undefined): void {
+/** `rest`: the arguments behind it, of which it takes the first where its value is not written with it. */
+function takeFlag({ given, mistakes }: ParsedArguments, flag: Flag, text: string | undefined, rest: string[]): void {
+  const value = text ?? (flag.isBoolean ? "true" : rest.shift());
   if (value === undefined) mistakes.push(`-${flag.name} has no value; write -${flag.name}=VALUE`);
   else given.set(flag, value);
 }

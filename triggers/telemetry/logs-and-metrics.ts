@@ -17,7 +17,7 @@ export type LogLevel = (typeof logLevels)[number];
 /** What became of a CloudEvent: `deferred` waits for the next sweep, and `refused` may be sent again. */
 export type EventResult = "queued" | "ignored" | "malformed" | "refused" | "deferred";
 
-/** One request that a door of ours has answered. */
+/** One request that a server of this process has answered. */
 export interface HttpReport {
   readonly method: string;
   readonly route: string;

@@ -1,4 +1,4 @@
-/** The spans of the doors: whom they belong to, by what the caller says, and what they are called. */
+/** The spans of the servers: their names, and their parents, which the caller's headers name. */
 
 import type { AdmissionAnswer, AdmissionRequest } from "../../functions/shared/admission/definition.ts";
 import type { Fields } from "../../functions/shared/base/fields.ts";

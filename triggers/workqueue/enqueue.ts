@@ -1,4 +1,4 @@
-/** What the doors share: an object or a tick comes in, and the passes that it needs are queued. */
+/** Enqueues reconciles. An event, a watch or a timer names an object, and each function that it concerns is queued. */
 
 import { asPartOf, inSpan } from "../../functions/shared/base/spans.ts";
 import type { OnDemandCache } from "../../functions/shared/cache/on-demand.ts";
@@ -99,7 +99,7 @@ const passesThatList: RateLimit = { burst: 100, everyMs: 100 };
 /** The types that the views watch. Where they do, they tell of a changed object by its groups. */
 const viewed: ReadonlySet<Resource> = new Set(["pods", "statefulsets", "zoneawarepoddisruptionbudgets"]);
 
-/** What wakes the functions and no view tells of: views tell of groups, whatever has changed of them. */
+/** The sources that enqueue functions and that no cache watches. A cache tells of groups, whatever object has changed. */
 export function unviewed(definitions: readonly FunctionDefinition[]): readonly WatchSource[] {
   return definitions.flatMap(({ keyedBy, wokenBy }) =>
     wokenBy.filter(({ resource }) => keyedBy !== "groups" || !viewed.has(resource)),
@@ -113,11 +113,11 @@ export function wakingTypes(
   return new Set(definitions.flatMap(({ wokenBy = [] }) => wokenBy.map(({ resource }) => resource)));
 }
 
-/** Of an event that several functions hear, the first of these that is true of one of them is answered. */
+/** The possible results of an event, in order: if it concerns several functions, the first that is true of one is the answer. */
 const results = ["refused", "queued", "deferred", "ignored"] as const;
 type Result = (typeof results)[number];
 
-/** What is answered where an event became this for each of several functions. */
+/** The answer to an event that had these results for several functions. */
 export function answerOf(became: readonly Result[]): Result {
   return results.find((result) => became.includes(result)) ?? "ignored";
 }
@@ -135,12 +135,11 @@ export function createEnqueuer(options: WakeUpOptions): Enqueuer {
     if (isTold && isViewed && served.definition.keyedBy === "groups") return "ignored";
     const found = woken.keysOf(object, known);
     if (!("name" in found)) {
-      const refused = found.filter((key) => !wake(served, key, { sweep: false }));
-      if (refused.length > 0) return "refused";
-      return found.length > 0 ? "queued" : "ignored";
+      const areWoken = found.map((key) => wake(served, key, { sweep: false }));
+      return answerOf(areWoken.map((isWoken) => (isWoken ? "queued" : "refused")));
     }
     if (isDraining) return "refused";
-    // Where a watch would tell of the object, nothing is read.
+    // A watch tells of the object, so that nothing needs to be read.
     if (isViewed && !isTold) return "ignored";
     return lookUps.offer({ served, woken, object, lookUp: found }) ? "queued" : "deferred";
   };
@@ -239,7 +238,7 @@ function queueOfLookUps(
   }
 }
 
-/** A queue of its own, so that no flood of events takes its place: for sweeps, and for the schedule of one function. */
+/** A queue of its own for sweeps and for the schedules of functions, so that a flood of events cannot fill it. */
 function queueOfSweeps(
   options: WakeUpOptions,
   wake: (served: ServedFunction, key: Key) => boolean,

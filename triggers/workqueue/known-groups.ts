@@ -1,4 +1,4 @@
-/** Which group a StatefulSet is in, as passes last saw it: an event about one that is known costs no read. */
+/** Remembers the group of each StatefulSet as passes last saw it, so that an event about a known one costs no read. */
 import { BoundedMap } from "../../functions/shared/base/bounded-map.ts";
 import type { GroupCache, GroupView } from "../../functions/shared/cache/cache.ts";
 import type { GroupKey, StatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
@@ -11,7 +11,7 @@ export class KnownGroups {
   readonly #groups = new BoundedMap<string, GroupKey>(mostKnown);
   readonly #onMove: (to: GroupKey) => void;
 
-  /** `onMove` hears of the group that a StatefulSet is found to have come to from another one. */
+  /** `onMove` is called with the new group when a StatefulSet is found to have left another one. */
   constructor(onMove: (to: GroupKey) => void) {
     this.#onMove = onMove;
   }

@@ -12,7 +12,7 @@ export const mostWaiting = 8_000;
 export const patienceMs = 2_000;
 /**
  * Then as many are refused at a time as it takes for {@link mostWaiting} to be gone within this time, before an API server's ten
- * seconds are over. Who asks again as soon as he is answered cannot ask more often than that: reviews that need no look-up go on.
+ * seconds are over. A client that asks again as soon as it is answered is slowed down by that. Reviews without look-ups go on.
  */
 export const refusedWithinMs = 6_500;
 
@@ -72,7 +72,7 @@ class RateLimitedQueue {
     this.#isServing = false;
   }
 
-  /** Those whose turn it is. */
+  /** Lets the callers go on whose turn it is. */
   #begin(nowMs: number): void {
     for (const first of this.#waiting) {
       if (this.#pacer.waitMs("", nowMs) > 0) return;
@@ -82,7 +82,7 @@ class RateLimitedQueue {
     }
   }
 
-  /** Refuses those who have waited for too long, but not all at the same moment: their answers would delay all others. */
+  /** Refuses callers that have waited for too long, but not all at one moment, because their answers would delay all others. */
   #refuse(nowMs: number): void {
     for (const first of [...this.#waiting.values().take(refusedAtOnce)]) {
       if (nowMs - first.sinceMs < patienceMs) return;

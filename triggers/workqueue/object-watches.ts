@@ -1,6 +1,6 @@
 /**
- * Where a process lives, it watches what wakes its functions. Views watch some types of objects; these are the watches of all
- * others, and they tell only names.
+ * Watches the objects whose changes enqueue functions, in a long-lived process. The cache watches some types itself. These are
+ * the watches of all others, and they tell only names.
  */
 
 import { type FollowOptions, reflect } from "../../functions/shared/cache/reflector.ts";

@@ -1,7 +1,7 @@
 /**
  * A keyed queue. Wake-ups of a key are gathered, then one run serves them all. Two runs of a key never overlap; a key that is
  * woken while it runs, runs once more. A run that throws is tried again, after longer and longer pauses. Keys beyond the bounds
- * are refused, so that the door can say so. Wake-ups that come faster than the pace wait, and one run serves them.
+ * are refused, so that the server can say so. Wake-ups that come faster than the pace wait, and one run serves them.
  * It is made by hand: the common queues of promises know no keys, and simulations need one that lives by their clock.
  */
 
@@ -12,7 +12,7 @@ import { type RateLimit, RateLimiter } from "./rate-limiter.ts";
 export interface Trigger {
   /** True for a sweep. Wake-ups that are gathered are a sweep when one of them is. */
   readonly sweep: boolean;
-  /** The spans of those that woke it, for traces; absent: the one that is active. */
+  /** The spans that enqueued the key, for traces; absent: the active one. */
   readonly wakers?: readonly SpanContext[];
 }
 
@@ -212,7 +212,7 @@ export class KeyedQueue<Item> {
     entry.sweep = false;
     entry.wakers = [];
     entry.wokenMs = undefined;
-    // What this run sees is newer than what an earlier one wanted to look at again.
+    // This run observes a newer state than the one for which an earlier run asked to be requeued.
     this.#requeues.get(entry.name)?.timer.abort("cancelled");
     this.#requeues.delete(entry.name);
     try {

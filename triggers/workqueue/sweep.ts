@@ -1,4 +1,4 @@
-/** The cron door: a tick starts a sweep, which finds the functions' work by listing. */
+/** A tick of the timer, or of a PingSource, starts a sweep, which finds the functions' work by LISTs. */
 
 import { messageOf } from "../../functions/shared/base/error-message.ts";
 import type { Clock } from "../../functions/shared/clock/clock.ts";

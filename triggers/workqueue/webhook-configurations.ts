@@ -1,6 +1,6 @@
 /**
- * Follows webhook configurations. Of those of our namespace the failure policies are a metric, and their changes wake a function.
- * All of them say whether a key may be asked for: one without our labels may lead here, too.
+ * Watches webhook configurations. For those of our namespace the failure policies become a metric, and changes enqueue a
+ * function. All of them decide whether the review key is required, because one without our labels may also lead here.
  */
 
 import { webhookNamespace } from "../../functions/shared/annotations/table.ts";
@@ -17,7 +17,7 @@ export interface WebhookConfigurationsOptions {
   readonly reporting: Pick<Reporting, "log" | "metrics">;
   /** One of our namespace has come, has changed or has gone. */
   onChange(): void;
-  /** All that there are; undefined from when a watch breaks twice in a row until it tells something again. */
+  /** All configurations; undefined from when a watch breaks twice in a row until it tells something again. */
   readonly onSeen?: ((configurations: readonly WebhookConfigurationObject[] | undefined) => void) | undefined;
 }
 

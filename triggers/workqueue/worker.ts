@@ -1,4 +1,4 @@
-/** One pass of a function over a group, as the queue runs it: timed, counted, and with a missing right said aloud. */
+/** Runs one pass of a function over a group for the queue. It times and counts the pass, and reports a missing right. */
 
 import { messageOf } from "../../functions/shared/base/error-message.ts";
 import { listStatefulSets } from "../../functions/shared/cache/listing.ts";
@@ -52,7 +52,7 @@ export async function runReconcile(
   }
 }
 
-/** What an operator reads of a run that failed. */
+/** The message for operators about a run that failed. */
 export function sentenceOf(error: unknown, retryMs: number | undefined): string {
   const next = retryMs === undefined ? "not tried again before the end" : `tried again in ${Math.ceil(retryMs)} ms`;
   return `${causeOf(error)}; ${next}`;

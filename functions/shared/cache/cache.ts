@@ -31,11 +31,11 @@ export interface ViewNeed {
   readonly permitSinceMs: number | undefined;
   /** Ask for consistent LISTs whatever is in memory: what a sweep does. */
   readonly consistent: boolean;
-  /** True: who is a member is all that is asked, in whatever state is known. No pods need be in the view, and no budgets. */
+  /** True if the caller needs only the names of the members, in any known state. The view may then lack pods and budgets. */
   readonly membersOnly?: boolean;
 }
 
-/** What is asked to know the members of a group, whatever their state. */
+/** Asks for the members of a group alone, in any known state. */
 export const membersNeed: ViewNeed = {
   settledThrough: 0,
   permitSinceMs: undefined,
@@ -45,7 +45,7 @@ export const membersNeed: ViewNeed = {
 
 /** The members of the group, the other StatefulSets of its namespace, and the budgets there: all in no particular order. */
 export interface GroupView extends Surroundings {
-  /** When the oldest of them was read, by the monotonic clock; undefined when they are as a watch last told. */
+  /** Monotonic time at which the oldest StatefulSet was read; undefined if a watch told of them. */
   readonly statefulSetsReadMs: number | undefined;
   /** The pods that a StatefulSet controls, in no particular order. */
   podsOf(statefulSet: StatefulSet): Iterable<Pod>;
@@ -53,27 +53,27 @@ export interface GroupView extends Surroundings {
   pod(name: string): Pod | undefined;
   /** Rule R8: the largest resourceVersion of any pod in the view; a LIST's own only under a ledger's first decision (R4). */
   readonly seenThrough: number;
-  /** The StatefulSet revision from which on all members of the view are known: others must have got so far, too (rule R5). */
+  /** The revision from which on a watch of StatefulSets knows all members of the view. Other views must reach it (rule R5). */
   readonly membersThrough: number;
   /** The revisions of the consistent LISTs that the view is made of; undefined where it is made of anything else. */
   readonly consistentAt: { readonly pods: number; readonly statefulSets: number } | undefined;
 }
 
 export interface GroupCache {
-  /** True where they are kept by a process that lives on: what it has known for minutes needs no other clock than its own. */
+  /** True if the process lives for long, so that its own clock can tell that it has known something for minutes. */
   readonly isLasting: boolean;
   /** A view of one group. Throws ClusterError; code 504 means that the API server has not got that far: try again. */
   read(key: GroupKey, need: ViewNeed): Promise<GroupView>;
   /**
-   * Has `listener` called, as long as the process lives, when something changed in a namespace that a decision about `group` may
-   * read; without a group, one about any. Absent where no watch tells of changes: each look is a LIST there.
+   * Calls `listener`, as long as the process lives, when something changed in a namespace that a decision about `group` may read,
+   * or about any group if none is named. Absent if no watch tells of changes: every view is then made of LISTs.
    */
   onChange?(listener: (namespace: string, group: string | undefined) => void): void;
-  /** Takes over what a write of ours was answered, so that the next look does not begin from before it. */
+  /** Takes over the object that a write of ours was answered with, so that the next view is not from before the write. */
   learn(object: StatefulSetObject): void;
   /**
-   * Every group of the namespace, or of all that are served, that has a StatefulSet: how a sweep finds its work. `onRead` hears
-   * of each of these StatefulSets.
+   * Every group of the namespace, or of all served ones, that has a StatefulSet. A sweep finds its work by it. `onRead` is called
+   * for each of these StatefulSets.
    */
   groups(namespace?: string, onRead?: (statefulSet: StatefulSet) => void): Promise<GroupKey[]>;
   /** The group of a StatefulSet, or undefined where it is gone or in none: at most one read. */
@@ -84,7 +84,7 @@ export interface GroupCache {
   ownerOf(pod: Pod, lookUps?: LookUps): Promise<StatefulSet | undefined>;
   /** The standing pods that were made for a StatefulSet of that name, its own or orphans: some, or none where none is. */
   podsMadeFor(statefulSet: ObjectKey): Promise<readonly Pod[]>;
-  /** All standing pods of a namespace that StatefulSets have released. */
+  /** The orphans of a namespace: all standing pods that StatefulSets have released. */
   orphans(namespace: string): Promise<readonly Pod[]>;
   /** The budgets of a namespace: none where their CRD is not installed. Heard of in the last 30 s, or listed. */
   budgets(namespace: string): Promise<readonly StoredBudget[]>;
@@ -178,9 +178,9 @@ export async function getPod(cluster: LookUps, key: ObjectKey): Promise<Pod | un
   return object && parsePod(object);
 }
 
-/** How the StatefulSets of a view came to be known. */
+/** When and by which LIST the StatefulSets of a view were read. */
 export interface MembersRead {
-  /** When they were asked for, by the monotonic clock; undefined where a watch told of them. */
+  /** Monotonic time of the request; undefined if a watch told of them. */
   readonly askedMs: number | undefined;
   /** The revision of the LIST that they are from, if they are. */
   readonly revision?: number;

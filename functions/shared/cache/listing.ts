@@ -1,4 +1,4 @@
-/** Views made of LISTs, for functions that come and go: nothing is kept between two passes. */
+/** Views made of LISTs, for processes that keep nothing between two events. */
 
 import { podName, rolloutGroup } from "../annotations/table.ts";
 import { clockSkewMs } from "../clock/skew.ts";
@@ -34,7 +34,7 @@ export function createListReader(cluster: Cluster, namespaces: readonly string[]
     isLasting: false,
     async read(key, need) {
       if (isOwnerGroup(key.group)) return readOwnedView(cluster, key, need);
-      // Who is a member of a group with a label, that label says alone.
+      // Only its label makes a StatefulSet a member of such a group.
       const isSaidByLabel = need.membersOnly === true && readGroup(key.group).kind === "labelled";
       const [listed, budgets] = await Promise.all([
         listStatefulSets(cluster, key.namespace),

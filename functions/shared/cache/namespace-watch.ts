@@ -1,11 +1,11 @@
-/** The watches of one namespace while there is work in it: opened, used, doubted, let go. */
+/** The watches of one namespace, which are open while there is work in it, and end early if they may stand still. */
 
 import { BoundedMap } from "../base/bounded-map.ts";
 import { hasCode, type ObjectKey, type Resource, tooManyToKeep } from "../kubernetes/cluster.ts";
 import { type GroupKey, groupPathOf } from "../workloads/statefulsets.ts";
 import { createWatchCache, type WatchingOptions, type WatchingViews } from "./watching.ts";
 
-/** Why watches ended: no function used them, none did for far longer (the process stood still), or they were of no use. */
+/** Why watches ended: no function used them, the process stood still for far longer, or they failed. */
 export type WatchEnd = "idle" | "overslept" | "broken" | "stopped";
 
 export interface NamespaceWatchOptions extends Pick<WatchingOptions, "cluster" | "onChange" | "onTrouble"> {
@@ -20,9 +20,9 @@ export interface NamespaceWatchOptions extends Pick<WatchingOptions, "cluster" |
 
 /** A timer that is later than this shows that the process itself stood still: frozen, throttled, asleep. */
 const overslepMs = 1_000;
-/** A watch that has told nothing for this long when an event comes, is to tell of that as soon; in milliseconds. */
+/** In milliseconds. A watch that was silent for this long when an event comes must tell of it within the same time. */
 const silentMs = 1_000;
-/** One that has just told something has as a rule told of the event, too: that is looked into if nothing comes for so long. */
+/** In milliseconds. A watch that was not silent has usually told already. It is checked if nothing comes for so long. */
 const quietMs = 5_000;
 /** Groups that are woken when the watches break. One that is forgotten waits for its next event, or the sweep. */
 const rememberedGroups = 10_000;
@@ -30,7 +30,7 @@ const rememberedGroups = 10_000;
 interface Doubt {
   readonly object: ObjectKey;
   readonly toldMs: number;
-  /** When it is looked into. */
+  /** Monotonic time of the check. */
   readonly dueMs: number;
 }
 
@@ -42,7 +42,7 @@ export class NamespaceWatch {
   readonly #known = new BoundedMap<string, GroupKey>(rememberedGroups);
   readonly #ended = new AbortController();
   readonly #open: (isOpen: boolean) => void;
-  /** Of each type the last event whose change its watch may not have told. */
+  /** By type, the last event of which the watch may not have told. */
   readonly #doubts = new Map<Resource, Doubt>();
   readonly beganMs: number;
   #isReady = false;
@@ -95,7 +95,7 @@ export class NamespaceWatch {
     }
   }
 
-  /** True for watches that were let go, and for those that have to be: this process stood still, or memory is full. */
+  /** True once the watches have ended, or must end because this process stood still or memory is full. */
   isOver(): boolean {
     if (this.#uses === 0 && this.#idleInMs() < 0) this.#end("overslept");
     const { mostPods } = this.#options;
@@ -104,9 +104,9 @@ export class NamespaceWatch {
   }
 
   /**
-   * An event says that an object has changed. If its watch then tells nothing for a while, this process reads the object: a
-   * watch that does not know its newest state stands still, and ends. Any client may send such an event, and late: that costs
-   * a GET a second at most.
+   * Takes an event of a changed object. If the watch of its type then tells nothing for a while, this process reads the object. A
+   * watch that does not know the newest state of the object stands still, and is ended. Any client may send such an event, also
+   * late, which costs one GET a second at most.
    */
   doubt(resource: Resource, object: ObjectKey): void {
     const toldMs = this.#options.cluster.monotonicMs();
@@ -114,7 +114,7 @@ export class NamespaceWatch {
     if (!this.isReady || heardMs === undefined) return;
     const dueMs = toldMs + (toldMs - heardMs > silentMs ? silentMs : quietMs);
     const pending = this.#doubts.get(resource);
-    // Events that go on and on must not put it off.
+    // A stream of events must not put off the check.
     const isOne = pending !== undefined && heardMs < pending.toldMs;
     const since = isOne ? { toldMs: pending.toldMs, dueMs: Math.min(pending.dueMs, dueMs) } : { toldMs, dueMs };
     this.#doubts.set(resource, { object, ...since });
@@ -134,7 +134,7 @@ export class NamespaceWatch {
         this.#end("broken");
         return;
       }
-      // One that came meanwhile is looked into next.
+      // An event that came meanwhile is checked next.
       if (this.#doubts.get(resource)?.toldMs === toldMs) this.#doubts.delete(resource);
     }
   }

@@ -1,9 +1,9 @@
-/** A few objects of one type, kept by a watch: budgets of both kinds. After a silence of the watch they are listed again. */
+/** Keeps a few objects of one type in memory, fed by a watch: budgets of both kinds. If the watch is silent, it lists them. */
 
 import { BoundedMap } from "../base/bounded-map.ts";
 import type { Cluster, Metadata, WatchEvent } from "../kubernetes/cluster.ts";
 import { silentAfterMs } from "./cache.ts";
-import type { Store } from "./watch-progress.ts";
+import { newProgress, noteRelist, noteRevision, type Store } from "./watch-progress.ts";
 
 /** Namespaces that were listed while the watch was silent. A namespace that is forgotten is listed again. */
 const rememberedListings = 10_000;
@@ -21,10 +21,10 @@ export type StoreEvent = "updated" | "ignored" | "deleted";
 
 type Objects = readonly { readonly metadata: Metadata }[];
 
-export interface ShelfOptions<T, O> {
+export interface ObjectStoreOptions<T, O> {
   readonly clock: Pick<Cluster, "monotonicMs">;
   parse(object: O): T;
-  /** Hears of every object that the watch or a list tells of. */
+  /** Called for every object that the watch or a list tells of. */
   seen(value: T, how: StoreEvent): void;
 }
 
@@ -32,26 +32,27 @@ export class ObjectStore<T, O extends { readonly metadata: Metadata }> {
   readonly store: Store<{ readonly metadata: Metadata }> = {
     replace: (objects, resourceVersion) => {
       this.#replace(objects as readonly O[]);
-      this.#heard(Number(resourceVersion));
+      noteRelist(this.#progress, Number(resourceVersion), this.#options.clock.monotonicMs());
     },
     apply: (event) => this.#apply(event),
   };
-  readonly #options: ShelfOptions<T, O>;
+  readonly #options: ObjectStoreOptions<T, O>;
   readonly #kept = new Map<string, StoredObject<T>>();
   readonly #listedMs = new BoundedMap<string, number>(rememberedListings);
   readonly #listings = new Map<string, Promise<void>>();
-  #reached = 0;
-  #heardMs = Number.NEGATIVE_INFINITY;
+  /** Nothing has been heard yet: the first to ask lists. */
+  readonly #progress = newProgress(Number.NEGATIVE_INFINITY);
 
-  constructor(options: ShelfOptions<T, O>) {
+  constructor(options: ObjectStoreOptions<T, O>) {
     this.#options = options;
   }
 
   /** The objects of a namespace: from the watch, if it spoke in the last 30 s, or else from `list`. Rejects as `list` does. */
   async read(namespace: string, list: () => Promise<Objects>): Promise<readonly T[]> {
-    const heardMs = Math.max(this.#heardMs, this.#listedMs.get(namespace) ?? this.#heardMs);
-    if (this.#options.clock.monotonicMs() - heardMs > silentAfterMs) {
-      // One list serves all who ask while it runs: each of them would ask for the same.
+    const { heardMs } = this.#progress;
+    const knownMs = Math.max(heardMs, this.#listedMs.get(namespace) ?? heardMs);
+    if (this.#options.clock.monotonicMs() - knownMs > silentAfterMs) {
+      // One list serves all callers that come while it runs, because each of them would send the same request.
       const listing = this.#listings.get(namespace) ?? this.#list(namespace, list);
       this.#listings.set(namespace, listing);
       await listing;
@@ -61,11 +62,11 @@ export class ObjectStore<T, O extends { readonly metadata: Metadata }> {
 
   async #list(namespace: string, list: () => Promise<Objects>): Promise<void> {
     const askedMs = this.#options.clock.monotonicMs();
-    const before = this.#reached;
+    const before = this.#progress.reached;
     try {
       const objects = (await list()) as readonly O[];
       // Whatever the watch told meanwhile is newer.
-      if (this.#reached !== before) return;
+      if (this.#progress.reached !== before) return;
       this.#replace(objects, namespace);
       this.#listedMs.set(namespace, askedMs);
     } finally {
@@ -74,22 +75,18 @@ export class ObjectStore<T, O extends { readonly metadata: Metadata }> {
   }
 
   #apply(event: WatchEvent<{ readonly metadata: Metadata }>): void {
+    const nowMs = this.#options.clock.monotonicMs();
     if (event.type === "BOOKMARK") {
-      this.#heard(Number(event.resourceVersion));
+      noteRevision(this.#progress, Number(event.resourceVersion), nowMs);
       return;
     }
     const { namespace = "", name, resourceVersion } = event.object.metadata;
     const path = `${namespace}/${name}`;
-    // A list may have told of one that was made again since.
+    // The deletion may be that of an earlier object of the same name, which a list has already shown to exist again.
     const isNews = (this.#kept.get(path)?.resourceVersion ?? 0) <= Number(resourceVersion);
     if (event.type !== "DELETED") this.#put(event.object as O);
     else if (isNews) this.#remove(path);
-    this.#heard(Number(resourceVersion));
-  }
-
-  #heard(revision: number): void {
-    this.#reached = Math.max(this.#reached, revision);
-    this.#heardMs = this.#options.clock.monotonicMs();
+    noteRevision(this.#progress, Number(resourceVersion), nowMs);
   }
 
   #replace(objects: readonly O[], namespace?: string): void {

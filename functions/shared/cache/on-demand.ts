@@ -1,6 +1,6 @@
 /**
- * Views of a process that comes and goes: a function that has work watches the namespace that it works in, and decides from
- * memory as a process that lives does. The watches end when no function has asked for some seconds.
+ * Views of a process that lives only while it has work. From the first decision in a namespace on it watches that namespace and
+ * decides from memory. The watches end when no function has asked for some seconds.
  */
 
 import { BoundedMap } from "../base/bounded-map.ts";
@@ -22,7 +22,7 @@ export interface AwakeOptions
 export interface OnDemandCache extends GroupCache {
   /** True while decisions about groups of the namespace are made from memory. */
   isAwake(namespace: string): boolean;
-  /** An event says that an object has changed: a watch that does not tell of it in a second is let go. */
+  /** Takes an event of a changed object. A watch that does not tell of that object within a second is ended. */
   told(resource: Resource, object: ObjectKey): void;
   /** How many watches are open. */
   readonly watches: number;
@@ -62,7 +62,7 @@ export function createOnDemandCache(options: AwakeOptions): OnDemandCache {
       if (isOwnerGroup(key.group)) return listing.read(key, need);
       const watch = watches.find(key);
       if (watch !== undefined && (await watch.opened)) return watch.use(key, (views) => views.read(key, need));
-      // Who asks for the members alone has no work yet.
+      // A caller that needs the members alone has no work yet.
       const opened = watch === undefined && !need.membersOnly ? watches.open(key, need) : undefined;
       // Its lists are asked for by now, after the ledger was read, and are made for this caller.
       if (opened !== undefined && (await opened.opened))

@@ -1,10 +1,11 @@
-/** The pods that watches have told of, and the StatefulSets: what a long-lived process decides from. */
+/** The pods and StatefulSets in memory, fed by watches, from which a long-lived process decides. */
 
 import { type HasPods, type StoredBudget, type Surroundings, selects } from "../groups/governing.ts";
-import type { Cluster, PodObject } from "../kubernetes/cluster.ts";
+import type { Cluster, PodObject, WatchEvent } from "../kubernetes/cluster.ts";
 import { isStanding, type Pod, parsePod, statefulSetNameOf } from "../workloads/pods.ts";
 import type { StatefulSet } from "../workloads/statefulsets.ts";
 import type { GroupView, PodIndex } from "./cache.ts";
+import { compareWithList, pathOf, saysTheSame } from "./compare-with-list.ts";
 import { emptyMembership, type Membership, membersThrough } from "./statefulset-store.ts";
 import {
   awaitProgress,
@@ -23,7 +24,7 @@ interface Moment {
   byName: ReadonlyMap<string, Pod> | undefined;
 }
 
-/** The pods and StatefulSets of one namespace, or of all, as two watches tell. How far the one of pods has got it says itself. */
+/** The pods and StatefulSets of one namespace, or of all, as two watches tell. Its own progress is that of the watch of pods. */
 export interface GroupWatchMemory extends WatchProgress {
   readonly clock: Pick<Cluster, "monotonicMs">;
   readonly pods: Map<string, Pod>;
@@ -37,7 +38,7 @@ export interface GroupWatchMemory extends WatchProgress {
   readonly seenByOwner: Map<string, number>;
   /** The revision at which a consistent LIST last said the same of an owner's pods as this memory does. */
   readonly confirmedByOwner: Map<string, number>;
-  /** When the LIST was sent that last did so after silence. */
+  /** Monotonic time at which the last LIST was sent that confirmed an owner's pods after silence. */
   readonly confirmedMsByOwner: Map<string, number>;
   readonly membership: Membership;
 }
@@ -67,7 +68,7 @@ function orphansOf(namespace: string, statefulSet: string): string {
   return `orphans of ${namespace}/${statefulSet}`;
 }
 
-/** The pods that were made for a StatefulSet of that name and stand, whether or not they have been heard to be let go of. */
+/** The standing pods that were made for a StatefulSet of that name, its own as well as orphans. */
 export function podsMadeFor(memory: GroupWatchMemory, namespace: string, statefulSet: string): readonly Pod[] {
   const isMadeFor = (pod: Pod) => pod.namespace === namespace && statefulSetNameOf(pod.name) === statefulSet;
   return [...memory.pods.values()].filter((pod) => isMadeFor(pod) && isStanding(pod));
@@ -80,7 +81,7 @@ export function orphansIn(memory: GroupWatchMemory, namespace: string): readonly
   return owners.flatMap(([, pods]) => [...pods.values()].filter(isStanding));
 }
 
-/** Whose pods budgets select, at one moment. A pass may ask for each of a thousand pods: each answer is found once. */
+/** Tells whether a budget selects any pod of an owner, at one moment. Each answer is computed once, however often it is asked. */
 export function hasPodsIn(memory: GroupWatchMemory): HasPods {
   const known = new Map<StoredBudget, Map<string, boolean>>();
   return ({ uid }, budget) => {
@@ -93,7 +94,7 @@ export function hasPodsIn(memory: GroupWatchMemory): HasPods {
   };
 }
 
-/** Waits a moment for the watch to tell of these StatefulSets' pods what the ledger has already accounted for. */
+/** Waits up to 250 ms until the watch has told of these StatefulSets' pods all that the ledger has accounted for. */
 export function reaches(
   cluster: Pick<Cluster, "sleep">,
   memory: GroupWatchMemory,
@@ -108,20 +109,20 @@ export function reaches(
   );
 }
 
-/** When the pods of all these were last heard of: by the watch, or by a LIST that said the same. */
+/** Monotonic time at which the watch last told anything, or a LIST confirmed the pods of all these StatefulSets. */
 export function podsHeardOfMs(memory: GroupWatchMemory, statefulSets: readonly StatefulSet[]): number {
   const times = statefulSets.map(({ uid }) => memory.confirmedMsByOwner.get(uid) ?? Number.NEGATIVE_INFINITY);
   return times.length === 0 ? memory.heardMs : Math.max(memory.heardMs, Math.min(...times));
 }
 
-/** The same of one pod: by the watch, or by a LIST of its StatefulSet's pods that said the same. */
+/** The same of one pod, for which a LIST of its StatefulSet's pods counts. */
 export function podHeardOfMs({ heardMs, confirmedMsByOwner }: GroupWatchMemory, { ownerUid = "" }: Pod): number {
   return Math.max(heardMs, confirmedMsByOwner.get(ownerUid) ?? Number.NEGATIVE_INFINITY);
 }
 
 /**
- * After silence: where the memory says of these StatefulSets' pods what a consistent LIST says, it is as good as heard from, for
- * them alone; where it does not, the watch has died without a word and is begun again.
+ * Compares these StatefulSets' pods with a consistent LIST after the watch has been silent. If they are the same, the memory
+ * counts as up to date for them. If they differ, the watch has died without an error, and is begun again with a list.
  */
 export function confirm(
   memory: GroupWatchMemory,
@@ -129,7 +130,7 @@ export function confirm(
   pods: PodIndex,
   askedMs: number,
 ): void {
-  if (!statefulSets.every(({ uid }) => saysTheSame(memory, uid, pods))) {
+  if (!statefulSets.every(({ uid }) => isAsListed(memory, uid, pods))) {
     memory.relist.abort();
     return;
   }
@@ -137,8 +138,8 @@ export function confirm(
 }
 
 /**
- * True when a pod runs what the StatefulSet does not want, and was not known when that was read: then it may be the read that is
- * old and not the pod. A pod that is made after a change of the template must not be taken for outdated.
+ * True when a pod of another revision became known after the StatefulSet was read. The StatefulSet may have been read before its
+ * template changed, so that such a pod must not be taken for outdated.
  */
 export function isBehindPods(
   memory: GroupWatchMemory,
@@ -196,7 +197,7 @@ function momentOf(memory: GroupWatchMemory, ownerUid: string): Moment {
 }
 
 function putPod(memory: GroupWatchMemory, pod: Pod, owner: string): void {
-  const path = `${pod.namespace}/${pod.name}`;
+  const path = pathOf(pod);
   const known = memory.pods.get(path);
   if (known !== undefined && ownerOf(known) !== owner) removePod(memory, known);
   if (known !== undefined && known.uid !== pod.uid) memory.bornMs.delete(known.uid);
@@ -209,7 +210,7 @@ function putPod(memory: GroupWatchMemory, pod: Pod, owner: string): void {
 }
 
 function removePod(memory: GroupWatchMemory, pod: Pod): void {
-  memory.pods.delete(`${pod.namespace}/${pod.name}`);
+  memory.pods.delete(pathOf(pod));
   memory.bornMs.delete(pod.uid);
   // Memory keeps no pod without a key.
   const owner = ownerOf(pod) as string;
@@ -229,40 +230,31 @@ function noteChange(memory: GroupWatchMemory, ownerUid: string, resourceVersion:
 }
 
 /**
- * Takes over what a consistent LIST knows better: an event that never came would else be missing until the next of its
- * object, and every sentence in between would be false. It never goes back: what the watch has told since is kept.
+ * Takes over what a consistent LIST knows better. Otherwise an event that was lost would be missing until the next event of its
+ * object, and every decision in between would be made on a false state.
  */
 export function learnPods(memory: GroupWatchMemory, statefulSets: readonly StatefulSet[], pods: PodIndex): void {
   for (const { uid } of statefulSets) {
     // Replies overtake each other: an older list would bring back what a newer one knew to be gone.
     if (pods.listedAt < (memory.confirmedByOwner.get(uid) ?? 0)) continue;
     learnOwner(memory, uid, pods);
-    if (saysTheSame(memory, uid, pods)) memory.confirmedByOwner.set(uid, pods.listedAt);
+    if (isAsListed(memory, uid, pods)) memory.confirmedByOwner.set(uid, pods.listedAt);
   }
 }
 
-function learnOwner(memory: GroupWatchMemory, uid: string, pods: PodIndex): void {
-  for (const pod of pods.byOwner.get(uid) ?? []) {
-    const known = memory.pods.get(`${pod.namespace}/${pod.name}`);
-    // A pod that is not known may have been deleted since: only a list that is newer than the watch can tell.
-    const isNews = known === undefined ? pods.listedAt >= memory.reached : known.resourceVersion < pod.resourceVersion;
-    if (isNews) putPod(memory, pod, uid);
-  }
-  for (const known of [...(memory.podsByOwner.get(uid)?.values() ?? [])]) {
-    if (!pods.byName.has(known.name) && known.resourceVersion <= pods.listedAt) removePod(memory, known);
-  }
+function learnOwner(memory: GroupWatchMemory, uid: string, { byOwner, byName, listedAt }: PodIndex): void {
+  const { pods, podsByOwner, reached } = memory;
+  const part = { known: [...(podsByOwner.get(uid)?.values() ?? [])], listed: byOwner.get(uid) ?? [] };
+  const { put, remove } = compareWithList({ byPath: pods, ...part, names: byName, listedAt, reached });
+  for (const pod of put) putPod(memory, pod, uid);
+  for (const pod of remove) removePod(memory, pod);
 }
 
-function saysTheSame(memory: GroupWatchMemory, ownerUid: string, pods: PodIndex): boolean {
-  const known = memory.podsByOwner.get(ownerUid);
-  const listed = pods.byOwner.get(ownerUid) ?? [];
-  return (
-    (known?.size ?? 0) === listed.length &&
-    listed.every((pod) => known?.get(pod.name)?.resourceVersion === pod.resourceVersion)
-  );
+function isAsListed({ pods, podsByOwner }: GroupWatchMemory, ownerUid: string, { byOwner }: PodIndex): boolean {
+  return saysTheSame(pods, podsByOwner.get(ownerUid)?.size ?? 0, byOwner.get(ownerUid) ?? []);
 }
 
-/** Feeds the pods of a memory; `changed` hears of pods that look different to a decision. */
+/** Feeds the pods of a memory. It calls `changed` for each pod of which a decision reads something new. */
 export function podStore(memory: GroupWatchMemory, changed: (pod: Pod) => void): Store<PodObject> {
   const { clock } = memory;
   return {
@@ -284,20 +276,25 @@ export function podStore(memory: GroupWatchMemory, changed: (pod: Pod) => void):
       noteRelist(memory, Number(resourceVersion), clock.monotonicMs());
       for (const pod of [...before, ...memory.pods.values()]) changed(pod);
     },
-    apply(event) {
-      if (event.type === "BOOKMARK") return noteRevision(memory, Number(event.resourceVersion), clock.monotonicMs());
-      const pod = parsePod(event.object);
-      const owner = ownerOf(pod);
-      const known = memory.pods.get(`${pod.namespace}/${pod.name}`);
-      noteRevision(memory, pod.resourceVersion, clock.monotonicMs());
-      // A list may have told more than the watch has got to.
-      const confirmed = memory.confirmedByOwner.get(owner ?? "") ?? 0;
-      if (pod.resourceVersion <= Math.max(known?.resourceVersion ?? 0, confirmed)) return;
-      if (event.type === "DELETED" || owner === undefined) {
-        if (known !== undefined) removePod(memory, { ...known, resourceVersion: pod.resourceVersion });
-      } else putPod(memory, pod, owner);
-      if (event.type !== "DELETED" && sameButRevision(known, pod)) return;
-      changed(known ?? pod);
-    },
+    apply: (event) => applyEvent(memory, event, changed),
   };
+}
+
+function applyEvent(memory: GroupWatchMemory, event: WatchEvent<PodObject>, changed: (pod: Pod) => void): void {
+  const nowMs = memory.clock.monotonicMs();
+  if (event.type === "BOOKMARK") {
+    noteRevision(memory, Number(event.resourceVersion), nowMs);
+    return;
+  }
+  const pod = parsePod(event.object);
+  const owner = ownerOf(pod);
+  const known = memory.pods.get(pathOf(pod));
+  noteRevision(memory, pod.resourceVersion, nowMs);
+  // A list may have told more than the watch has got to.
+  const confirmed = memory.confirmedByOwner.get(owner ?? "") ?? 0;
+  if (pod.resourceVersion <= Math.max(known?.resourceVersion ?? 0, confirmed)) return;
+  const isDeleted = event.type === "DELETED";
+  if (!isDeleted && owner !== undefined) putPod(memory, pod, owner);
+  else if (known !== undefined) removePod(memory, { ...known, resourceVersion: pod.resourceVersion });
+  if (isDeleted || !sameButRevision(known, pod)) changed(known ?? pod);
 }

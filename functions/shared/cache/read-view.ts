@@ -1,4 +1,4 @@
-/** How a view of one group is read where watches feed a memory: what must be asked for, and what is known already (rule R5). */
+/** Reads a view of one group from a memory that watches feed, and asks the API server for the rest (rule R5). */
 
 import { type StoredBudget, type Surroundings, surroundingsOf } from "../groups/governing.ts";
 import type { Cluster } from "../kubernetes/cluster.ts";
@@ -63,8 +63,8 @@ export async function readView(
 }
 
 /**
- * The view of the lists that a memory was just begun with, which were asked for at `askedMs`: as good as consistent LISTs that
- * were made for it, also under a ledger that has never been decided on (rule R4). Throws ClusterError.
+ * The view of the first lists of a memory, which were requested at `askedMs`. They count as consistent LISTs made for this view,
+ * also under a ledger that has never been decided on (rule R4). Throws ClusterError.
  */
 export function readAsListed(
   { cluster, memory }: Pick<ViewReader, "cluster" | "memory">,
@@ -83,8 +83,8 @@ export function readAsListed(
 }
 
 /**
- * Sees to it that the memory knows every StatefulSet that the ledger's decisions counted: a zone that joined may be reserved
- * already, and a zone that is not known would count as neither down nor reserved.
+ * Ensures that the memory knows every StatefulSet that earlier decisions of the ledger counted. Pods of a zone that joined may be
+ * reserved already, and a zone that is not known would count as neither down nor reserved.
  */
 async function catchUpWithMembers(
   { cluster, memory: { membership } }: ViewReader,

@@ -1,4 +1,4 @@
-/** Watches that are kept up: they list, watch, and begin again, whatever breaks, until they are stopped. */
+/** Lists and watches one type of objects, and begins again whatever breaks, until it is stopped. */
 import { type Cluster, hasCode, type ListQuery, type Metadata, type Resource } from "../kubernetes/cluster.ts";
 import type { Store, WatchProgress } from "./watch-progress.ts";
 

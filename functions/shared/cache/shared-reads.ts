@@ -1,9 +1,9 @@
-/** Reads that many ask for at one moment: each is made once for all of them. */
+/** Shares reads: callers that ask for one object at the same time get the answer of one request. */
 
 import { BoundedMap } from "../base/bounded-map.ts";
 import type { Cluster } from "../kubernetes/cluster.ts";
 
-/** For so long an answer serves those who come later, in milliseconds: what watches tell may be older. */
+/** How long an answer serves later callers, in milliseconds. What a watch tells may be older than that. */
 const servesForMs = 1_000;
 /** More objects than memory is asked for in a second. */
 const rememberedReads = 10_000;
@@ -13,7 +13,7 @@ interface SharedRead<Value> {
   readonly answer: Promise<Value>;
 }
 
-/** It remembers the reads of the last second, and nothing of the others. A read that failed serves no later caller. */
+/** Remembers the reads of the last second. A read that failed serves no later caller. */
 export class SharedReads<Value> {
   readonly #clock: Pick<Cluster, "monotonicMs">;
   /** In the order in which they were made. */

@@ -1,6 +1,7 @@
-/** The StatefulSets that a watch has told of: which there are, and how that is proved (rule R5). */
-import type { Cluster, StatefulSetObject } from "../kubernetes/cluster.ts";
+/** The StatefulSets in memory, fed by a watch, and how new that knowledge is (rule R5). */
+import type { Cluster, StatefulSetObject, WatchEvent } from "../kubernetes/cluster.ts";
 import { parseStatefulSet, type StatefulSet } from "../workloads/statefulsets.ts";
+import { compareWithList, pathOf, revisionOf, saysTheSame } from "./compare-with-list.ts";
 import {
   isSame,
   newProgress,
@@ -17,8 +18,8 @@ export interface Membership extends WatchProgress {
   readonly byPath: Map<string, StatefulSet>;
   readonly byUid: Map<string, StatefulSet>;
   /**
-   * The revision of the state in which each of them became what decides its membership, by uid. A view that has seen that
-   * revision knows it as a member, and a status that changes with every pod moves nothing.
+   * By uid, the revision at which the fields that decide on membership last changed. A view that has reached it knows the
+   * StatefulSet as a member. Changes of the status, which come with every pod, do not move it.
    */
   readonly since: Map<string, number>;
   /** The revision at which a consistent LIST last said the same of a namespace as this memory does, and when it was sent. */
@@ -57,44 +58,34 @@ export function membersThrough(membership: Membership, members: readonly Statefu
 }
 
 /**
- * Takes over what a LIST knows better. Its revision decides: what has come since is not taken away by it, and what the watch
- * has told to be gone does not come back.
+ * Takes over what a LIST knows better, by its revision. What came after the LIST stays, and what the watch has shown to be gone
+ * does not come back.
  */
 export function learnStatefulSets(membership: Membership, namespace: string, listed: ListedStatefulSets): void {
   const { statefulSets, revision } = listed;
   const before = membership.confirmed.get(namespace);
   if (revision < (before?.revision ?? 0)) return;
-  for (const statefulSet of statefulSets) {
-    const known = membership.byPath.get(pathOf(statefulSet));
-    const isNews = known === undefined ? revision >= membership.reached : revisionOf(known) < revisionOf(statefulSet);
-    if (isNews) put(membership, statefulSet);
-  }
-  const uids = new Set(statefulSets.map(({ uid }) => uid));
-  for (const known of [...membership.byPath.values()]) {
-    const isGone = known.namespace === namespace && !uids.has(known.uid) && revisionOf(known) <= revision;
-    if (isGone) remove(membership, known);
-  }
-  if (!saysTheSame(membership, namespace, statefulSets)) return;
+  const { byPath, reached } = membership;
+  const known = [...byPath.values()].filter((one) => one.namespace === namespace);
+  const names = new Set(statefulSets.map(({ name }) => name));
+  const part = { byPath, known, listed: statefulSets, names, listedAt: revision, reached };
+  const { put: news, remove: gone } = compareWithList(part);
+  for (const statefulSet of news) put(membership, statefulSet);
+  for (const statefulSet of gone) remove(membership, statefulSet);
+  if (isContradicted(membership, namespace, listed)) return;
   const askedMs = listed.isConsistent ? listed.askedMs : (before?.askedMs ?? Number.NEGATIVE_INFINITY);
   membership.confirmed.set(namespace, { revision, askedMs });
 }
 
-/** After silence: where a consistent LIST says something else than this memory, the watch has died without a word. */
+/** True when a LIST says something else than this memory: after silence the watch has then died without a word. */
 export function isContradicted(
   membership: Membership,
   namespace: string,
   { statefulSets }: Pick<ListedStatefulSets, "statefulSets">,
 ): boolean {
-  return !saysTheSame(membership, namespace, statefulSets);
-}
-
-function saysTheSame(membership: Membership, namespace: string, listed: readonly StatefulSet[]): boolean {
   let count = 0;
   for (const known of membership.byPath.values()) if (known.namespace === namespace) count++;
-  return (
-    count === listed.length &&
-    listed.every(({ uid, resourceVersion }) => membership.byUid.get(uid)?.resourceVersion === resourceVersion)
-  );
+  return !saysTheSame(membership.byPath, count, statefulSets);
 }
 
 /** One StatefulSet as an answer of the API server has it, unless the watch has told of a newer state. */
@@ -131,7 +122,7 @@ function decidesTheSame(one: StatefulSet, other: StatefulSet): boolean {
   );
 }
 
-/** Feeds the membership; `changed` hears of StatefulSets that look different to a decision. */
+/** Feeds the membership. It calls `changed` for each StatefulSet of which a decision reads something new. */
 export function statefulSetStore(
   membership: Membership,
   cluster: Pick<Cluster, "monotonicMs">,
@@ -148,31 +139,30 @@ export function statefulSetStore(
       noteRelist(membership, Number(resourceVersion), cluster.monotonicMs());
       for (const statefulSet of [...before, ...listed]) changed(statefulSet);
     },
-    apply(event) {
-      if (event.type === "BOOKMARK")
-        return noteRevision(membership, Number(event.resourceVersion), cluster.monotonicMs());
-      const statefulSet = parseStatefulSet(event.object);
-      const known = membership.byPath.get(pathOf(statefulSet));
-      const confirmed = membership.confirmed.get(statefulSet.namespace)?.revision ?? 0;
-      const isNews = revisionOf(statefulSet) > Math.max(known === undefined ? 0 : revisionOf(known), confirmed);
-      if (isNews) {
-        if (event.type === "DELETED") remove(membership, statefulSet);
-        else put(membership, statefulSet, true);
-      }
-      // The change is stored first, because a decision that waits for this revision looks at once.
-      noteRevision(membership, revisionOf(statefulSet), cluster.monotonicMs());
-      if (!isNews) return;
-      if (event.type !== "DELETED" && sameButRevision(known, statefulSet)) return;
-      changed(statefulSet);
-      if (known !== undefined && known.group !== statefulSet.group) changed(known);
-    },
+    apply: (event) => applyEvent(membership, event, cluster.monotonicMs(), changed),
   };
 }
 
-function pathOf({ namespace, name }: StatefulSet): string {
-  return `${namespace}/${name}`;
-}
-
-function revisionOf({ resourceVersion }: StatefulSet): number {
-  return Number(resourceVersion);
+function applyEvent(
+  membership: Membership,
+  event: WatchEvent<StatefulSetObject>,
+  nowMs: number,
+  changed: (statefulSet: StatefulSet) => void,
+): void {
+  if (event.type === "BOOKMARK") {
+    noteRevision(membership, Number(event.resourceVersion), nowMs);
+    return;
+  }
+  const statefulSet = parseStatefulSet(event.object);
+  const known = membership.byPath.get(pathOf(statefulSet));
+  const confirmed = membership.confirmed.get(statefulSet.namespace)?.revision ?? 0;
+  const isNews = revisionOf(statefulSet) > Math.max(Number(known?.resourceVersion ?? 0), confirmed);
+  const isDeleted = event.type === "DELETED";
+  if (isNews && isDeleted) remove(membership, statefulSet);
+  else if (isNews) put(membership, statefulSet, true);
+  // The change is stored first, because a decision that waits for this revision looks at once.
+  noteRevision(membership, revisionOf(statefulSet), nowMs);
+  if (!isNews || (!isDeleted && sameButRevision(known, statefulSet))) return;
+  changed(statefulSet);
+  if (known !== undefined && known.group !== statefulSet.group) changed(known);
 }

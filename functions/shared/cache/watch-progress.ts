@@ -1,4 +1,4 @@
-/** How far one watch has got, and when it was last heard of. */
+/** The progress of one watch: the revision that it has reached, and when it last told anything. */
 import type { Fields } from "../base/fields.ts";
 import type { Cluster, WatchEvent } from "../kubernetes/cluster.ts";
 
@@ -6,7 +6,7 @@ import type { Cluster, WatchEvent } from "../kubernetes/cluster.ts";
 const catchUpMs = 250;
 
 export interface WatchProgress {
-  /** Up to which revision of its resource type all is known that the watch tells. */
+  /** The revision up to which every change of the resource type is known. */
   reached: number;
   /** When it last told anything that is not older than what is known: a list, an event, a bookmark. */
   heardMs: number;
@@ -20,8 +20,8 @@ export function newProgress(nowMs: number): WatchProgress {
 }
 
 /**
- * Notes that a watch has told of a revision. One that is older than what is known proves nothing: the API server that
- * answers now is behind, or was taken back to an earlier state.
+ * Notes that a watch has told of a revision. An older revision than the known one proves nothing, because the API server that
+ * sent it is behind, or was restored to an earlier state.
  */
 export function noteRevision(progress: WatchProgress, revision: number, nowMs: number): void {
   if (revision < progress.reached) return;
@@ -37,7 +37,7 @@ export function noteRelist(progress: WatchProgress, revision: number, nowMs: num
   for (const waiting of progress.waiting) waiting();
 }
 
-/** Waits a moment for a watch to tell what is missing. Resolves to whether it is there. */
+/** Waits up to 250 ms for a watch to tell what is missing. Resolves to whether it is there. */
 export async function awaitProgress(
   cluster: Pick<Cluster, "sleep">,
   progress: WatchProgress,
@@ -75,7 +75,7 @@ export function isSame(one: unknown, other: unknown): boolean {
   );
 }
 
-/** What a watch feeds: the whole at a list, then change by change. */
+/** A memory that a watch feeds: first with a whole list, then with each change. */
 export interface Store<T> {
   replace(objects: readonly T[], resourceVersion: string): void;
   apply(event: WatchEvent<T>): void;

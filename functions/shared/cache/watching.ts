@@ -67,7 +67,7 @@ export interface WatchingOptions {
   readonly onTrouble: (resource: Resource, error: unknown) => void;
 }
 
-/** Hears of what the watches tell, by namespace; without a group it may be of any. */
+/** Called when a watch tells of a change in a namespace. Without a group, the change may concern any. */
 type Listener = (namespace: string, group: string | undefined) => void;
 
 /** What is watched of one namespace, or of all. */
@@ -119,7 +119,7 @@ export function createWatchCache(options: WatchingOptions): WatchingViews {
     async read(key, need) {
       if (isOwnerGroup(key.group)) return readOwnedView(cluster, key, need);
       const { memory } = scopeOf(key.namespace);
-      // What is to be looked at afresh is so in all its parts.
+      // A caller that asks for consistent LISTs gets them of budgets as well.
       const stored = need.consistent
         ? (await listBudgets(cluster, key.namespace)).map(parseStoredBudget)
         : await budgets(key.namespace);
@@ -149,7 +149,7 @@ export function createWatchCache(options: WatchingOptions): WatchingViews {
   };
 }
 
-/** What memory tells of itself: when it last heard of a type, and which revision of an object it knows. */
+/** What callers may ask of the memory itself: when a watch last told anything, and which revision of an object is known. */
 function knowledgeOf(
   scopes: ReadonlyMap<string, Watched>,
   scopeOf: (namespace: string) => Watched,
@@ -168,7 +168,7 @@ function knowledgeOf(
   };
 }
 
-/** What is asked of one object: from memory, or where that has been silent or does not have it, by a read. */
+/** Reads of one object: from memory, or by a request if the watch has been silent or memory lacks the object. */
 function readsOfOne(
   cluster: Cluster,
   memoryOf: (namespace: string) => GroupWatchMemory,
@@ -195,10 +195,10 @@ function readsOfOne(
     async podsMadeFor({ namespace, name }) {
       const memory = memoryOf(namespace);
       const known = isRecent(memory.heardMs) ? podsMadeFor(memory, namespace, name) : [];
-      // That there are none is not taken from a memory that may be behind.
+      // Memory may be behind, so that only a LIST proves that there are none.
       return known.length > 0 ? known : listPodsMadeFor(cluster, { namespace, name });
     },
-    // Their names alone are taken from it, however old it is: who they are is asked then.
+    // Only their names are taken from memory, however old it is. The caller then reads each pod.
     orphans: async (namespace) => orphansIn(memoryOf(namespace), namespace),
   };
 }
@@ -233,7 +233,7 @@ function followingsOf(watched: Watched, namespace: string, options: WatchingOpti
     const owner = pod.ownerUid === undefined ? undefined : memory.membership.byUid.get(pod.ownerUid);
     if (owner?.group !== undefined) onChange({ namespace: pod.namespace, group: owner.group }, "pods");
     if (owner !== undefined) return tell(pod.namespace, owner.group);
-    // Released by a StatefulSet that is gone: it counts in its group until it is gone, too. Its template may have named that.
+    // An orphan of a deleted StatefulSet counts in its group until it is gone itself. Its label may name the group.
     const group = pod.labels[rolloutGroup.key];
     if (group !== undefined) onChange({ namespace: pod.namespace, group }, "pods");
     tell(pod.namespace, group);

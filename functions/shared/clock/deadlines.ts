@@ -1,25 +1,25 @@
 /**
- * Those who wait for something, each until a moment: one timer for all of them, however many there are. A timer for each costs
- * a busy door more than most of what it waits for.
+ * Many deadlines over one timer. Under load a timer for each review would cost the server more than most of the work that the
+ * review waits for.
  */
 import type { Clock } from "./clock.ts";
 
-/** One who waits. It is looked at, and not kept in order: the moment may be put off. Who brings it forward puts it in again. */
+/** A thing with a deadline, which may be put off at any time. To bring it forward, the caller adds the thing again. */
 export interface HasDeadline {
-  /** Of the monotonic clock, in milliseconds. */
+  /** Monotonic time, in milliseconds. */
   readonly deadlineMs: number;
-  /** Is called once at the deadline, unless it has been taken out before. It must not throw: the process would end by it. */
+  /** Called once at the deadline, unless the thing was deleted before. It must not throw, because that would end the process. */
   late(): void;
 }
 
-/** How long the timer runs on at most after the last one has gone, in milliseconds. */
+/** The longest time, in milliseconds, for which the timer goes on after the last deadline was deleted. */
 const longestSleepMs = 1_000;
 
 export class Deadlines {
   readonly #clock: Clock;
   readonly #waiting = new Set<HasDeadline>();
   #isWatched = false;
-  /** Time of the next look, and what brings it forward. A look that is under way also sees what a caller adds meanwhile. */
+  /** Time of the next check, which `#sooner` brings forward. A check that runs also sees what a caller adds meanwhile. */
   #nextMs = Number.NEGATIVE_INFINITY;
   #sooner = new AbortController();
 
@@ -27,14 +27,14 @@ export class Deadlines {
     this.#clock = clock;
   }
 
-  /** Puts it in, or hears that its deadline is sooner now. Where it has passed, `late` may be called before this returns. */
+  /** Adds a deadline, or takes over that it is sooner now. If it has passed, `late` may be called before this returns. */
   add(one: HasDeadline): void {
     this.#waiting.add(one);
     if (!this.#isWatched) void this.#watch();
     else if (one.deadlineMs < this.#nextMs) this.#sooner.abort("sooner");
   }
 
-  /** Takes it out: it will not be late any more. */
+  /** Deletes a deadline, so that its `late` is not called any more. */
   delete(one: HasDeadline): void {
     this.#waiting.delete(one);
   }

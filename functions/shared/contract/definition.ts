@@ -1,4 +1,4 @@
-/** What a function is, for the doors that wake it and for the manifests that are rendered from it. */
+/** The definition of a function. The server reads it to enqueue and route, and the manifests are rendered from it. */
 
 import type { AnyEntry } from "../annotations/table.ts";
 import type { Setting } from "../base/settings.ts";
@@ -50,7 +50,7 @@ export interface ReconcileResult {
   readonly isGone?: boolean;
 }
 
-/** What every function says of itself, whichever door wakes it. */
+/** The fields that the definitions of all functions have, whether an event, a review or a timer starts them. */
 export interface Definition {
   readonly name: string;
   readonly concern: string;

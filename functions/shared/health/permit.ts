@@ -91,15 +91,23 @@ export function warnOfUnknown(questions: Questions | undefined, pod: Pod): strin
 /** What is down in a group besides one pod: a name, or a count of those that are missing. Undefined where nothing is. */
 export function otherDown(zones: readonly AskedZone[], own: AskedZone, pod: Pod): string | undefined {
   for (const zone of zones) {
-    const { statefulSet, down, missing, leaving, claims } = zone;
-    for (const [ordinal, why] of down) {
-      if (zone === own && ordinal === pod.ordinal) continue;
-      return `${podNameOf({ statefulSet: statefulSet.name, ordinal })} is ${why}`;
-    }
-    if (missing > 0) return `${missing} of ${statefulSet.name} ${missing === 1 ? "is" : "are"} missing`;
-    const left = leaving.find(({ uid }) => uid !== pod.uid);
-    if (left !== undefined) return `${left.name} is leaving`;
-    if (claims.length > 0) return `pods of ${statefulSet.name} are claimed`;
+    const found = downIn(zone, pod, zone === own);
+    if (found !== undefined) return found;
   }
   return undefined;
+}
+
+function downIn(
+  { statefulSet, down, missing, leaving, claims }: AskedZone,
+  pod: Pod,
+  isOwn: boolean,
+): string | undefined {
+  for (const [ordinal, why] of down) {
+    if (isOwn && ordinal === pod.ordinal) continue;
+    return `${podNameOf({ statefulSet: statefulSet.name, ordinal })} is ${why}`;
+  }
+  if (missing > 0) return `${missing} of ${statefulSet.name} ${missing === 1 ? "is" : "are"} missing`;
+  const left = leaving.find(({ uid }) => uid !== pod.uid);
+  if (left !== undefined) return `${left.name} is leaving`;
+  return claims.length > 0 ? `pods of ${statefulSet.name} are claimed` : undefined;
 }

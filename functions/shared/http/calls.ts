@@ -4,6 +4,8 @@ import { withoutQuery } from "../base/ports-and-paths.ts";
 import { Semaphore } from "../base/semaphore.ts";
 import { callerHeaders, inSpan } from "../base/spans.ts";
 import type { Clock } from "../clock/clock.ts";
+import { ExchangeError, type HttpAnswer } from "../transport/exchange.ts";
+import { withTimeout } from "../transport/timeout.ts";
 import {
   type PodAddress,
   type PodAnswer,
@@ -15,7 +17,7 @@ import {
   placeOf,
 } from "./pod-http.ts";
 import { isClusterDomain, type PodUrl, targetOf } from "./target.ts";
-import { type Delivered, DeliveryError, type Transport } from "./transport.ts";
+import type { Transport } from "./transport.ts";
 
 /** As rollout-operator asks pods: `-pods.client-timeout`, and 32 in parallel. */
 const defaultTimeoutMs = 5_000;
@@ -117,49 +119,31 @@ class PodCalls implements PodHttp {
     }
   }
 
-  async #limited(call: PodCall): Promise<PodAnswer> {
+  #limited(call: PodCall): Promise<PodAnswer> {
     const { clock, timeoutMs = defaultTimeoutMs } = this.#options;
     const { signal } = call.options;
-    // In the moment in which the turn came.
-    if (signal?.aborted) throw failure(call, "aborted", "given up by the caller");
-    const ending = new AbortController();
-    const over = new AbortController();
-    let timedOut = false;
-    void clock.sleep(timeoutMs, over.signal).then(() => {
-      if (over.signal.aborted) return;
-      timedOut = true;
-      ending.abort();
-    });
-    const onAbort = () => ending.abort();
-    signal?.addEventListener("abort", onAbort, { once: true });
-    try {
-      return answerOf(await this.#twice(call, ending.signal));
-    } catch (error) {
-      const { status, isUntrusted } = error instanceof DeliveryError ? error : {};
+    const errorOf = (error: unknown, why?: "aborted" | "time") => {
+      const { status, isUntrusted } = error instanceof ExchangeError ? error : {};
       const options = { status, isUntrusted, cause: error };
-      if (signal?.aborted) throw failure(call, "aborted", "given up by the caller", options);
-      if (timedOut) throw failure(call, "time", `no answer within ${timeoutMs} ms`, options);
-      if (error instanceof DeliveryError) throw failure(call, error.failed, error.message, options);
-      throw error;
-    } finally {
-      over.abort();
-      signal?.removeEventListener("abort", onAbort);
+      if (why === "aborted") return failure(call, "aborted", "given up by the caller", options);
+      if (why === "time") return failure(call, "time", `no answer within ${timeoutMs} ms`, options);
+      return error instanceof ExchangeError ? failure(call, error.failed, error.message, options) : error;
+    };
+    const work = async (ending: AbortSignal) => answerOf(await this.#retried(call, ending));
+    return withTimeout({ clock, timeoutMs, signal, errorOf }, work);
+  }
+
+  async #retried(call: PodCall, signal: AbortSignal): Promise<HttpAnswer> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await this.#once(call, signal, tries);
+      } catch (error) {
+        if (signal.aborted || retryDecision(call, error, tries) === "give-up") throw error;
+      }
     }
   }
 
-  async #twice(call: PodCall, signal: AbortSignal): Promise<Delivered> {
-    try {
-      return await this.#once(call, signal, 1);
-    } catch (error) {
-      const isEarly = error instanceof DeliveryError && error.failed === "connection" && error.status === undefined;
-      const { method, repeatable = method === "GET" } = call.request;
-      // Where nothing was sent, the connection was none, and another try would find the same.
-      if (!isEarly || !repeatable || !call.sent || signal.aborted) throw error;
-      return await this.#once(call, signal, 2);
-    }
-  }
-
-  async #once(call: PodCall, signal: AbortSignal, tries: number): Promise<Delivered> {
+  async #once(call: PodCall, signal: AbortSignal, tries: number): Promise<HttpAnswer> {
     const { clock, onRequest } = this.#options;
     const { method, path } = call.request;
     const startMs = clock.monotonicMs();
@@ -177,7 +161,7 @@ class PodCalls implements PodHttp {
     }
   }
 
-  #inPodSpan(call: PodCall, signal: AbortSignal, tries: number): Promise<Delivered> {
+  #inPodSpan(call: PodCall, signal: AbortSignal, tries: number): Promise<HttpAnswer> {
     const { address, request, target } = call;
     return inSpan(
       `${request.method} pod`,
@@ -203,7 +187,7 @@ class PodCalls implements PodHttp {
     );
   }
 
-  #deliver(call: PodCall, signal: AbortSignal): Promise<Delivered> {
+  #deliver(call: PodCall, signal: AbortSignal): Promise<HttpAnswer> {
     const { clock, transport, userAgent } = this.#options;
     const { address, request, target, options } = call;
     const { method, path, body, mostBytes = defaultMostBytes } = request;
@@ -223,15 +207,26 @@ class PodCalls implements PodHttp {
       if (clock.monotonicMs() > (options.notAfterMs ?? Number.POSITIVE_INFINITY)) throw tooLate(call);
       call.sent = true;
     };
-    return transport.deliver({ ...target, address, method, path, headers, body }, { signal, mostBytes, onSend });
+    return transport.deliver(
+      { ...target, address, method, path, headers, body },
+      { signal, maxBodyBytes: mostBytes, onSend },
+    );
   }
 }
 
-function answerOf({ status, headers, body }: Delivered): PodAnswer {
+/** Whether a call that failed is sent again: once, where a kept connection ended at the moment at which it was used. Pure. */
+function retryDecision({ request, sent }: PodCall, error: unknown, tries: number): "give-up" | "at once" {
+  const isEarly = error instanceof ExchangeError && error.failed === "connection" && error.status === undefined;
+  const { method, repeatable = method === "GET" } = request;
+  // Where nothing was sent, the connection was none, and another try would find the same.
+  return isEarly && repeatable && sent && tries === 1 ? "at once" : "give-up";
+}
+
+function answerOf({ status, headers, body }: HttpAnswer): PodAnswer {
   const header = (name: string): string => String(headers[name] ?? "");
   const encoding = header("content-encoding");
   if (encoding !== "" && encoding !== "identity") {
-    throw new DeliveryError("size", `the answer is compressed (${encoding}), which was not asked for`, status);
+    throw new ExchangeError("size", `the answer is compressed (${encoding}), which was not asked for`, status);
   }
   const retryAfter = header("retry-after");
   return {

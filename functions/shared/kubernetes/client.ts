@@ -61,7 +61,7 @@ export interface ConnectOptions {
   readonly headers?: Readonly<Record<string, string>>;
   /** How long a watch may be silent before it is given up, in milliseconds: 70 s unless told. */
   readonly watchSilenceLimitMs?: number;
-  /** Absent: the one of this process, by which its doors measure their deadlines too. */
+  /** Absent: the clock of this process, which its servers also measure their deadlines by. */
   readonly clock?: SteadyClock;
   /** Hears of every HTTP exchange, failed tries too. It must not throw. */
   readonly onRequest?: (observation: RequestObservation) => void;

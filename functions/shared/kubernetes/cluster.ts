@@ -116,8 +116,8 @@ export interface Cluster extends Clock {
   /**
    * How the API server serves a kind that users name, in the preferred version of its group, or else in the first that has it.
    * The core group is "". What is found is remembered for five minutes, or for five seconds after an object of it was 404. What
-   * is not found is remembered for five seconds: its CRD may be made later. Those who ask for one group at one time share what is
-   * asked.
+   * is not found is remembered for five seconds, because its CRD may be made later. Callers that ask for one group at the same
+   * time share one request.
    *
    * Rejects with a {@link KindNotServedError} where there is no such kind.
    */
@@ -217,12 +217,12 @@ export function isRefused(error: unknown): error is ClusterError {
   return hasCode(error, 429) || (error instanceof ClusterError && !isTransient(error));
 }
 
-/** A 403 for want of a right. An admission refusal, or a namespace that is ending, is a 403 too, but no right to be granted. */
+/** True for a 403 for want of a right. Admission refusals and namespaces that are ending also answer 403, but lack no right. */
 export function isRightMissing(error: unknown): error is ClusterError {
   return hasCode(error, 403) && / cannot \S+ resource /.test(error.message);
 }
 
-/** Which right is to be granted, and in the API server's words to whom. */
+/** The right that is missing and, in the API server's words, the account that lacks it. */
 export function lackOf({ verb, resource, message }: ClusterError): string {
   return `Sluice lacks the right to ${verb} ${resource}: ${message}`;
 }

@@ -9,9 +9,9 @@ import { type ReadDocument, readServedKinds, type ServedKinds } from "./served-k
 
 /** For so long a kind that is served is not asked for again, in milliseconds: CRDs seldom go, or get another version. */
 const foundForMs = 300_000;
-/** The same of one that is not: a user may be about to install its CRD, and waits. Also of one that a 404 casts doubt on. */
+/** The same for a kind that is not served, because a user may be about to install its CRD, and for a kind after a 404. */
 const missingForMs = 5_000;
-/** Users name groups in annotations: those asked for least recently are forgotten. */
+/** The most groups that are remembered. Users name them in annotations; beyond the bound the least recently used is forgotten. */
 const rememberedGroups = 100;
 /** What can be the name of a group, and a part of a path that is only that. */
 const groupName = /^[a-z0-9][-a-z0-9.]{0,252}$/;
@@ -96,7 +96,7 @@ export class Discovery {
   }
 }
 
-/** What many wait for, and one of them may give up alone. */
+/** Waits for a promise that callers share, until the signal of this caller is aborted. */
 function unlessAborted<T>(shared: Promise<T>, signal: AbortSignal | undefined, givenUp: () => Error): Promise<T> {
   if (signal === undefined) return shared;
   const { promise, resolve, reject } = Promise.withResolvers<T>();

@@ -1,7 +1,7 @@
-/** The errors that calls reject with, of an answer that refuses and of none, and what an error says. */
+/** The errors that calls reject with, for an answer that refuses as well as for no answer. */
 import { ClusterError } from "./cluster.ts";
 
-/** What was asked. */
+/** The parts of a request that its errors name. */
 interface RequestInfo {
   readonly verb: string;
   readonly resource: string;

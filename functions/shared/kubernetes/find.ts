@@ -34,7 +34,7 @@ export async function listIfServed<R extends Resource>(
   return (await unlessMissing(list, { items: [] })).items;
 }
 
-/** Deletes an object under its preconditions; one that is gone already is as good. Throws ClusterError. */
+/** Deletes an object under its preconditions, and succeeds if it is gone already. Throws ClusterError. */
 export async function deleteIfThere(
   cluster: Pick<Cluster, "delete">,
   resource: Resource,

@@ -1,20 +1,19 @@
 /** HTTP to the API server: deadlines, what may be tried again, and errors that keep the server's own words. */
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { gunzipSync } from "node:zlib";
 import type { Dispatcher } from "undici";
 import { messageOf } from "../base/error-message.ts";
 import { callerHeaders, describeSpan, inSpan } from "../base/spans.ts";
-import { sleep } from "../clock/process-clock.ts";
+import { sleep, waitingTime } from "../clock/process-clock.ts";
 import type { ServerTime } from "../clock/server-time.ts";
 import type { SteadyClock } from "../clock/steady-clock.ts";
-import { ClusterError, isTransient } from "./cluster.ts";
+import { exchange, type HttpAnswer } from "../transport/exchange.ts";
+import { withTimeout } from "../transport/timeout.ts";
+import { ClusterError } from "./cluster.ts";
 import type { Access, AccessProvider } from "./configuration.ts";
 import { aborted, afterTries, failure, refusal } from "./errors.ts";
-import { type ApiAnswer, type ExchangeLimit, exchange, NotSentError } from "./exchange.ts";
+import { type FailedTry, retryDecision } from "./retry.ts";
 
-const maxTries = 3;
-const firstBackoffMs = 100;
-/** The longest that a server's Retry-After is honoured here; beyond it the caller decides. */
-const maxRetryAfterMs = 5_000;
 /** To unpack a larger answer, to parse it and to use it takes milliseconds each: other work of the process goes on in between. */
 const largeAnswerBytes = 256 * 1_024;
 
@@ -64,21 +63,23 @@ export interface CallLimits {
   readonly aside?: boolean;
 }
 
-/** What ends one call: its deadline, the caller's signal, and for each try the moment after which none is sent. */
-interface CallLimit extends ExchangeLimit {
+/** What ends one call: its signal, its deadline, and for each try the moment after which none is sent (rule R9). */
+interface CallLimit {
+  readonly signal: AbortSignal;
   readonly endsMs: number;
+  readonly notAfterMs: number;
 }
 
-/** `unsent`: nothing went out. `late`: and it is too late to send it now. */
-type AttemptOutcome<T> =
-  | { readonly value: T }
-  | {
-      readonly error: ClusterError;
-      readonly unsent: boolean;
-      readonly late: boolean;
-      /** With which it was sent. */
-      readonly access?: Access;
-    };
+/** One try: its credentials, and whether and when its first byte went out. */
+interface Attempt {
+  readonly access: Access;
+  /** Throws when it is too late to send it. */
+  readonly onSend: () => void;
+  unsent: boolean;
+  late: boolean;
+  /** Monotonic time of the first byte: waiting for a free connection does not count. */
+  sentMs: number;
+}
 
 export class Requests {
   readonly #options: RequestsOptions;
@@ -90,20 +91,23 @@ export class Requests {
   /** Sends a request, again where that is safe, and parses the JSON answer. Rejects with a {@link ClusterError} only. */
   async send<T>(request: ApiRequest, limits: CallLimits = {}): Promise<T> {
     return await this.#limited(request, limits, (limit) =>
-      this.#retried(request, limit, async (access) => {
-        const { statusCode, headers, body, bytesReceived, sentMs } = await exchange(
+      this.#retried(request, limit, async (attempt) => {
+        const { access, onSend } = attempt;
+        const answer = await exchange(
           limits.aside === true ? access.aside : access.calls,
           // The server compresses from 128 KiB on. It is no slower on loopback, where encryption of 20 times the bytes costs
           // both sides as much, and much faster elsewhere. Watches are never compressed.
           this.#dispatchOptions(request, access, { "accept-encoding": "gzip" }),
-          limit,
+          { signal: limit.signal, maxBodyBytes: request.bodyLimitBytes, onSend },
         );
-        this.#learnTime(headers, sentMs);
-        this.#observe(request, statusCode, sentMs, bytesReceived);
+        const { status, headers } = answer;
+        const body = unpacked(answer, request.bodyLimitBytes);
+        this.#learnTime(headers, attempt.sentMs);
+        this.#observe(request, status, attempt.sentMs, answer.body.length);
         const isLarge = body.length > largeAnswerBytes;
         if (isLarge) await nextTurn();
         const text = body.toString("utf8");
-        if (statusCode >= 300) throw refusal(request, statusCode, text, headers["retry-after"]);
+        if (status >= 300) throw refusal(request, status, text, headers["retry-after"]);
         const parsed = parse<T>(request, text);
         if (isLarge) await nextTurn();
         return parsed;
@@ -114,8 +118,9 @@ export class Requests {
   /** Opens a stream: only the wait for its headers is limited, and `signal` no longer counts once they came. */
   async open(request: ApiRequest, limits: CallLimits): Promise<Dispatcher.ResponseData["body"]> {
     return await this.#limited(request, limits, (limit) =>
-      this.#retried(request, limit, async (access) => {
-        const sentMs = this.#options.clock.nowMs();
+      this.#retried(request, limit, async (attempt) => {
+        attempt.onSend();
+        const { access, sentMs } = attempt;
         const options = { ...this.#dispatchOptions(request, access, {}), signal: limit.signal };
         const { statusCode, headers, body } = await access.watches.request(options);
         this.#learnTime(headers, sentMs);
@@ -126,95 +131,67 @@ export class Requests {
     );
   }
 
-  async #limited<T>(request: ApiRequest, limits: CallLimits, work: (limit: CallLimit) => Promise<T>): Promise<T> {
-    const { timeoutMs } = this.#options;
-    const { signal, notAfterMs } = limits;
-    if (signal?.aborted) throw aborted(request);
-    // Not AbortSignal.any: with a signal that lives as long as the process, that is much slower than one listener.
-    const controller = new AbortController();
-    let timedOut = false;
-    const timer = setTimeout(() => {
-      timedOut = true;
-      controller.abort();
-    }, timeoutMs);
-    const onAbort = () => controller.abort();
-    signal?.addEventListener("abort", onAbort, { once: true });
-    try {
-      const { clock } = this.#options;
-      const endsMs = clock.nowMs() + timeoutMs;
-      const { bodyLimitBytes } = request;
-      return await work({ signal: controller.signal, endsMs, notAfterMs, clock, bodyLimitBytes });
-    } catch (error) {
-      if (signal?.aborted) throw aborted(request);
-      if (timedOut) throw failure(request, "Timeout", `no answer within ${timeoutMs} ms`);
-      throw error;
-    } finally {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", onAbort);
-    }
+  #limited<T>(request: ApiRequest, limits: CallLimits, work: (limit: CallLimit) => Promise<T>): Promise<T> {
+    const { timeoutMs, clock } = this.#options;
+    const { signal, notAfterMs = Number.POSITIVE_INFINITY } = limits;
+    const errorOf = (error: unknown, why?: "aborted" | "time") => {
+      if (why === undefined) return error;
+      return why === "time" ? failure(request, "Timeout", `no answer within ${timeoutMs} ms`) : aborted(request);
+    };
+    return withTimeout({ clock: waitingTime, timeoutMs, signal, errorOf }, (ending) =>
+      work({ signal: ending, endsMs: clock.nowMs() + timeoutMs, notAfterMs }),
+    );
   }
 
-  async #retried<T>(request: ApiRequest, limit: CallLimit, attempt: (access: Access) => Promise<T>): Promise<T> {
+  async #retried<T>(request: ApiRequest, limit: CallLimit, work: (attempt: Attempt) => Promise<T>): Promise<T> {
     let renewed = false;
     // Earlier tries that may still be carried out: what was answered with 429 was not, nor will it be.
     let open = 0;
     for (let tries = 1; ; tries++) {
-      const outcome = await this.#tried(request, limit, (access) => inRequestSpan(request, access, tries, attempt));
+      const outcome = await this.#tried(request, limit, (attempt) => inRequestSpan(request, attempt, tries, work));
       if ("value" in outcome) return outcome.value;
-      const { unsent, late, access } = outcome;
-      const error = afterTries(outcome.error, open + (unsent ? 0 : 1));
-      if (limit.signal.aborted || late) throw error;
-      if (error.code === 401) {
-        // The credentials may have been renewed behind our back; a refused request was not carried out.
-        if (renewed || access === undefined) throw error;
+      const { error, unsent } = outcome;
+      const notAfterMs = Math.min(limit.endsMs, limit.notAfterMs);
+      const now = { ended: limit.signal.aborted, nowMs: this.#options.clock.nowMs(), jitter: Math.random() };
+      const decision = retryDecision(outcome, { ...request, ...now, tries, renewed, notAfterMs });
+      if (decision === "give-up") throw afterTries(error, open + (unsent ? 0 : 1));
+      if ("renew" in decision) {
         renewed = true;
-        this.#options.access.renew(access);
+        this.#options.access.renew(decision.renew);
         continue;
       }
-      const delayMs = this.#delayMs(request, limit, outcome, tries);
-      if (delayMs === undefined) throw error;
       if (!unsent && error.code !== 429) open++;
-      await sleep(delayMs, limit.signal);
+      await sleep(decision.delayMs, limit.signal);
     }
-  }
-
-  /** How long the next try waits, in milliseconds; undefined where none may follow, or it would come too late. */
-  #delayMs(
-    { repeatable }: ApiRequest,
-    { endsMs, notAfterMs = endsMs }: CallLimit,
-    { error, unsent }: { readonly error: ClusterError; readonly unsent: boolean },
-    tries: number,
-  ): number | undefined {
-    const isSafe = error.code === 429 || unsent || (repeatable && isTransient(error) && !isViewTooOld(error));
-    if (!isSafe || tries >= maxTries) return undefined;
-    const { retryAfterMs = 0 } = error;
-    const delayMs = Math.max(retryAfterMs, firstBackoffMs * 2 ** (tries - 1)) * (1 + Math.random() / 2);
-    const isTooLate = this.#options.clock.nowMs() + delayMs > Math.min(endsMs, notAfterMs);
-    return retryAfterMs > maxRetryAfterMs || isTooLate ? undefined : delayMs;
   }
 
   async #tried<T>(
     request: ApiRequest,
-    limit: CallLimit,
-    attempt: (access: Access) => Promise<T>,
-  ): Promise<AttemptOutcome<T>> {
+    { notAfterMs }: CallLimit,
+    work: (attempt: Attempt) => Promise<T>,
+  ): Promise<{ readonly value: T } | FailedTry> {
+    const { clock } = this.#options;
     let access: Access;
     try {
       access = await this.#options.access.current();
     } catch (error) {
       return { error: failure(request, "NoCredentials", messageOf(error)), unsent: false, late: false };
     }
-    const startMs = this.#options.clock.nowMs();
-    if (limit.notAfterMs !== undefined && startMs > limit.notAfterMs) {
-      return { error: failure(request, "TooLate", "too late to send it"), unsent: true, late: true };
-    }
+    const onSend = () => {
+      attempt.sentMs = clock.nowMs();
+      attempt.late = attempt.sentMs > notAfterMs;
+      if (attempt.late) throw new Error("too late to send it");
+      attempt.unsent = false;
+    };
+    const startMs = clock.nowMs();
+    const attempt: Attempt = { access, onSend, unsent: true, late: startMs > notAfterMs, sentMs: startMs };
+    if (attempt.late) return { error: failure(request, "TooLate", "too late to send it"), unsent: true, late: true };
     try {
-      return { value: await attempt(access) };
+      return { value: await work(attempt) };
     } catch (error) {
       if (error instanceof ClusterError) return { error, unsent: false, late: false, access };
       this.#observe(request, "error", startMs, 0);
-      const unsent = error instanceof NotSentError;
-      const late = unsent && error.late;
+      const { unsent, late } = attempt;
       return { error: failure(request, late ? "TooLate" : "ConnectionFailed", messageOf(error)), unsent, late };
     }
   }
@@ -242,7 +219,7 @@ export class Requests {
     };
   }
 
-  #learnTime(headers: ApiAnswer["headers"], sentMs: number): void {
+  #learnTime(headers: HttpAnswer["headers"], sentMs: number): void {
     const { clock, serverTime } = this.#options;
     if (typeof headers.date === "string") serverTime.observe(headers.date, sentMs, clock.nowMs(), clock.skippedMs());
   }
@@ -257,16 +234,16 @@ export class Requests {
 /** Runs one try of a request in a span, with the attributes that OpenTelemetry has for HTTP clients. */
 function inRequestSpan<T>(
   { method, path, label }: ApiRequest,
-  access: Access,
+  attempt: Attempt,
   tries: number,
-  attempt: (access: Access) => Promise<T>,
+  work: (attempt: Attempt) => Promise<T>,
 ): Promise<T> {
   return inSpan(
     `${method} ${label}`,
     () => ({ kind: "client" }),
     (span) => {
       if (span.isRecording()) {
-        const url = new URL(access.pathPrefix + path, access.origin);
+        const url = new URL(attempt.access.pathPrefix + path, attempt.access.origin);
         span.setAttributes({
           "http.request.method": method,
           "url.full": url.href,
@@ -276,9 +253,19 @@ function inRequestSpan<T>(
           ...(tries > 1 ? { "http.request.resend_count": tries - 1 } : {}),
         });
       }
-      return attempt(access);
+      return work(attempt);
     },
   );
+}
+
+/** The body of an answer as the server wrote it. */
+function unpacked({ headers, body }: HttpAnswer, maxOutputLength: number | undefined): Buffer {
+  if (headers["content-encoding"] !== "gzip") return body;
+  try {
+    return gunzipSync(body, { maxOutputLength });
+  } catch (error) {
+    throw new Error(`the answer cannot be decompressed: ${messageOf(error)}`, { cause: error });
+  }
 }
 
 function parse<T>(request: ApiRequest, text: string): T {
@@ -289,9 +276,4 @@ function parse<T>(request: ApiRequest, text: string): T {
     const message = `${verb} ${path}: the answer is not JSON: ${text.trim().slice(0, 300)}`;
     throw new ClusterError({ code: 502, reason: "NotJson", message, verb, resource });
   }
-}
-
-/** The server has waited three seconds already for that revision; whether to go on is the caller's choice. */
-function isViewTooOld(error: ClusterError): boolean {
-  return error.code === 504 && error.message.includes("Too large resource version");
 }

@@ -80,6 +80,18 @@ test("before the watch has said anything, and where there is no watch, it is lis
   assert.equal(state.lists, 1);
 });
 
+test("what an API server tells that is behind proves nothing: its watch is as silent as before", async () => {
+  const { state, list, tell, bookmark, read } = createTestShelf();
+  list([thing("one", 8)], 10);
+  state.nowMs = 20_000;
+  tell("MODIFIED", thing("one", 7));
+  bookmark(9);
+  state.nowMs = 30_001;
+  state.served = [thing("one", 11)];
+  assert.deepEqual(await read(), ["one@11"]);
+  assert.equal(state.lists, 1);
+});
+
 test("a list that fails is an error for the reader, not an empty namespace", async () => {
   const { read } = createTestShelf();
   await assert.rejects(

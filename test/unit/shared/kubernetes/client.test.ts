@@ -239,6 +239,16 @@ describe("limits", () => {
   });
 });
 
+describe("what comes before an answer", () => {
+  test("is not taken for it", async () => {
+    await withServer({}, async ({ cluster, server }) => {
+      server.answer((exchange) => exchange.response.writeEarlyHints({ link: "</x>; rel=preload" }, () => ok(exchange)));
+      await cluster.get("pods", key);
+      assert.equal(server.requests.length, 1);
+    });
+  });
+});
+
 describe("clock and readiness", () => {
   test("the server's time comes from its Date header", async () => {
     await withServer({}, async ({ cluster, server }) => {

@@ -11,7 +11,7 @@ import {
   type KeyPair,
   UnusableSecretError,
 } from "../../../../triggers/server/certificate-source.ts";
-import { openSecureDoor } from "../../../../triggers/server/tls-port.ts";
+import { openTlsPort } from "../../../../triggers/server/tls-port.ts";
 import { startCron } from "../../../../triggers/workqueue/cron.ts";
 import { createTestApp } from "../../../support/app.ts";
 import { CertificateWorld, generationOf, settings } from "../../../support/certificate-world.ts";
@@ -110,7 +110,7 @@ test("the TLS port opens once there is a certificate, says so, and shows the nex
   };
   const source = { kind: "secret", everyMs: 1_000, read };
   const stopping = new AbortController();
-  const door = openSecureDoor({ app, port: 0, requestTimeoutMs: 1_000, source, clock, reporting }, stopping.signal);
+  const door = openTlsPort({ app, port: 0, requestTimeoutMs: 1_000, source, clock, reporting }, stopping.signal);
   assert.equal(door.notReady(), "there is no certificate to present yet");
   const lookAgain = async (): Promise<void> => {
     // Until it sleeps.

@@ -4,7 +4,7 @@ import { randomBytes } from "node:crypto";
 import { test } from "node:test";
 import type { AdmissionHandler } from "../../../../functions/shared/admission/definition.ts";
 import type { WebhookConfigurationObject } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { ReviewKeyDoor } from "../../../../triggers/server/review-keys.ts";
+import { ReviewKeyCheck } from "../../../../triggers/server/review-keys.ts";
 import { createAdmissionApp } from "../../../../triggers/server/server.ts";
 import { createTestApp, quietDoor, validation } from "../../../support/app.ts";
 
@@ -31,7 +31,7 @@ function createKeys(paths = [eviction, downscale]) {
       sleeps.push(resolve);
       signal?.addEventListener("abort", () => resolve());
     });
-  const keys = new ReviewKeyDoor({ namespace: "mimir", paths, clock: { monotonicMs: () => nowMs, sleep } });
+  const keys = new ReviewKeyCheck({ namespace: "mimir", paths, clock: { monotonicMs: () => nowMs, sleep } });
   const goOn = (ms: number) => {
     nowMs += ms;
     for (const wake of sleeps.splice(0)) wake();
