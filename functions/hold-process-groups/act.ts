@@ -4,6 +4,7 @@ import { formatHeld, heldGroups } from "../shared/annotations/foundationdb.ts";
 import * as keys from "../shared/annotations/suspension.ts";
 import { messageOf } from "../shared/base/error-message.ts";
 import { fieldsOf } from "../shared/base/fields.ts";
+import { mapLimit } from "../shared/base/map-limit.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import type { ActReport } from "../shared/contract/reporter.ts";
@@ -150,16 +151,7 @@ interface PatchedPvc {
 
 /** All of them, some at a time; throws when all were tried: the first error that says that the API server was not there. */
 async function patchPvcs(looked: ClusterAttempt, action: string, changes: readonly PatchedPvc[]): Promise<WriteResult> {
-  const results: WriteResult[] = [];
-  const failures: unknown[] = [];
-  for (let first = 0; first < changes.length; first += pvcsAtOnce) {
-    const batch = changes.slice(first, first + pvcsAtOnce).map((change) => patchOne(looked, action, change));
-    for (const one of await Promise.allSettled(batch)) {
-      if (one.status === "fulfilled") results.push(one.value);
-      else failures.push(one.reason);
-    }
-  }
-  if (failures.length > 0) throw failures[0];
+  const results = await mapLimit(changes, pvcsAtOnce, (change) => patchOne(looked, action, change));
   return results.find((result) => result !== "done") ?? "done";
 }
 

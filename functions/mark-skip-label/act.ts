@@ -10,6 +10,7 @@ import {
   skipStatus,
 } from "../shared/annotations/skip-labels.ts";
 import { messageOf } from "../shared/base/error-message.ts";
+import { mapLimit } from "../shared/base/map-limit.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import type { ActReport } from "../shared/contract/reporter.ts";
@@ -105,17 +106,7 @@ async function patchPods(
   members: readonly ReleasedPod[],
   changeOf: (member: ReleasedPod) => object,
 ): Promise<WriteResult> {
-  const results: WriteResult[] = [];
-  const failures: unknown[] = [];
-  for (let first = 0; first < members.length; first += labelsAtOnce) {
-    const batch = members.slice(first, first + labelsAtOnce);
-    const patched = batch.map((member) => patchPod(looked, action, member, changeOf(member)));
-    for (const one of await Promise.allSettled(patched)) {
-      if (one.status === "fulfilled") results.push(one.value);
-      else failures.push(one.reason);
-    }
-  }
-  if (failures.length > 0) throw failures[0];
+  const results = await mapLimit(members, labelsAtOnce, (member) => patchPod(looked, action, member, changeOf(member)));
   // What was refused is remembered, and the next look says so.
   return results.includes("done") ? "done" : "changed";
 }

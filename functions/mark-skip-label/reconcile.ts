@@ -1,4 +1,5 @@
 /** One pass over an owner, or over all owners of a namespace that is being deleted. */
+import { mapLimit } from "../shared/base/map-limit.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
@@ -23,12 +24,8 @@ export async function run(context: Context, key: ObjectRef): Promise<ReconcileRe
   const isServed = namespaces === undefined || namespaces.includes(key.name);
   if (!isServed || !(await isEnding(cluster, key.name))) return nothing;
   const owners = await listKeys(context, key.name);
-  const requeues: number[] = [];
-  for (let first = 0; first < owners.length; first += ownersAtOnce) {
-    const batch = owners.slice(first, first + ownersAtOnce);
-    const outcomes = await Promise.all(batch.map((owner) => runOwner(context, owner)));
-    requeues.push(...outcomes.flatMap(({ requeueAfterMs }) => (requeueAfterMs === undefined ? [] : [requeueAfterMs])));
-  }
+  const outcomes = await mapLimit(owners, ownersAtOnce, (owner) => runOwner(context, owner));
+  const requeues = outcomes.flatMap(({ requeueAfterMs }) => (requeueAfterMs === undefined ? [] : [requeueAfterMs]));
   return requeues.length === 0 ? nothing : { ...nothing, requeueAfterMs: Math.min(...requeues) };
 }
 

@@ -1,4 +1,5 @@
 /** One pass over a namespace. */
+import { mapLimit } from "../shared/base/map-limit.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
@@ -16,11 +17,6 @@ export async function run(context: Context, key: ObjectRef): Promise<ReconcileRe
   const { releases, requeueAfterMs, ...said } = decide(await observe(context, key), ours);
   const step = releases.length === 0 ? undefined : { kind: "release" };
   reportReconcile(context, name, key, { ...said, step });
-  const failures: unknown[] = [];
-  for (let first = 0; context.mode === "act" && first < releases.length; first += atOnce) {
-    const batch = releases.slice(first, first + atOnce).map((one) => release(context, key, one, notAfterMs));
-    for (const one of await Promise.allSettled(batch)) if (one.status === "rejected") failures.push(one.reason);
-  }
-  if (failures.length > 0) throw failures[0];
+  if (context.mode === "act") await mapLimit(releases, atOnce, (one) => release(context, key, one, notAfterMs));
   return { requeueAfterMs, acting: undefined };
 }
