@@ -20,12 +20,17 @@ export { settings };
 /** A label that was refused is tried again after this, in milliseconds. */
 export const refusedForMs = 5_000;
 
+/** How soon to look again at objects whose changes do not wake this function, in milliseconds. */
+const unwatchedRequeueMs = 15_000;
+
 /** An owner as it was read, and what a decision makes of it. */
 export interface OwnerObservation {
   readonly snapshot: OwnerSnapshot;
   /** Undefined where it is gone. */
   readonly object: OtherObject | undefined;
   readonly malformed: readonly Malformed[];
+  /** How soon to look again where the verdict does not say, in milliseconds. */
+  readonly requeueAfterMs: number | undefined;
 }
 
 /** The owners of a namespace, or of all. Throws ClusterError. */
@@ -52,7 +57,7 @@ export async function observe(context: Context, key: ObjectRef): Promise<OwnerOb
   const around = { isNamespaceEnding, keepsFinalizers: skipLabelFinalizer === "keep", waitMs: skipLabelWaitMs };
   if (object === undefined || asked === undefined) {
     const snapshot = { ...around, nowMs: cluster.serverTimeMs(), owner: undefined, members: [] };
-    return { snapshot, object: undefined, malformed: [] };
+    return { snapshot, object: undefined, malformed: [], requeueAfterMs: undefined };
   }
   const { owner, malformed } = asked;
   const members = needsMembers(owner, isNamespaceEnding)
@@ -65,7 +70,9 @@ export async function observe(context: Context, key: ObjectRef): Promise<OwnerOb
       })
     : [];
   const looked = owner.deletedMs === undefined ? members : await seeMarkers(context, key, members, skipLabelWaitMs);
-  return { snapshot: { ...around, nowMs: cluster.serverTimeMs(), owner, members: looked }, object, malformed };
+  const snapshot = { ...around, nowMs: cluster.serverTimeMs(), owner, members: looked };
+  const requeueAfterMs = key.resource === "rabbitmqclusters" || !owner.isHeld ? undefined : unwatchedRequeueMs;
+  return { snapshot, object, malformed, requeueAfterMs };
 }
 
 /** The label that matters now: the one that pods get, or the one that they got. */

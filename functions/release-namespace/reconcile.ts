@@ -3,7 +3,7 @@ import { mapLimit } from "../shared/base/map-limit.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
-import { reportReconcile } from "../shared/reconcile/report-look.ts";
+import { reportObjectVerdict } from "../shared/reconcile/report-verdict.ts";
 import { actWithinMs, release } from "./act.ts";
 import { decide } from "./decide.ts";
 import { name, observe, ours } from "./observe.ts";
@@ -16,7 +16,7 @@ export async function run(context: Context, key: ObjectRef): Promise<ReconcileRe
   const notAfterMs = context.cluster.monotonicMs() + actWithinMs;
   const { releases, requeueAfterMs, ...said } = decide(await observe(context, key), ours);
   const step = releases.length === 0 ? undefined : { kind: "release" };
-  reportReconcile(context, name, key, { ...said, step });
+  reportObjectVerdict(context, name, key, { ...said, step });
   if (context.mode === "act") await mapLimit(releases, atOnce, (one) => release(context, key, one, notAfterMs));
   return { requeueAfterMs, acting: undefined };
 }

@@ -5,7 +5,7 @@ import type { ReconcileResult } from "../shared/contract/definition.ts";
 import type { GroupMemory } from "../shared/contract/memory.ts";
 import type { NewEvent } from "../shared/events/event.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
-import { isNewEvent, recordEvent } from "../shared/events/recorder.ts";
+import { recordOnce } from "../shared/events/recorder.ts";
 import { notifyPods } from "../shared/http/tell-pods.ts";
 import { changeClaim, type KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim } from "../shared/ledger/claim-kinds.ts";
@@ -180,10 +180,10 @@ async function say(
   { claim, statefulSet, end, type, reason }: ClaimEndEvent,
 ): Promise<void> {
   const identity = `${end.guard} ${claim.id}`;
-  if (statefulSet === undefined || !isNewEvent(context, key, identity)) return;
+  if (statefulSet === undefined) return;
   const about = { resource: "statefulsets", ...statefulSet } as const;
   const message = `${end.guard}: ${end.sentence}`;
-  await recordEvent(context, name, key, { about, type, reason, message, identity });
+  await recordOnce(context, name, key, { about, type, reason, message, identity });
 }
 
 /** Why pods do not know that they stay. */
