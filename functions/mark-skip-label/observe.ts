@@ -6,8 +6,8 @@ import { valuesOf } from "../shared/base/settings.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import { isNewEvent } from "../shared/events/recorder.ts";
-import { type Cluster, isKnown, type OtherObject, type Resource, resources } from "../shared/kubernetes/cluster.ts";
-import { find } from "../shared/kubernetes/find.ts";
+import { isKnown, type OtherObject, type Resource, resources } from "../shared/kubernetes/cluster.ts";
+import { find, isNamespaceEnding as readNamespaceEnding } from "../shared/kubernetes/find.ts";
 import { ownerResources } from "../shared/kubernetes/owner-kinds.ts";
 import { isLetGo, needsMembers, type OwnerSnapshot, type ReleasedOwner } from "./decide.ts";
 import { seeMarkers } from "./markers.ts";
@@ -38,19 +38,13 @@ export async function listKeys(context: Context, namespace: string | undefined):
   return listOwners(context.cluster, await typesOf(context), namespace);
 }
 
-/** True for a namespace that is being deleted. Throws ClusterError. */
-export async function isEnding(cluster: Pick<Cluster, "get">, namespace: string): Promise<boolean> {
-  const object = await find(cluster, "namespaces", { namespace: "", name: namespace });
-  return object?.metadata.deletionTimestamp !== undefined;
-}
-
 /** All of it by reads of now: an event is only a hint. Throws ClusterError. */
 export async function observe(context: Context, key: ObjectRef): Promise<OwnerObservation> {
   const { cluster } = context;
   const { skipLabelWaitMs, skipLabelFinalizer, skipLabelKeys } = valuesOf(settings, context.settings);
   const [object, isNamespaceEnding] = await Promise.all([
     find(cluster, key.resource, key),
-    isEnding(cluster, key.namespace),
+    readNamespaceEnding(cluster, key.namespace),
   ]);
   const asked =
     object && parseOwner(key.resource, object, `${kindOf(key.resource, object)} ${key.name}`, skipLabelKeys);

@@ -3,10 +3,11 @@ import { mapLimit } from "../shared/base/map-limit.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
+import { isNamespaceEnding } from "../shared/kubernetes/find.ts";
 import { type ObjectReconciler, reconcileObject } from "../shared/reconcile/reconcile-object.ts";
 import { announce, carryOut } from "./act.ts";
 import { decide, type OwnerVerdict } from "./decide.ts";
-import { isEnding, listKeys, name, type OwnerObservation, observe, refusedForMs } from "./observe.ts";
+import { listKeys, name, type OwnerObservation, observe, refusedForMs } from "./observe.ts";
 
 /** Of a namespace that is being deleted, so many are looked at at one time. */
 const ownersAtOnce = 16;
@@ -16,7 +17,7 @@ export async function run(context: Context, key: ObjectRef): Promise<ReconcileRe
   if (key.resource !== "namespaces") return reconcileObject(context, ownerReconciler, key);
   const { namespaces, cluster } = context;
   const isServed = namespaces === undefined || namespaces.includes(key.name);
-  if (!isServed || !(await isEnding(cluster, key.name))) return nothing;
+  if (!isServed || !(await isNamespaceEnding(cluster, key.name))) return nothing;
   const owners = await listKeys(context, key.name);
   const outcomes = await mapLimit(owners, ownersAtOnce, (owner) => reconcileObject(context, ownerReconciler, owner));
   const requeues = outcomes.flatMap(({ requeueAfterMs }) => (requeueAfterMs === undefined ? [] : [requeueAfterMs]));

@@ -11,13 +11,20 @@ import { changeClaim, type KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim } from "../shared/ledger/claim-kinds.ts";
 import { maxConflicts } from "../shared/ledger/reservation.ts";
 import { skipUnconcerned } from "../shared/reconcile/concern.ts";
-import { addressOf, isPrepared, isTakenBack, requestTo, undoEndpointOf } from "../shared/scaling/prepared.ts";
+import {
+  addressOf,
+  isPrepared,
+  isTakenBack,
+  podsToTell,
+  requestTo,
+  undoEndpointOf,
+} from "../shared/scaling/prepared.ts";
 import { scaleDownPhases } from "../shared/scaling/size-changes.ts";
 import { renewClaim, timesAfter, writeClaim, writeClaims } from "../shared/transaction/claims.ts";
 import { Conflict, forgetLedger, ledgerRequeueMs, waitForLedger } from "../shared/transaction/ledger-copy.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
-import { type ClaimDecision, decide, type PreparedSnapshot, toTell, undoing } from "./decide.ts";
+import { type ClaimDecision, decide, type PreparedSnapshot, undoing } from "./decide.ts";
 import { name, observe, readPrepared } from "./observe.ts";
 import { writeTimes } from "./write-times.ts";
 
@@ -136,7 +143,7 @@ async function undo(
   const undoneMs = claim.phase === undoing ? (claim.undoneMs ?? nowMs) : nowMs;
   const marked = changeClaim(renewClaim(claim, nowMs, undoing), { undoneMs });
   const deadlineMs = await writeClaim(context, observed, claim, marked);
-  const due = toTell(stay, statefulSet?.scaling?.unprepared ?? []);
+  const due = podsToTell(stay, statefulSet);
   const untold = await tellToStay(context, statefulSet, claim, due, deadlineMs);
   const isVain = untold?.isVain === true && nowMs - undoneMs >= giveUpAfterMs;
   if (untold !== undefined && !isVain) {
@@ -198,7 +205,7 @@ async function tellToStay(
   { pods, cluster }: Context,
   statefulSet: StatefulSet | undefined,
   claim: KnownClaim,
-  stay: Parameters<typeof toTell>[0],
+  stay: readonly Pod[],
   deadlineMs: number,
 ): Promise<UntoldPod | undefined> {
   if (stay.length === 0) return undefined;

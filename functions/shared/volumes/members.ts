@@ -1,6 +1,6 @@
 /** A member is what a StatefulSet has at one ordinal: its pod, and its volume claims. It is suspended as a whole. Pure. */
 
-import { drainWitnesses, type VolumeOwner } from "../annotations/suspension.ts";
+import { drainWitnesses, type WorkloadOwner } from "../annotations/suspension.ts";
 import type { Metadata, PodObject } from "../kubernetes/cluster.ts";
 import type { Health } from "../ledger/health-rule.ts";
 import { podNameOf } from "../workloads/pods.ts";
@@ -20,7 +20,7 @@ export interface VolumeUser {
   readonly pvcNames: readonly string[];
   readonly labels: Readonly<Record<string, string>>;
   /** What controls it; undefined where nothing does. */
-  readonly controller: VolumeOwner | undefined;
+  readonly controller: WorkloadOwner | undefined;
 }
 
 export interface Member {
@@ -75,7 +75,7 @@ export function parseVolumeUser({ metadata, spec, status }: PodObject): VolumeUs
   };
 }
 
-function controllerOf({ ownerReferences = [] }: Metadata): VolumeOwner | undefined {
+function controllerOf({ ownerReferences = [] }: Metadata): WorkloadOwner | undefined {
   const found = ownerReferences.find(({ controller }) => controller === true);
   if (found === undefined) return undefined;
   const { apiVersion = "", kind, name } = found;
