@@ -80,16 +80,14 @@ export interface OwnerVerdict {
 }
 
 /** New pods may come, and labels may go: how often an owner is looked at while it is let go, in milliseconds. */
-const lookAgainMs = 2_000;
+const leavingRequeueMs = 2_000;
 /** The same for an owner that does not have our finalizer, in milliseconds. */
 const unheldRequeueMs = 5_000;
 /**
- * So long after they were withdrawn labels may still come, in milliseconds: one is sent {@link actWithinMs} after what it rests
- * on was read, takes ten seconds at most, and clocks may differ by 28.
+ * So long after they were withdrawn labels may still come, in milliseconds: one is sent `actOnLookWithinMs` after what it rests
+ * on was read, takes ten seconds at most, and clocks may differ by `clockSkewMs`, which makes 55 s.
  */
 const withdrawnForMs = 60_000;
-/** So long after a look was begun something is done by it, in milliseconds. */
-export const actWithinMs = 15_000;
 /** So many names stand in a sentence. */
 const mostNames = 5;
 
@@ -259,7 +257,7 @@ function doing(guard: string, sentence: string, step: OwnerStep): OwnerVerdict {
 }
 
 function telling({ guard, sentence }: ReleaseObstacle): OwnerVerdict {
-  return { guard, sentence, step: undefined, isTold: true, requeueAfterMs: lookAgainMs };
+  return { guard, sentence, step: undefined, isTold: true, requeueAfterMs: leavingRequeueMs };
 }
 
 /** The label as `kubectl label` writes it. */

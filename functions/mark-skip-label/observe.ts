@@ -18,7 +18,7 @@ export const name = "mark-skip-label";
 export { settings };
 
 /** A label that was refused is tried again after this, in milliseconds. */
-export const refusedForMs = 5_000;
+export const labelRefusedForMs = 5_000;
 
 /** How soon to look again at objects whose changes do not wake this function, in milliseconds. */
 const unwatchedRequeueMs = 15_000;
@@ -78,7 +78,7 @@ function labelOf(owner: ReleasedOwner, isNamespaceEnding: boolean): SkipLabel | 
 
 function refusalOf({ memoryOf, cluster }: Context, key: ObjectRef, uid: string): string | undefined {
   const refused = memoryOf(key).refusals.get(uid);
-  const isRecent = refused !== undefined && cluster.serverTimeMs() - refused.stampMs < refusedForMs;
+  const isRecent = refused !== undefined && cluster.serverTimeMs() - refused.stampMs < labelRefusedForMs;
   return isRecent ? refused.sentence : undefined;
 }
 

@@ -7,7 +7,7 @@ import { isNamespaceEnding } from "../shared/kubernetes/find.ts";
 import { type ObjectReconciler, reconcileObject } from "../shared/reconcile/reconcile-object.ts";
 import { announce, carryOut } from "./act.ts";
 import { decide, type OwnerVerdict } from "./decide.ts";
-import { listKeys, name, type OwnerObservation, observe, refusedForMs } from "./observe.ts";
+import { labelRefusedForMs, listKeys, name, type OwnerObservation, observe } from "./observe.ts";
 
 /** Of a namespace that is being deleted, so many are looked at at one time. */
 const ownersAtOnce = 16;
@@ -28,7 +28,7 @@ const nothing: ReconcileResult = { requeueAfterMs: undefined, acting: undefined 
 
 const ownerReconciler: ObjectReconciler<OwnerObservation, OwnerVerdict> = {
   name,
-  refusedForMs,
+  refusedForMs: labelRefusedForMs,
   observe,
   decide: ({ snapshot, requeueAfterMs }) => {
     const verdict = decide(snapshot);

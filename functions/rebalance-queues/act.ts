@@ -31,7 +31,7 @@ import { isOfOperator, name, observe, type QueueObservation, settings } from "./
 
 const nothing: ReconcileResult = { requeueAfterMs: undefined, acting: undefined };
 const contendedMs = 1_000;
-const refusedMs = 60_000;
+const stateRefusedMs = 60_000;
 /** So often the end of a rebalance is written anew where others write the StatefulSet meanwhile. */
 const mostConflicts = 5;
 
@@ -154,7 +154,7 @@ async function write(
       return { held: wait("state-contended", sentence, { zone, requeueAfterMs: contendedMs }) };
     }
     const sentence = `the annotation ${rebalanceState.key} of ${zone} is refused, and without it no node is asked: ${wordsOf(error)}`;
-    return { held: wait("state-refused", sentence, { zone, requeueAfterMs: refusedMs }) };
+    return { held: wait("state-refused", sentence, { zone, requeueAfterMs: stateRefusedMs }) };
   }
 }
 

@@ -8,9 +8,6 @@ import { groupOfLoneStatefulSet } from "../shared/workloads/group-key.ts";
 import type { FinalizerRelease } from "./decide.ts";
 import { type HeldObject, name } from "./observe.ts";
 
-/** So long after a look was begun something is done by it, in milliseconds. */
-export const actWithinMs = 10_000;
-
 /**
  * Under the uid and the revision that were read. What the API server refuses is said, and stays as it is. Throws ClusterError
  * where trying again later can help.

@@ -3,8 +3,9 @@ import { mapLimit } from "../shared/base/map-limit.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
+import { actOnLookWithinMs } from "../shared/reconcile/reconcile-object.ts";
 import { reportObjectVerdict } from "../shared/reconcile/report-verdict.ts";
-import { actWithinMs, release } from "./act.ts";
+import { release } from "./act.ts";
 import { decide } from "./decide.ts";
 import { name, observe, ours } from "./observe.ts";
 
@@ -13,7 +14,7 @@ const atOnce = 16;
 
 /** Throws ClusterError where trying again later can help, having tried every object. */
 export async function run(context: Context, key: ObjectRef): Promise<ReconcileResult> {
-  const notAfterMs = context.cluster.monotonicMs() + actWithinMs;
+  const notAfterMs = context.cluster.monotonicMs() + actOnLookWithinMs;
   const { releases, requeueAfterMs, ...said } = decide(await observe(context, key), ours);
   const step = releases.length === 0 ? undefined : { kind: "release" };
   reportObjectVerdict(context, name, key, { ...said, step });

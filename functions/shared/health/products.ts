@@ -5,7 +5,7 @@ import type { ProductName } from "../annotations/health-products.ts";
 import { fieldsOf, parseFields } from "../base/fields.ts";
 import type { PodAnswer } from "../http/pod-http.ts";
 import type { Health } from "../ledger/health-rule.ts";
-import { healthByStatus, unknownHealth } from "./answer.ts";
+import { healthByStatus, longestWords, unknownHealth } from "./answer.ts";
 
 export interface Product {
   /** What an answer says. Never throws. */
@@ -19,7 +19,6 @@ export const products: Readonly<Record<ProductName, Product>> = {
 
 const namedQueues = 5;
 const longestQueueName = 80;
-const longestWords = 300;
 
 /**
  * The check of the management plugin says 200 and `{"status":"ok"}`, or 503 and the queues that would lose their majority. Any

@@ -18,7 +18,7 @@ import { isClusterDomain, type PodUrl, targetOf } from "./target.ts";
 import { type Delivered, DeliveryError, type Transport } from "./transport.ts";
 
 /** As rollout-operator asks pods: `-pods.client-timeout`, and 32 in parallel. */
-const defaultTimeoutMs = 5_000;
+const defaultCallTimeoutMs = 5_000;
 export const defaultMostAtOnce = 32;
 /** A quarter of these calls, so that a group whose pods never answer leaves most of the calls to other groups. */
 export const defaultMostPerGroup = 8;
@@ -118,7 +118,7 @@ class PodCalls implements PodHttp {
   }
 
   async #limited(call: PodCall): Promise<PodAnswer> {
-    const { clock, timeoutMs = defaultTimeoutMs } = this.#options;
+    const { clock, timeoutMs = defaultCallTimeoutMs } = this.#options;
     const { signal } = call.options;
     // In the moment in which the turn came.
     if (signal?.aborted) throw failure(call, "aborted", "given up by the caller");

@@ -35,10 +35,13 @@ export interface ObjectReconciler<Observation, Verdict extends ObjectVerdict> {
 
 /** A pass takes about four looks. More come together only while other clients write what it writes. */
 const mostLooks = 10;
-/** So long after a look was begun something is done by it, in milliseconds. */
-export const actWithinMs = 15_000;
-/** How soon to look again where other clients write what the pass writes, in milliseconds. */
-const contendedMs = 500;
+/**
+ * So long after a look was begun something is done by it, in milliseconds. It is longer than by rule R9: its time begins before
+ * the reads, and a late write fails unless its object is still as it was read.
+ */
+export const actOnLookWithinMs = 15_000;
+/** How soon to look again where other clients write what the pass writes, in milliseconds: labels must be there in seconds. */
+const contendedObjectMs = 500;
 
 /** Step after step, each on a fresh look, until nothing is to be done. Throws ClusterError where trying again can help. */
 export async function reconcileObject<Observation, Verdict extends ObjectVerdict>(
@@ -49,7 +52,7 @@ export async function reconcileObject<Observation, Verdict extends ObjectVerdict
   const { name, refusedForMs, dispensable } = reconciler;
   let isRefused = false;
   for (let looks = 0; looks < mostLooks; looks++) {
-    const notAfterMs = context.cluster.monotonicMs() + actWithinMs;
+    const notAfterMs = context.cluster.monotonicMs() + actOnLookWithinMs;
     const observed = await reconciler.observe(context, key);
     const verdict = reconciler.decide(observed, isRefused);
     reportObjectVerdict(context, name, key, verdict);
@@ -61,7 +64,7 @@ export async function reconcileObject<Observation, Verdict extends ObjectVerdict
     if (dispensable === undefined || verdict.step?.kind !== dispensable) return requeue(refusedForMs);
     isRefused = true;
   }
-  return requeue(contendedMs);
+  return requeue(contendedObjectMs);
 }
 
 /** "idle": there is nothing to do now. */

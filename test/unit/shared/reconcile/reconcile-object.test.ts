@@ -6,7 +6,7 @@ import type { ObjectRef } from "../../../../functions/shared/contract/keys.ts";
 import { createMemory } from "../../../../functions/shared/contract/memory.ts";
 import { silentReporter } from "../../../../functions/shared/contract/reporter.ts";
 import {
-  actWithinMs,
+  actOnLookWithinMs,
   type ObjectReconciler,
   reconcileObject,
 } from "../../../../functions/shared/reconcile/reconcile-object.ts";
@@ -74,9 +74,9 @@ test("nothing is done before it could be said", async () => {
 });
 
 test("a look that is too old is not acted on", async () => {
-  const atOnce = await passOf({ verdicts: [writes("a"), waits], lookMs: actWithinMs });
+  const atOnce = await passOf({ verdicts: [writes("a"), waits], lookMs: actOnLookWithinMs });
   assert.ok(atOnce.history.includes("write a"));
-  const late = await passOf({ verdicts: [writes("a"), waits], lookMs: actWithinMs + 1 });
+  const late = await passOf({ verdicts: [writes("a"), waits], lookMs: actOnLookWithinMs + 1 });
   assert.deepEqual(late.history, ["a", "announce", "waits", "announce"]);
 });
 
