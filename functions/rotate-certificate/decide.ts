@@ -135,7 +135,7 @@ export function isLeftOut({ isForeign, bundles }: Configuration, presented: Gene
   return isForeign && !bundles.every((bundle) => presented !== undefined && bundle.includes(presented.ca));
 }
 
-/** A generation waits for its turn; undefined for one that was made too long ago, or for another name. */
+/** The generation that waits for its turn; undefined for one that was made too long ago, or for another name. */
 function nextOf({ next }: StoredCertificates, { nowMs, dnsName }: CertificateSnapshot): Generation | undefined {
   return next?.dnsNames.includes(dnsName) && nowMs < renewalMs(next) ? next : undefined;
 }
