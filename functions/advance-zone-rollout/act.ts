@@ -20,7 +20,7 @@ export const telling: EventPolicy = {
 };
 
 /** How soon to look at what is left when the last step of a zone is done, in milliseconds. */
-const lookAgainMs = 20;
+const zoneDoneRequeueMs = 20;
 
 export function actOn(target: RolloutTarget): Act {
   if (target.action === "delete") return deletionOf(target.statefulSet, target.pod);
@@ -61,6 +61,6 @@ function recordOf(target: Extract<RolloutTarget, { action: "record-revision" }>)
       views.learn(await cluster.patch("statefulsets", { namespace, name }, body, call));
     },
     // The cache has learnt the answer to this write, so that its watch event wakes no function: the next look says what holds.
-    requeueAfterDoneMs: lookAgainMs,
+    requeueAfterDoneMs: zoneDoneRequeueMs,
   };
 }

@@ -127,16 +127,9 @@ function advanceZone(group: RolloutSnapshot, zone: Zone): Verdict<RolloutTarget>
     });
   }
   const candidates = outdated.filter((pod) => !group.refusals.has(pod.uid) && mayReserve(group, zone, pod));
-  const { taken, limit, held, nextInMs } = choose(group, zone, candidates);
-  if (taken.length > 0) {
-    const targets = taken.map((pod): RolloutTarget => ({ action: "delete", statefulSet: zone.statefulSet, pod }));
-    const others = held === undefined || held.isLimit ? "" : `; ${held.sentence}`;
-    return take(
-      targets,
-      `rolling ${name}: ${taken.length} of ${outdated.length} outdated pods go now, ${limit.pods} may be down${limit.by}${others}`,
-      { zone: name, requeueAfterMs: nextInMs === undefined ? undefined : Math.min(nextInMs, finishAfterMs) },
-    );
-  }
+  const choice = choose(group, zone, candidates);
+  if (choice.taken.length > 0) return takeChosen(zone, choice, outdated.length);
+  const { limit, held, nextInMs } = choice;
   const refused = outdated.find((pod) => group.refusals.has(pod.uid));
   if (refused !== undefined && (candidates.length === 0 || isBlockedByRefusals(group, zone))) {
     return refusedWait(group, zone, refused, again);
@@ -148,6 +141,21 @@ function advanceZone(group: RolloutSnapshot, zone: Zone): Verdict<RolloutTarget>
     zone: name,
     requeueAfterMs: Math.min(soonMs, nextInMs ?? soonMs),
   });
+}
+
+function takeChosen(
+  { statefulSet }: Zone,
+  { taken, limit, held, nextInMs }: ReturnType<typeof choose>,
+  outdated: number,
+): Verdict<RolloutTarget> {
+  const { name } = statefulSet;
+  const targets = taken.map((pod): RolloutTarget => ({ action: "delete", statefulSet, pod }));
+  const others = held === undefined || held.isLimit ? "" : `; ${held.sentence}`;
+  return take(
+    targets,
+    `rolling ${name}: ${taken.length} of ${outdated} outdated pods go now, ${limit.pods} may be down${limit.by}${others}`,
+    { zone: name, requeueAfterMs: nextInMs === undefined ? undefined : Math.min(nextInMs, finishAfterMs) },
+  );
 }
 
 function waitForPaused(zone: Zone, claim: Claim | undefined): Wait {
@@ -221,11 +229,10 @@ function mayReserve(group: RolloutSnapshot, zone: Zone, pod: Pod): boolean {
 /** No event tells that a pod has been given its time: the verdict says so, and looks again when the next repair is due. */
 function withComingRepair(group: RolloutSnapshot, verdict: Verdict<RolloutTarget>): Verdict<RolloutTarget> {
   let next: { readonly pod: Pod; readonly inMs: number } | undefined;
-  for (const zone of group.zones) {
-    for (const pod of zone.outdated) {
-      const inMs = group.refusals.has(pod.uid) ? 0 : (repairInMs(group, zone, pod) ?? 0);
-      if (inMs > 0 && (next === undefined || inMs < next.inMs)) next = { pod, inMs };
-    }
+  const outdated = group.zones.flatMap((zone) => zone.outdated.map((pod) => ({ zone, pod })));
+  for (const { zone, pod } of outdated) {
+    const inMs = group.refusals.has(pod.uid) ? 0 : (repairInMs(group, zone, pod) ?? 0);
+    if (inMs > 0 && (next === undefined || inMs < next.inMs)) next = { pod, inMs };
   }
   if (next === undefined) return verdict;
   const { pod, inMs } = next;

@@ -5,7 +5,7 @@ import { parseDuration, setting, valuesOf } from "../shared/base/settings.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { name } from "./observe.ts";
 
-const longestMs = 3_600_000;
+const longestHoldMs = 3_600_000;
 
 export const settings = {
   evictionWaitMs: setting<number>({
@@ -13,7 +13,7 @@ export const settings = {
     fallback: "8s",
     says: "how long an eviction waits for its turn before it is refused, at most 1.5 s less than the webhook's time-out leaves; 0 refuses at once; with VIEWS=list none waits",
     grammar: "0, or a Go duration of at most 1h, such as 8s",
-    parse: (text) => parseDuration(text, 0, longestMs),
+    parse: (text) => parseDuration(text, 0, longestHoldMs),
   }),
 } as const;
 

@@ -4,8 +4,10 @@ import * as keys from "../shared/annotations/suspension.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { ClusterError, hasCode, wordsOf } from "../shared/kubernetes/cluster.ts";
+import { isNamespaceEnding } from "../shared/kubernetes/find.ts";
+import { actWithinMs } from "../shared/ledger/reservation.ts";
 import { withoutFalseMark } from "../shared/suspension/marks.ts";
-import { clocksOf, isNamespaceEnding, listLedgerClaims, listStrays } from "../shared/suspension/reading.ts";
+import { clocksOf, listLedgerClaims, listStrays } from "../shared/suspension/reading.ts";
 import { clearingPatch, messageFor, type PvcNews, patchPvc, recordPvcEvent } from "../shared/suspension/writing.ts";
 import type { Stray } from "../shared/volumes/members.ts";
 import { valueIn } from "../shared/volumes/pvc.ts";
@@ -14,9 +16,6 @@ import { releasingPatch } from "./act.ts";
 import { decideStray, type StrayDecision } from "./decide-stray.ts";
 import { name, removesVolumes } from "./observe.ts";
 import { retainOrStay } from "./retaining.ts";
-
-/** So long after a look was begun something is done by it, in milliseconds (rule R9). */
-const actWithinMs = 5_000;
 
 /** Throws ClusterError. */
 export async function sweepStrays(context: Context): Promise<void> {

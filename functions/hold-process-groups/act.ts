@@ -2,16 +2,14 @@
 
 import { formatHeld, heldGroups } from "../shared/annotations/foundationdb.ts";
 import * as keys from "../shared/annotations/suspension.ts";
-import { messageOf } from "../shared/base/error-message.ts";
 import { fieldsOf } from "../shared/base/fields.ts";
-import type { Context } from "../shared/contract/context.ts";
-import type { ObjectRef } from "../shared/contract/keys.ts";
-import type { ActReport } from "../shared/contract/reporter.ts";
+import { mapLimit } from "../shared/base/map-limit.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
-import { isNewEvent, recordEvent } from "../shared/events/recorder.ts";
+import { recordOnce } from "../shared/events/recorder.ts";
 import type { OtherObject } from "../shared/kubernetes/cluster.ts";
-import { resultOfFailure, sayRefusal, type WriteResult } from "../shared/reconcile/write-result.ts";
-import { type PvcPatch, patchPvc } from "../shared/suspension/writing.ts";
+import type { ObjectAttempt } from "../shared/reconcile/reconcile-object.ts";
+import { reportWrite, sayRefusal, type WriteResult } from "../shared/reconcile/write-result.ts";
+import { type PvcPatch, patchPvc, recordPvcEvent } from "../shared/suspension/writing.ts";
 import type { ClusterStep, ClusterVerdict } from "./decide.ts";
 import type { GroupEvent } from "./decide-events.ts";
 import type { ProtectionChange } from "./decide-protection.ts";
@@ -25,14 +23,7 @@ import {
 import { type ClusterObservation, name, resource } from "./observe.ts";
 
 /** One look at a cluster, and what was decided on it. */
-export interface ClusterAttempt {
-  readonly context: Context;
-  readonly key: ObjectRef;
-  readonly observed: ClusterObservation;
-  readonly verdict: ClusterVerdict;
-  /** Nothing is sent by it after this moment of the monotonic clock. */
-  readonly notAfterMs: number;
-}
+export type ClusterAttempt = ObjectAttempt<ClusterObservation, ClusterVerdict>;
 
 /** So many volume claims are written at one time. */
 const pvcsAtOnce = 16;
@@ -125,22 +116,17 @@ async function patchCluster(
   const { uid, resourceVersion } = object.metadata;
   const { metadata = {}, ...rest } = change as { readonly metadata?: object };
   const body = { metadata: { uid, resourceVersion, ...metadata }, ...(status === undefined ? rest : { status }) };
-  const report = reporting(looked, action, key.name);
-  try {
-    if (status === undefined) await context.cluster.patch(resource, key, body, { notAfterMs });
-    else await context.cluster.patch(resource, key, body, { notAfterMs, subresource: "status" });
-    report("done", verdict.sentence);
-    return "done";
-  } catch (error) {
-    const result = resultOfFailure(error);
-    report(result, messageOf(error));
-    if (result === "refused") {
+  const options = status === undefined ? { notAfterMs } : ({ notAfterMs, subresource: "status" } as const);
+  return reportWrite(
+    context,
+    { key, function: name, action, object: key.name, reason: verdict.sentence },
+    () => context.cluster.patch(resource, key, body, options),
+    async (error) => {
       const message = `owner-refused: ${verdict.sentence}; that cannot be written: ${sayRefusal(error)}`;
       context.reporter.problem(key, name, message, error);
       await say(looked, { type: "Warning", reason: eventReasons.groupWaiting, message });
-    }
-    return result;
-  }
+    },
+  );
 }
 
 interface PatchedPvc {
@@ -150,47 +136,21 @@ interface PatchedPvc {
 
 /** All of them, some at a time; throws when all were tried: the first error that says that the API server was not there. */
 async function patchPvcs(looked: ClusterAttempt, action: string, changes: readonly PatchedPvc[]): Promise<WriteResult> {
-  const results: WriteResult[] = [];
-  const failures: unknown[] = [];
-  for (let first = 0; first < changes.length; first += pvcsAtOnce) {
-    const batch = changes.slice(first, first + pvcsAtOnce).map((change) => patchOne(looked, action, change));
-    for (const one of await Promise.allSettled(batch)) {
-      if (one.status === "fulfilled") results.push(one.value);
-      else failures.push(one.reason);
-    }
-  }
-  if (failures.length > 0) throw failures[0];
+  const results = await mapLimit(changes, pvcsAtOnce, (change) => patchOne(looked, action, change));
   return results.find((result) => result !== "done") ?? "done";
 }
 
 async function patchOne(looked: ClusterAttempt, action: string, { pvc, patch }: PatchedPvc): Promise<WriteResult> {
-  const report = reporting(looked, action, pvc.name);
-  try {
-    await patchPvc(looked.context, pvc, patch, looked.notAfterMs);
-    report("done", looked.verdict.sentence);
-  } catch (error) {
-    const result = resultOfFailure(error);
-    report(result, messageOf(error));
-    return result;
-  }
+  const { context, key, verdict, notAfterMs } = looked;
+  const act = { key, function: name, action, object: pvc.name, reason: verdict.sentence };
+  const written = await reportWrite(context, act, () => patchPvc(context, pvc, patch, notAfterMs));
   // What it says of itself from now on is said aloud, too: its cluster may be gone, and all Events of that with it.
   const message = patch.annotations?.[keys.suspendMessage.key];
-  if (typeof message === "string") await sayOfPvc(looked, pvc, message);
-  return "done";
-}
-
-async function sayOfPvc({ context, key }: ClusterAttempt, pvc: ProcessGroupPvc, message: string): Promise<void> {
-  const { namespace, name: called, uid } = pvc;
-  const identity = `${uid} ${message}`;
-  if (!isNewEvent(context, key, identity)) return;
-  const about = { resource: "persistentvolumeclaims", namespace, name: called, uid } as const;
-  const said = { type: "Warning", reason: eventReasons.groupWaiting, message } as const;
-  await recordEvent(context, name, key, { about, ...said, identity });
-}
-
-function reporting({ context, key }: ClusterAttempt, action: string, object: string) {
-  return (result: ActReport["result"], reason: string) =>
-    context.reporter.act({ key, function: name, action, object, zone: "", result, reason });
+  if (written === "done" && typeof message === "string") {
+    const news = { type: "Warning", reason: eventReasons.groupWaiting, message, identity: message } as const;
+    await recordPvcEvent(context, name, key, pvc, news);
+  }
+  return written;
 }
 
 interface ClusterEvent {
@@ -201,11 +161,10 @@ interface ClusterEvent {
 
 /** An Event about the cluster, once. Resolves, never rejects. */
 async function say({ context, key, observed }: ClusterAttempt, said: ClusterEvent, again = ""): Promise<void> {
-  if (context.mode === "shadow" || observed.object === undefined) return;
+  if (observed.object === undefined) return;
   const { uid } = observed.object.metadata;
   const identity = `${uid} ${said.reason} ${said.message} ${again}`;
-  if (!isNewEvent(context, key, identity)) return;
-  await recordEvent(context, name, key, { about: { ...key, uid }, ...said, identity });
+  await recordOnce(context, name, key, { about: { ...key, uid }, ...said, identity });
 }
 
 /** Records what a user has to do, or would be surprised by. */

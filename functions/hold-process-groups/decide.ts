@@ -59,7 +59,7 @@ export interface ClusterVerdict {
 }
 
 /** No event tells of its volume claims and its pods. In milliseconds. */
-const lookAgainMs = 5_000;
+const heldGroupsRequeueMs = 5_000;
 /** So many ids the operator's own definition takes. */
 const mostBlocks = 1_000;
 /** In a list of the operator it stands for all process groups. */
@@ -231,7 +231,7 @@ function conclude(
   step: ClusterStep | undefined,
 ): ClusterVerdict {
   const told = judged.filter(({ verdict }) => verdict.isTold).map(tellOf);
-  const requeueAfterMs = judged.length === 0 ? undefined : lookAgainMs;
+  const requeueAfterMs = judged.length === 0 ? undefined : heldGroupsRequeueMs;
   const [acting] = judged.filter(({ verdict }) => verdict.step !== undefined);
   if (step !== undefined) {
     const { guard, sentence } = acting?.verdict ?? {

@@ -14,8 +14,7 @@ import type {
   PodObject,
   PvcObject,
 } from "../shared/kubernetes/cluster.ts";
-import { find, listIfServed } from "../shared/kubernetes/find.ts";
-import { isNamespaceEnding } from "../shared/suspension/reading.ts";
+import { find, isNamespaceEnding, listIfServed } from "../shared/kubernetes/find.ts";
 import { volumeHoldSetting } from "../shared/suspension/settings.ts";
 import {
   belongs,

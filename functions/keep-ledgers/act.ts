@@ -15,6 +15,7 @@ import {
 } from "../shared/kubernetes/cluster.ts";
 import { LedgerUnreadable } from "../shared/ledger/errors.ts";
 import { ledgerName } from "../shared/ledger/lease-name.ts";
+import { reportVerdict } from "../shared/reconcile/report-verdict.ts";
 import { forgetLedger, knownLedger, noteLedger } from "../shared/transaction/ledger-copy.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { decide, type LedgerHoldings, type LedgerState } from "./decide.ts";
@@ -95,10 +96,7 @@ async function endVanished(context: Context, key: GroupKey, lease: LeaseObject):
     if (verdict.kind === "collect") await collect(context, key, lease);
     if (verdict.kind !== "wait") return;
     const { guard, zone, sentence } = verdict;
-    const memory = context.memoryOf(key);
-    const sinceMs = memory.holding?.guard === guard ? memory.holding.sinceMs : context.cluster.serverTimeMs();
-    memory.holding = { guard, zone, sinceMs };
-    context.reporter.pass({ key, function: name, guard, zone, sentence, sinceMs, shadow: false });
+    reportVerdict(context, name, key, { guard, zone, sentence });
   } catch (error) {
     // Another client has written, removed or remade the ledger meanwhile: it is in use, or gone.
     if (!hasCode(error, 404, 409)) throw error;

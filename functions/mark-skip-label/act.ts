@@ -9,32 +9,34 @@ import {
   skipLabelledAt,
   skipStatus,
 } from "../shared/annotations/skip-labels.ts";
-import { messageOf } from "../shared/base/error-message.ts";
+import { mapLimit } from "../shared/base/map-limit.ts";
 import type { Context } from "../shared/contract/context.ts";
-import type { ObjectRef } from "../shared/contract/keys.ts";
-import type { ActReport } from "../shared/contract/reporter.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
-import { isNewEvent, recordEvent } from "../shared/events/recorder.ts";
+import { recordOnce } from "../shared/events/recorder.ts";
 import type { Metadata } from "../shared/kubernetes/cluster.ts";
-import { resultOfFailure, sayRefusal, type WriteResult } from "../shared/reconcile/write-result.ts";
+import type { ObjectAttempt } from "../shared/reconcile/reconcile-object.ts";
+import { reportWrite, sayRefusal, type WriteResult } from "../shared/reconcile/write-result.ts";
 import { labelText, type OwnerStep, type OwnerVerdict, type ReleasedPod } from "./decide.ts";
 import { kindOf, name, type OwnerObservation } from "./observe.ts";
 
 /** One look at an owner, and what was decided on it. */
-export interface OwnerAttempt {
-  readonly context: Context;
-  readonly key: ObjectRef;
-  readonly observed: OwnerObservation & { readonly object: NonNullable<OwnerObservation["object"]> };
-  readonly verdict: OwnerVerdict;
-  /** Nothing is sent by it after this moment of the monotonic clock. */
-  readonly notAfterMs: number;
-}
+export type OwnerAttempt = ObjectAttempt<OwnerObservation, OwnerVerdict>;
 
 /** So many pods get their label at one time. */
 const labelsAtOnce = 32;
 
+/** What is told is told before anything is done: a release after the deadline has been said aloud (invariant M1). */
+export async function announce(looked: OwnerAttempt): Promise<WriteResult | "told"> {
+  const { step, isTold, guard } = looked.verdict;
+  const told = isTold ? await tell(looked) : "told";
+  // The process that wrote the status may have ended before it sent its Events.
+  const isDue = told === "told" && (step === undefined || guard === "deadline-passed");
+  if (told === "done" || isDue) await recordEvents(looked);
+  return told;
+}
+
 /** Writes the guard and the sentence to the owner where they are not there yet. Throws ClusterError. */
-export async function tell(looked: OwnerAttempt): Promise<WriteResult | "told"> {
+async function tell(looked: OwnerAttempt): Promise<WriteResult | "told"> {
   const { context, observed, verdict } = looked;
   const { owner } = observed.snapshot;
   const { guard, sentence } = verdict;
@@ -48,9 +50,14 @@ export async function tell(looked: OwnerAttempt): Promise<WriteResult | "told"> 
   return patchOwner(looked, "tell", { annotations });
 }
 
-/** Throws ClusterError where the API server was not there, having tried all of it. */
-export function carryOut(looked: OwnerAttempt, step: OwnerStep): Promise<WriteResult> {
-  const { finalizers = [] } = looked.observed.object.metadata;
+export async function carryOut(looked: OwnerAttempt, step: OwnerStep): Promise<WriteResult> {
+  const became = await write(looked, step);
+  if (became === "done") await recordEvents(looked);
+  return became;
+}
+
+function write(looked: OwnerAttempt, step: OwnerStep): Promise<WriteResult> {
+  const { finalizers = [] } = looked.observed.object?.metadata ?? {};
   switch (step.kind) {
     case "add-finalizer":
       return patchOwner(looked, step.kind, { finalizers: [...finalizers, releaseFinalizer] });
@@ -80,22 +87,20 @@ type OwnerChange = Pick<Metadata, "finalizers"> | { readonly annotations: Readon
 /** A merge patch under uid and resourceVersion: it makes nothing that is gone, and overwrites nothing that has changed. */
 async function patchOwner(looked: OwnerAttempt, action: string, change: OwnerChange): Promise<WriteResult> {
   const { context, key, observed, verdict, notAfterMs } = looked;
+  // Nothing is decided to be written to an owner that is gone.
+  if (observed.object === undefined) return "changed";
   const { uid, resourceVersion } = observed.object.metadata;
-  const report = reporting(looked, action, key.name);
-  try {
-    await context.cluster.patch(key.resource, key, { metadata: { uid, resourceVersion, ...change } }, { notAfterMs });
-    report("done", verdict.sentence);
-    return "done";
-  } catch (error) {
-    const result = resultOfFailure(error);
-    report(result, messageOf(error));
-    if (result === "refused") {
+  const body = { metadata: { uid, resourceVersion, ...change } };
+  return reportWrite(
+    context,
+    { key, function: name, action, object: key.name, reason: verdict.sentence },
+    () => context.cluster.patch(key.resource, key, body, { notAfterMs }),
+    async (error) => {
       const sentence = `${observed.snapshot.owner?.shown} cannot be written: ${sayRefusal(error)}`;
       context.reporter.problem(key, name, sentence, error);
       await say(looked, { type: "Warning", reason: eventReasons.skipWaiting, message: `owner-refused: ${sentence}` });
-    }
-    return result;
-  }
+    },
+  );
 }
 
 /** All of them, some at a time; throws when all were tried: the first error that says that the API server was not there. */
@@ -105,17 +110,7 @@ async function patchPods(
   members: readonly ReleasedPod[],
   changeOf: (member: ReleasedPod) => object,
 ): Promise<WriteResult> {
-  const results: WriteResult[] = [];
-  const failures: unknown[] = [];
-  for (let first = 0; first < members.length; first += labelsAtOnce) {
-    const batch = members.slice(first, first + labelsAtOnce);
-    const patched = batch.map((member) => patchPod(looked, action, member, changeOf(member)));
-    for (const one of await Promise.allSettled(patched)) {
-      if (one.status === "fulfilled") results.push(one.value);
-      else failures.push(one.reason);
-    }
-  }
-  if (failures.length > 0) throw failures[0];
+  const results = await mapLimit(members, labelsAtOnce, (member) => patchPod(looked, action, member, changeOf(member)));
   // What was refused is remembered, and the next look says so.
   return results.includes("done") ? "done" : "changed";
 }
@@ -128,28 +123,20 @@ async function patchPod(
 ): Promise<WriteResult> {
   const { context, key, verdict, notAfterMs } = looked;
   const { cluster } = context;
-  const { uid, resourceVersion } = member;
-  const report = reporting(looked, action, member.name);
-  const at = { namespace: key.namespace, name: member.name };
-  try {
-    await cluster.patch("pods", at, { metadata: { uid, resourceVersion, ...change } }, { notAfterMs });
-    context.memoryOf(key).refusals.delete(uid);
-    report("done", verdict.sentence);
-    return "done";
-  } catch (error) {
-    const result = resultOfFailure(error);
-    report(result, messageOf(error));
-    if (result === "refused") {
-      const sentence = sayRefusal(error);
-      context.memoryOf(key).refusals.set(uid, { uid, pod: member.name, sentence, stampMs: cluster.serverTimeMs() });
-    }
-    return result;
-  }
-}
-
-function reporting({ context, key }: OwnerAttempt, action: string, object: string) {
-  return (result: ActReport["result"], reason: string) =>
-    context.reporter.act({ key, function: name, action, object, zone: "", result, reason });
+  const { name: pod, uid, resourceVersion } = member;
+  const { refusals } = context.memoryOf(key);
+  const body = { metadata: { uid, resourceVersion, ...change } };
+  return reportWrite(
+    context,
+    { key, function: name, action, object: pod, reason: verdict.sentence },
+    async () => {
+      await cluster.patch("pods", { namespace: key.namespace, name: pod }, body, { notAfterMs });
+      refusals.delete(uid);
+    },
+    (error) => {
+      refusals.set(uid, { uid, pod, sentence: sayRefusal(error), stampMs: cluster.serverTimeMs() });
+    },
+  );
 }
 
 interface OwnerEvent {
@@ -164,13 +151,13 @@ interface OwnerEvent {
  * Sends an Event about the owner, once. In a namespace that is being deleted the API server takes none: there the status says it,
  * and the log.
  */
-export async function say({ context, key, observed }: OwnerAttempt, { identity, ...said }: OwnerEvent): Promise<void> {
-  if (context.mode === "shadow" || observed.snapshot.isNamespaceEnding) return;
-  const { uid } = observed.object.metadata;
-  const own = identity ?? `${uid} ${said.reason} ${said.message}`;
-  if (!isNewEvent(context, key, own)) return;
-  const about = { ...key, kind: kindOf(key.resource, observed.object), uid };
-  await recordEvent(context, name, key, { about, ...said, identity: own });
+async function say({ context, key, observed }: OwnerAttempt, event: OwnerEvent): Promise<void> {
+  const { object, snapshot } = observed;
+  if (object === undefined || snapshot.isNamespaceEnding) return;
+  const { uid } = object.metadata;
+  const about = { ...key, kind: kindOf(key.resource, object), uid };
+  const identity = `${uid} ${event.reason} ${event.message}`;
+  await recordOnce(context, name, key, { about, identity, ...event });
 }
 
 const reasons: Readonly<Record<string, Pick<OwnerEvent, "type" | "reason">>> = {
@@ -185,7 +172,7 @@ const reasons: Readonly<Record<string, Pick<OwnerEvent, "type" | "reason">>> = {
 };
 
 /** The Events of a look: its verdict, values that do not parse, and pods that no label reaches any more. */
-export async function recordEvents(looked: OwnerAttempt): Promise<void> {
+async function recordEvents(looked: OwnerAttempt): Promise<void> {
   const { verdict, observed } = looked;
   const { snapshot, malformed } = observed;
   const how = reasons[verdict.guard];

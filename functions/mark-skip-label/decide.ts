@@ -80,16 +80,14 @@ export interface OwnerVerdict {
 }
 
 /** New pods may come, and labels may go: how often an owner is looked at while it is let go, in milliseconds. */
-const lookAgainMs = 2_000;
+const leavingRequeueMs = 2_000;
 /** The same for an owner that does not have our finalizer, in milliseconds. */
 const unheldRequeueMs = 5_000;
 /**
- * So long after they were withdrawn labels may still come, in milliseconds: one is sent {@link actWithinMs} after what it rests
- * on was read, takes ten seconds at most, and clocks may differ by 28.
+ * So long after they were withdrawn labels may still come, in milliseconds: one is sent `actOnLookWithinMs` after what it rests
+ * on was read, takes ten seconds at most, and clocks may differ by `clockSkewMs`, which makes 55 s.
  */
 const withdrawnForMs = 60_000;
-/** So long after a look was begun something is done by it, in milliseconds. */
-export const actWithinMs = 15_000;
 /** So many names stand in a sentence. */
 const mostNames = 5;
 
@@ -159,7 +157,7 @@ function holding(keepsFinalizers: boolean, { shown, label, isHeld }: ReleasedOwn
 
 /** Labels, then a look that finds none missing, then the markers, and only then the finalizer. */
 function decideLettingGo(snapshot: OwnerSnapshot, owner: ReleasedOwner): OwnerVerdict {
-  const { members, isNamespaceEnding } = snapshot;
+  const { members } = snapshot;
   const { shown, label, deletedMs } = owner;
   const living = members.filter(({ isTerminating }) => !isTerminating);
   // A pod that another client has labelled is left alone, unless the time of its label must be known.
@@ -175,23 +173,31 @@ function decideLettingGo(snapshot: OwnerSnapshot, owner: ReleasedOwner): OwnerVe
     return { ...doing("labelling", sentence, { kind: "label", members: due, label }), isTold };
   }
   const obstacle = obstacleTo(snapshot, owner, living, missing);
-  if (deletedMs === undefined) {
-    // It may be deleted while its pods are to stop, and new ones may have come.
-    const held =
-      isNamespaceEnding || owner.malformed !== undefined ? undefined : holding(snapshot.keepsFinalizers, owner);
-    if (held !== undefined) return held;
-    if (obstacle !== undefined && obstacle.guard !== "marker-unseen") return telling(obstacle);
-    return telling(
-      isNamespaceEnding
-        ? {
-            guard: "namespace-ending",
-            sentence: `the namespace of ${shown} is being deleted, and its pods have the label`,
-          }
-        : { guard: "stopping", sentence: `the pods of ${shown} have the label, and may all stop` },
-    );
-  }
+  if (deletedMs === undefined) return decideStopping(snapshot, owner, obstacle);
   if (obstacle === undefined) return release(owner, releasedSentence(shown, living));
-  if (snapshot.nowMs < deadlineOf(snapshot, owner, deletedMs, living)) return telling(obstacle);
+  const isDue = snapshot.nowMs >= deadlineOf(snapshot, owner, deletedMs, living);
+  return isDue ? releaseUnready(owner, obstacle) : telling(obstacle);
+}
+
+/** All of its pods are to stop, though it is not being deleted. It may be deleted yet, and new pods may have come. */
+function decideStopping(
+  { isNamespaceEnding, keepsFinalizers }: OwnerSnapshot,
+  owner: ReleasedOwner,
+  obstacle: ReleaseObstacle | undefined,
+): OwnerVerdict {
+  const { shown, malformed } = owner;
+  const held = isNamespaceEnding || malformed !== undefined ? undefined : holding(keepsFinalizers, owner);
+  if (held !== undefined) return held;
+  if (obstacle !== undefined && obstacle.guard !== "marker-unseen") return telling(obstacle);
+  if (!isNamespaceEnding)
+    return telling({ guard: "stopping", sentence: `the pods of ${shown} have the label, and may all stop` });
+  const sentence = `the namespace of ${shown} is being deleted, and its pods have the label`;
+  return telling({ guard: "namespace-ending", sentence });
+}
+
+/** The deadline has passed: its status says first what was not done, and then it is let go. */
+function releaseUnready(owner: ReleasedOwner, obstacle: ReleaseObstacle): OwnerVerdict {
+  const { shown } = owner;
   const sentence = `${shown} is let go all the same, ${owner.deadlineMs / 1000} s after its deletion: ${obstacle.sentence}`;
   if (owner.status?.guard !== "deadline-passed") return telling({ guard: "deadline-passed", sentence });
   return release(owner, sentence, "deadline-passed");
@@ -259,7 +265,7 @@ function doing(guard: string, sentence: string, step: OwnerStep): OwnerVerdict {
 }
 
 function telling({ guard, sentence }: ReleaseObstacle): OwnerVerdict {
-  return { guard, sentence, step: undefined, isTold: true, requeueAfterMs: lookAgainMs };
+  return { guard, sentence, step: undefined, isTold: true, requeueAfterMs: leavingRequeueMs };
 }
 
 /** The label as `kubectl label` writes it. */

@@ -1,5 +1,6 @@
 /** Which pods have their marker where their stop hooks look for it: read in the containers, where the account may do that. */
 import { messageOf } from "../shared/base/error-message.ts";
+import { mapLimit } from "../shared/base/map-limit.ts";
 import { valuesOf } from "../shared/base/settings.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
@@ -29,15 +30,16 @@ export async function seeMarkers(
   const nowMs = cluster.serverTimeMs();
   const due = members.filter((one) => !one.isTerminating && one.hasLabel && mayNotSee(one, nowMs, waitMs));
   const seen = new Set<string>();
-  for (let first = 0; first < due.length; first += atOnce) {
-    const reads = due.slice(first, first + atOnce).map(async ({ name: pod, uid }) => {
+  await mapLimit(due, atOnce, async ({ name: pod, uid }) => {
+    try {
       const at = { namespace: key.namespace, name: pod };
       const text = await cluster.readFile?.(at, marker.container, marker.path, AbortSignal.timeout(readWithinMs));
       // Any text is a marker, as stop hooks have it.
       if (text !== undefined && text !== "") seen.add(uid);
-    });
-    for (const one of await Promise.allSettled(reads)) if (one.status === "rejected") sayOnce(context, key, one.reason);
-  }
+    } catch (error) {
+      sayOnce(context, key, error);
+    }
+  });
   return members.map((one) => (seen.has(one.uid) ? { ...one, hasSeen: true } : one));
 }
 

@@ -2,6 +2,7 @@
 
 import { read, type SkipLabel, skipLabelledAt } from "../shared/annotations/skip-labels.ts";
 import { fieldsOf } from "../shared/base/fields.ts";
+import { clockSkewMs } from "../shared/clock/skew.ts";
 import type { Cluster, Metadata, OtherObject, PodObject, Resource } from "../shared/kubernetes/cluster.ts";
 import { listIfServed } from "../shared/kubernetes/find.ts";
 import type { ReleasedPod } from "./decide.ts";
@@ -19,8 +20,6 @@ export interface MembersOf {
 
 /** Most controllers between a pod and its owner. Real chains are shorter; the limit ends a ring of controllers. */
 const longestChain = 10;
-/** Clocks may differ by this much, in milliseconds; a stamp that is further ahead is none. */
-const clockSkewMs = 10_000;
 
 /** The pods whose chain of controllers leads to the uid, as consistent LISTs have them. Throws ClusterError. */
 export async function findMembers(
@@ -94,6 +93,7 @@ function memberOf(
     hasLabel: label?.value === undefined ? text !== undefined && text !== "" : text === label.value,
     ourKey: stamp?.key !== undefined && labels[stamp.key] !== undefined ? stamp.key : undefined,
     taken: label && whyTaken(label.key, pod, chain),
+    // A stamp that is further ahead than clocks differ is none.
     labelledMs: labelledMs !== undefined && labelledMs <= nowMs + clockSkewMs ? labelledMs : undefined,
     hasSeen: false,
     refusal: refusalOf(uid),

@@ -6,8 +6,8 @@ import { valuesOf } from "../shared/base/settings.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import { isNewEvent } from "../shared/events/recorder.ts";
-import { type Cluster, isKnown, type OtherObject, type Resource, resources } from "../shared/kubernetes/cluster.ts";
-import { find } from "../shared/kubernetes/find.ts";
+import { isKnown, type OtherObject, type Resource, resources } from "../shared/kubernetes/cluster.ts";
+import { find, isNamespaceEnding as readNamespaceEnding } from "../shared/kubernetes/find.ts";
 import { ownerResources } from "../shared/kubernetes/owner-kinds.ts";
 import { isLetGo, needsMembers, type OwnerSnapshot, type ReleasedOwner } from "./decide.ts";
 import { seeMarkers } from "./markers.ts";
@@ -18,7 +18,10 @@ export const name = "mark-skip-label";
 export { settings };
 
 /** A label that was refused is tried again after this, in milliseconds. */
-export const refusedForMs = 5_000;
+export const labelRefusedForMs = 5_000;
+
+/** How soon to look again at objects whose changes do not wake this function, in milliseconds. */
+const unwatchedRequeueMs = 15_000;
 
 /** An owner as it was read, and what a decision makes of it. */
 export interface OwnerObservation {
@@ -26,17 +29,13 @@ export interface OwnerObservation {
   /** Undefined where it is gone. */
   readonly object: OtherObject | undefined;
   readonly malformed: readonly Malformed[];
+  /** How soon to look again where the verdict does not say, in milliseconds. */
+  readonly requeueAfterMs: number | undefined;
 }
 
 /** The owners of a namespace, or of all. Throws ClusterError. */
 export async function listKeys(context: Context, namespace: string | undefined): Promise<readonly ObjectRef[]> {
   return listOwners(context.cluster, await typesOf(context), namespace);
-}
-
-/** True for a namespace that is being deleted. Throws ClusterError. */
-export async function isEnding(cluster: Pick<Cluster, "get">, namespace: string): Promise<boolean> {
-  const object = await find(cluster, "namespaces", { namespace: "", name: namespace });
-  return object?.metadata.deletionTimestamp !== undefined;
 }
 
 /** All of it by reads of now: an event is only a hint. Throws ClusterError. */
@@ -45,14 +44,14 @@ export async function observe(context: Context, key: ObjectRef): Promise<OwnerOb
   const { skipLabelWaitMs, skipLabelFinalizer, skipLabelKeys } = valuesOf(settings, context.settings);
   const [object, isNamespaceEnding] = await Promise.all([
     find(cluster, key.resource, key),
-    isEnding(cluster, key.namespace),
+    readNamespaceEnding(cluster, key.namespace),
   ]);
   const asked =
     object && parseOwner(key.resource, object, `${kindOf(key.resource, object)} ${key.name}`, skipLabelKeys);
   const around = { isNamespaceEnding, keepsFinalizers: skipLabelFinalizer === "keep", waitMs: skipLabelWaitMs };
   if (object === undefined || asked === undefined) {
     const snapshot = { ...around, nowMs: cluster.serverTimeMs(), owner: undefined, members: [] };
-    return { snapshot, object: undefined, malformed: [] };
+    return { snapshot, object: undefined, malformed: [], requeueAfterMs: undefined };
   }
   const { owner, malformed } = asked;
   const members = needsMembers(owner, isNamespaceEnding)
@@ -65,7 +64,9 @@ export async function observe(context: Context, key: ObjectRef): Promise<OwnerOb
       })
     : [];
   const looked = owner.deletedMs === undefined ? members : await seeMarkers(context, key, members, skipLabelWaitMs);
-  return { snapshot: { ...around, nowMs: cluster.serverTimeMs(), owner, members: looked }, object, malformed };
+  const snapshot = { ...around, nowMs: cluster.serverTimeMs(), owner, members: looked };
+  const requeueAfterMs = key.resource === "rabbitmqclusters" || !owner.isHeld ? undefined : unwatchedRequeueMs;
+  return { snapshot, object, malformed, requeueAfterMs };
 }
 
 /** The label that matters now: the one that pods get, or the one that they got. */
@@ -77,7 +78,7 @@ function labelOf(owner: ReleasedOwner, isNamespaceEnding: boolean): SkipLabel | 
 
 function refusalOf({ memoryOf, cluster }: Context, key: ObjectRef, uid: string): string | undefined {
   const refused = memoryOf(key).refusals.get(uid);
-  const isRecent = refused !== undefined && cluster.serverTimeMs() - refused.stampMs < refusedForMs;
+  const isRecent = refused !== undefined && cluster.serverTimeMs() - refused.stampMs < labelRefusedForMs;
   return isRecent ? refused.sentence : undefined;
 }
 

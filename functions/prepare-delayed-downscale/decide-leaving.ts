@@ -1,6 +1,7 @@
 /** Which pods of one StatefulSet are told what, what an answer of a pod says, and how many from the top may leave. Pure. */
 
 import { fieldsOf } from "../shared/base/fields.ts";
+import { clockSkewMs } from "../shared/clock/skew.ts";
 import type { SizeBlocked } from "../shared/scaling/wanted-replicas.ts";
 import { type Pod, podNameOf } from "../shared/workloads/pods.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
@@ -32,8 +33,6 @@ export interface PodsToNotify {
   readonly leave: readonly Pod[];
 }
 
-/** As far as two clocks may differ: a pod that is further ahead is not believed. */
-const aheadMs = 30_000;
 /** A pod tells whole seconds, and so does the time at which it was made: what was in that second may have been at its end. */
 const secondMs = 1_000;
 
@@ -59,7 +58,7 @@ export function readAnswer({ status, body }: { status: number; body: string }, n
   if (timestamp === undefined) return failed("its answer is no JSON with a timestamp");
   if (typeof timestamp !== "number" || !Number.isSafeInteger(timestamp) || timestamp <= 0)
     return failed(`its timestamp is ${JSON.stringify(timestamp).slice(0, 40)}, and no time in Unix seconds`);
-  if (timestamp * 1000 > nowMs + aheadMs) return failed("its timestamp is in the future");
+  if (timestamp * 1000 > nowMs + clockSkewMs) return failed("its timestamp is in the future");
   return { kind: "prepared", sinceMs: timestamp * 1000 };
 }
 

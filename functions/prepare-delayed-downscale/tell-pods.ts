@@ -1,6 +1,7 @@
 /** Pods are told that they leave, or that they stay, and what they answer is remembered by their uid. */
 
 import type { PodEndpoint } from "../shared/annotations/endpoint.ts";
+import { mapLimit } from "../shared/base/map-limit.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { GroupMemory } from "../shared/contract/memory.ts";
 import { defaultMostPerGroup } from "../shared/http/calls.ts";
@@ -129,13 +130,8 @@ async function relist({ cluster }: Context, one: Delayed): Promise<Delayed> {
 
 /** Resolves to how many could not be sent in time. */
 async function makeCalls(round: Calling, calls: readonly PrepareCall[]): Promise<number> {
-  const queue = calls.values();
-  let unsent = 0;
-  const work = async () => {
-    for (const call of queue) if (!(await makeCall(round, call))) unsent++;
-  };
-  await Promise.all(Array.from({ length: Math.min(mostAtOnce, calls.length) }, work));
-  return unsent;
+  const sent = await mapLimit(calls, mostAtOnce, (call) => makeCall(round, call));
+  return sent.filter((isSent) => !isSent).length;
 }
 
 /** False where it was too late to send it. A pod that cannot be told to stay is told again by the next sweep. */

@@ -19,7 +19,7 @@ import {
 } from "../shared/ledger/claim.ts";
 import { type ClaimedObjects, kinds } from "../shared/ledger/claim-kinds.ts";
 import type { Downscale } from "../shared/scaling/downscale-review.ts";
-import { isPrepared, preparedId } from "../shared/scaling/prepared.ts";
+import { isPrepared, podsToTell, preparedId } from "../shared/scaling/prepared.ts";
 import { leavingOrdinals, type SizeChange, scaleDownPhases } from "../shared/scaling/size-changes.ts";
 import { readClaimedObjects } from "../shared/transaction/claimed-objects.ts";
 import { timesAfter } from "../shared/transaction/claims.ts";
@@ -100,8 +100,6 @@ export async function observe(
   const isOpen = (claim: { readonly id: string }) => !settled.some(({ id }) => id === claim.id);
   const pods = [...where.pods.values()].sort((one, other) => other.ordinal - one.ordinal);
   const released = statefulSet.scaling?.unprepared ?? [];
-  const isReleased = ({ ordinal, neverReady }: Pod) =>
-    neverReady && released.some(({ first, last }) => ordinal >= first && ordinal <= last);
   const snapshot: PreparedDownscale = {
     asked,
     nowMs: cluster.serverTimeMs(),
@@ -124,7 +122,7 @@ export async function observe(
     isGrouped: (statefulSet.group ?? "") !== "",
     missing: formatMembers(gapsIn(content.members, [...pods.map(({ ordinal }) => rangeOf(ordinal)), ...released])),
   };
-  return { snapshot, settled, toTell: pods.filter((pod) => !isReleased(pod)), where, warnings: tracker.warnings };
+  return { snapshot, settled, toTell: podsToTell(pods, statefulSet), where, warnings: tracker.warnings };
 }
 
 /** The change in the form in which claims are compared with it. The caller adds the `pods`. */

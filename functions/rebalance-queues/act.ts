@@ -14,7 +14,7 @@ import type { ObjectRef } from "../shared/contract/keys.ts";
 import type { GroupMemory } from "../shared/contract/memory.ts";
 import { type Wait, wait } from "../shared/contract/verdict.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
-import { isNewEvent, recordEvent } from "../shared/events/recorder.ts";
+import { isNewEvent, recordEvent, recordOnce } from "../shared/events/recorder.ts";
 import {
   ClusterError,
   hasCode,
@@ -23,6 +23,7 @@ import {
   type StatefulSetObject,
   wordsOf,
 } from "../shared/kubernetes/cluster.ts";
+import { reportVerdict } from "../shared/reconcile/report-verdict.ts";
 import { askedGroupOf, groupKeyOf } from "../shared/workloads/group-key.ts";
 import { ask, type RebalanceRefusal } from "./ask.ts";
 import { decide, failure, pauseMs, type Rebalance, type RebalanceStep } from "./decide.ts";
@@ -30,7 +31,7 @@ import { isOfOperator, name, observe, type QueueObservation, settings } from "./
 
 const nothing: ReconcileResult = { requeueAfterMs: undefined, acting: undefined };
 const contendedMs = 1_000;
-const refusedMs = 60_000;
+const stateRefusedMs = 60_000;
 /** So often the end of a rebalance is written anew where others write the StatefulSet meanwhile. */
 const mostConflicts = 5;
 
@@ -94,7 +95,12 @@ async function rebalance(
   const sentence = `${pod} was told to spread the queue leaders of ${zone} over ${nodes.pods.length} nodes: ${because}`;
   if (context.mode === "shadow") {
     unwritten.set(context.memoryOf(key), { ...state, ...well, claimedMs: undefined });
-    report(context, key, { guard: "rebalanced", zone, sentence, wouldTake: [{ action: "rebalance", object: pod }] });
+    reportVerdict(context, name, key, {
+      guard: "rebalanced",
+      zone,
+      sentence,
+      wouldTake: [{ action: "rebalance", object: pod }],
+    });
     return nothing;
   }
   const refusal = await ask(context, { namespace, group: askedGroupOf(statefulSet), pod, endpoint });
@@ -108,13 +114,11 @@ async function rebalance(
   await end(context, key, { seen, claimed: claimed.object, state, end: how });
   sayAct(context, key, { zone, pod, refusal, because });
   if (failed !== undefined) return say(context, key, seen, failure(zone, failed, pauseMs(failed.times)));
-  report(context, key, { guard: "rebalanced", zone, sentence });
+  reportVerdict(context, name, key, { guard: "rebalanced", zone, sentence });
   const identity = `rebalanced ${state.claimedMs}`;
-  if (isNewEvent(context, key, identity)) {
-    const about = { resource: "statefulsets" as const, ...statefulSet };
-    const reason = eventReasons.rebalanced;
-    await recordEvent(context, name, key, { about, type: "Normal", reason, message: sentence, identity });
-  }
+  const about = { resource: "statefulsets" as const, ...statefulSet };
+  const reason = eventReasons.rebalanced;
+  await recordOnce(context, name, key, { about, type: "Normal", reason, message: sentence, identity });
   return nothing;
 }
 
@@ -150,7 +154,7 @@ async function write(
       return { held: wait("state-contended", sentence, { zone, requeueAfterMs: contendedMs }) };
     }
     const sentence = `the annotation ${rebalanceState.key} of ${zone} is refused, and without it no node is asked: ${wordsOf(error)}`;
-    return { held: wait("state-refused", sentence, { zone, requeueAfterMs: refusedMs }) };
+    return { held: wait("state-refused", sentence, { zone, requeueAfterMs: stateRefusedMs }) };
   }
 }
 
@@ -207,34 +211,19 @@ async function say(
   const zone = statefulSet.name;
   if (step.kind === "note") return nothing;
   if (step.kind === "rest") {
-    report(context, key, { guard: "done", zone, sentence: step.sentence });
+    reportVerdict(context, name, key, { guard: "done", zone, sentence: step.sentence });
     return { requeueAfterMs: step.requeueAfterMs, acting: undefined };
   }
   const { guard, sentence, requeueAfterMs } = step;
-  report(context, key, { guard, zone, sentence });
+  reportVerdict(context, name, key, { guard, zone, sentence });
   const identity = `${guard} ${statefulSet.uid} ${seen.snapshot.state?.sinceMs ?? ""}`;
-  if (context.mode === "act" && !quietGuards.has(guard) && isNewEvent(context, key, identity)) {
+  if (!quietGuards.has(guard)) {
     const about = { resource: "statefulsets" as const, ...statefulSet };
     const reason = eventReasons.rebalanceWaiting;
     const message = `${guard}: ${sentence}`;
-    await recordEvent(context, name, key, { about, type: "Warning", reason, message, identity });
+    await recordOnce(context, name, key, { about, type: "Warning", reason, message, identity });
   }
   return { requeueAfterMs, acting: undefined };
-}
-
-interface RebalanceReport {
-  readonly guard: string;
-  readonly zone: string;
-  readonly sentence: string;
-  readonly wouldTake?: readonly { readonly action: string; readonly object: string }[];
-}
-
-function report(context: Context, key: ObjectRef, { guard, zone, sentence, wouldTake }: RebalanceReport): void {
-  const memory = context.memoryOf(key);
-  const sinceMs = memory.holding?.guard === guard ? memory.holding.sinceMs : context.cluster.serverTimeMs();
-  memory.holding = { guard, zone, sinceMs };
-  const said = { key, function: name, guard, zone, sentence, sinceMs, shadow: context.mode === "shadow" };
-  context.reporter.pass({ ...said, ...(wouldTake === undefined ? {} : { wouldTake }) });
 }
 
 interface Acted {

@@ -14,9 +14,9 @@ const path = "/api/rebalance/queues";
 /** What RabbitMQ says of a request that it has taken on. It answers before the leaders have moved. */
 const takenOn = 204;
 /** All of it is over by then, in milliseconds, whatever the time limit of a call is: a claim lasts for longer. */
-const askWithinMs = 20_000;
+const rebalanceWithinMs = 20_000;
 const mostBytes = 4_096;
-const longestWords = 200;
+const longestReply = 200;
 
 export interface Node {
   readonly namespace: string;
@@ -29,9 +29,9 @@ export interface Node {
 export async function ask(context: Context, node: Node): Promise<RebalanceRefusal> {
   const { cluster } = context;
   const [over, done] = [new AbortController(), new AbortController()];
-  const late = cluster.sleep(askWithinMs, done.signal).then((): RebalanceRefusal => {
+  const late = cluster.sleep(rebalanceWithinMs, done.signal).then((): RebalanceRefusal => {
     over.abort();
-    return unanswered(`${node.pod} did not answer within ${askWithinMs} ms`);
+    return unanswered(`${node.pod} did not answer within ${rebalanceWithinMs} ms`);
   });
   const answered = await Promise.race([send(context, node, over.signal), late]);
   done.abort();
@@ -42,7 +42,7 @@ async function send({ cluster, pods }: Context, node: Node, signal: AbortSignal)
   const { namespace, group, pod, endpoint } = node;
   const { url, service, secret, authority } = endpoint;
   if (pods === undefined) return unanswered("this process calls no pods");
-  const notAfterMs = cluster.monotonicMs() + askWithinMs;
+  const notAfterMs = cluster.monotonicMs() + rebalanceWithinMs;
   try {
     const headers: Record<string, string> =
       secret === undefined ? {} : { authorization: await readPassword(cluster, { namespace, name: secret }) };
@@ -80,5 +80,5 @@ function unanswered(words: string): NonNullable<RebalanceRefusal> {
 
 /** One line: it stands in an annotation. */
 function cut(words: string): string {
-  return words.replace(/\s+/g, " ").slice(0, longestWords);
+  return words.replace(/\s+/g, " ").slice(0, longestReply);
 }

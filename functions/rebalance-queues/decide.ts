@@ -1,6 +1,8 @@
 /** Whether the queues of a RabbitMQ cluster are to be rebalanced now, or what that waits for. Pure. */
+
 import type { AuthorityRef, QuestionUrl } from "../shared/annotations/health.ts";
 import type { RebalanceFailure, RebalanceState } from "../shared/annotations/rebalancing.ts";
+import { clockSkewMs } from "../shared/clock/skew.ts";
 import { type Wait, wait } from "../shared/contract/verdict.ts";
 
 /** Where and with what a node is asked. */
@@ -72,8 +74,11 @@ const rolloutMs = 600_000;
 const operatorMs = 300_000;
 const leastPauseMs = 30_000;
 const mostPauseMs = 900_000;
-/** How far clocks may differ. A time that lies further ahead is wrong, and does not count. */
-const skewMs = 60_000;
+/**
+ * A time that lies further ahead is wrong, and does not count. It is twice what clocks differ: a claim that counts too long only
+ * delays a rebalance, and one that does not count lets two processes ask at once.
+ */
+const mostAheadMs = 2 * clockSkewMs;
 
 export function decide(snapshot: RebalanceSnapshot): RebalanceStep {
   const { name, uid, replicas, endpoint, nodes, nowMs } = snapshot;
@@ -112,7 +117,7 @@ function rest(sentence: string, requeueAfterMs?: number): AtRest {
 
 /** What of a state may be believed: another StatefulSet's is none, and what lies ahead was never so. */
 function timely(state: RebalanceState | undefined, uid: string, nowMs: number): RebalanceState | undefined {
-  const isAhead = (ms: number | undefined) => ms !== undefined && ms > nowMs + skewMs;
+  const isAhead = (ms: number | undefined) => ms !== undefined && ms > nowMs + mostAheadMs;
   if (state === undefined || state.uid !== uid || isAhead(state.sinceMs)) return undefined;
   return {
     ...state,

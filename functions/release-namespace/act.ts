@@ -1,16 +1,12 @@
 /** What is done to one object: its volume is kept where that is asked for, and then it loses our finalizers. */
 
-import { messageOf } from "../shared/base/error-message.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
-import { resultOfFailure, sayRefusal, type WriteResult } from "../shared/reconcile/write-result.ts";
+import { reportWrite, sayRefusal, type WriteResult } from "../shared/reconcile/write-result.ts";
 import { retain } from "../shared/suspension/retain-volume.ts";
 import { groupOfLoneStatefulSet } from "../shared/workloads/group-key.ts";
 import type { FinalizerRelease } from "./decide.ts";
 import { type HeldObject, name } from "./observe.ts";
-
-/** So long after a look was begun something is done by it, in milliseconds. */
-export const actWithinMs = 10_000;
 
 /**
  * Under the uid and the revision that were read. What the API server refuses is said, and stays as it is. Throws ClusterError
@@ -24,24 +20,17 @@ export async function release(
 ): Promise<WriteResult> {
   const { resource, object, pvc, shown } = held;
   const { name: itsName, namespace = "", uid, resourceVersion } = object.metadata;
-  const report = (result: WriteResult, reason: string) =>
-    context.reporter.act({ key, function: name, action: "release", object: itsName, zone: "", result, reason });
-  try {
+  const act = { key, function: name, action: "release", object: itsName, reason: "its namespace is being deleted" };
+  const write = async () => {
     if (retains && pvc !== undefined) {
       const group = groupOfLoneStatefulSet(pvc.name);
       await retain(context, name, { namespace, group }, pvc, notAfterMs);
     }
     const body = { metadata: { uid, resourceVersion, finalizers } };
     await context.cluster.patch(resource, { namespace, name: itsName }, body, { notAfterMs });
-    report("done", "its namespace is being deleted");
-    return "done";
-  } catch (error) {
-    const result = resultOfFailure(error);
-    report(result, messageOf(error));
-    if (result === "refused") {
-      const sentence = `${shown} keeps our finalizer: ${sayRefusal(error)}. Take that away by hand`;
-      context.reporter.problem(key, name, sentence, error);
-    }
-    return result;
-  }
+  };
+  return reportWrite(context, act, write, (error) => {
+    const sentence = `${shown} keeps our finalizer: ${sayRefusal(error)}. Take that away by hand`;
+    context.reporter.problem(key, name, sentence, error);
+  });
 }

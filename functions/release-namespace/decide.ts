@@ -47,7 +47,7 @@ export interface Ours {
  */
 const labelsWithinMs = 3_000;
 /** What was decided before the deletion may still be written: how soon to look again, in milliseconds. */
-const lookAgainMs = 1_000;
+const lateWritesRequeueMs = 1_000;
 
 export function decide<H extends FinalizedObject>(
   { nowMs, endingSinceMs, held }: NamespaceSnapshot<H>,
@@ -67,7 +67,7 @@ export function decide<H extends FinalizedObject>(
         retains: one.isKept,
       }),
     );
-  const look = { releases, requeueAfterMs: lookAgainMs };
+  const look = { releases, requeueAfterMs: lateWritesRequeueMs };
   if (releases.length > 0) {
     const names = releases.map((one) => one.held.shown).sort();
     const shown = names.length > 5 ? `${names.slice(0, 5).join(", ")} and ${names.length - 5} more` : names.join(", ");

@@ -5,19 +5,26 @@ import type { ReconcileResult } from "../shared/contract/definition.ts";
 import type { GroupMemory } from "../shared/contract/memory.ts";
 import type { NewEvent } from "../shared/events/event.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
-import { isNewEvent, recordEvent } from "../shared/events/recorder.ts";
+import { recordOnce } from "../shared/events/recorder.ts";
 import { notifyPods } from "../shared/http/tell-pods.ts";
 import { changeClaim, type KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim } from "../shared/ledger/claim-kinds.ts";
 import { maxConflicts } from "../shared/ledger/reservation.ts";
 import { skipUnconcerned } from "../shared/reconcile/concern.ts";
-import { addressOf, isPrepared, isTakenBack, requestTo, undoEndpointOf } from "../shared/scaling/prepared.ts";
+import {
+  addressOf,
+  isPrepared,
+  isTakenBack,
+  podsToTell,
+  requestTo,
+  undoEndpointOf,
+} from "../shared/scaling/prepared.ts";
 import { scaleDownPhases } from "../shared/scaling/size-changes.ts";
 import { renewClaim, timesAfter, writeClaim, writeClaims } from "../shared/transaction/claims.ts";
 import { Conflict, forgetLedger, ledgerRequeueMs, waitForLedger } from "../shared/transaction/ledger-copy.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
-import { type ClaimDecision, decide, type PreparedSnapshot, toTell, undoing } from "./decide.ts";
+import { type ClaimDecision, decide, type PreparedSnapshot, undoing } from "./decide.ts";
 import { name, observe, readPrepared } from "./observe.ts";
 import { writeTimes } from "./write-times.ts";
 
@@ -136,7 +143,7 @@ async function undo(
   const undoneMs = claim.phase === undoing ? (claim.undoneMs ?? nowMs) : nowMs;
   const marked = changeClaim(renewClaim(claim, nowMs, undoing), { undoneMs });
   const deadlineMs = await writeClaim(context, observed, claim, marked);
-  const due = toTell(stay, statefulSet?.scaling?.unprepared ?? []);
+  const due = podsToTell(stay, statefulSet);
   const untold = await tellToStay(context, statefulSet, claim, due, deadlineMs);
   const isVain = untold?.isVain === true && nowMs - undoneMs >= giveUpAfterMs;
   if (untold !== undefined && !isVain) {
@@ -180,10 +187,10 @@ async function say(
   { claim, statefulSet, end, type, reason }: ClaimEndEvent,
 ): Promise<void> {
   const identity = `${end.guard} ${claim.id}`;
-  if (statefulSet === undefined || !isNewEvent(context, key, identity)) return;
+  if (statefulSet === undefined) return;
   const about = { resource: "statefulsets", ...statefulSet } as const;
   const message = `${end.guard}: ${end.sentence}`;
-  await recordEvent(context, name, key, { about, type, reason, message, identity });
+  await recordOnce(context, name, key, { about, type, reason, message, identity });
 }
 
 /** Why pods do not know that they stay. */
@@ -198,7 +205,7 @@ async function tellToStay(
   { pods, cluster }: Context,
   statefulSet: StatefulSet | undefined,
   claim: KnownClaim,
-  stay: Parameters<typeof toTell>[0],
+  stay: readonly Pod[],
   deadlineMs: number,
 ): Promise<UntoldPod | undefined> {
   if (stay.length === 0) return undefined;

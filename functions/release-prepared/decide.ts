@@ -43,13 +43,6 @@ export function decide({ claim, where, nowMs }: PreparedSnapshot): ClaimDecision
   };
 }
 
-/** The pods that must be told: all but those that were never ready and whose ordinals the StatefulSet releases. */
-export function toTell(stay: readonly Pod[], released: readonly OrdinalRange[]): readonly Pod[] {
-  const isReleased = ({ ordinal, neverReady }: Pod) =>
-    neverReady && released.some(({ first, last }) => ordinal >= first && ordinal <= last);
-  return stay.filter((pod) => !isReleased(pod));
-}
-
 /** A zone whose annotation does not say when it was last made smaller. */
 export interface UntoldZone {
   readonly zone: string;

@@ -106,29 +106,21 @@ const lookForSecretMs = 5_000;
 
 export function decide(snapshot: CertificateSnapshot): RotationStep {
   const { nowMs, dnsName, stored, creationRefused } = snapshot;
-  if (stored === undefined) {
-    if (creationRefused !== undefined)
-      return wait("secret-missing", creationRefused, { requeueAfterMs: lookForSecretMs });
-    return generateFirst(dnsName, "there is no Secret with a certificate");
-  }
+  if (stored === undefined && creationRefused !== undefined)
+    return wait("secret-missing", creationRefused, { requeueAfterMs: lookForSecretMs });
+  if (stored === undefined) return generateFirst(dnsName, "there is no Secret with a certificate");
   if ("unreadable" in stored) {
     const sentence = `the Secret cannot be used: ${stored.unreadable}`;
     return wait("secret-unreadable", sentence, { requeueAfterMs: tryAgainMs });
   }
   const { presented } = stored;
-  const next = stored.next !== undefined && fits(stored.next, snapshot) ? stored.next : undefined;
+  const next = nextOf(stored, snapshot);
   if (presented === undefined || presented.notAfterMs <= nowMs) {
     const because = presented === undefined ? "the Secret is empty" : "the certificate has expired";
     return next === undefined ? generateFirst(dnsName, because) : promote(next, stored, nowMs, because);
   }
-  if (next === undefined && !presented.dnsNames.includes(dnsName)) {
-    // Both, until the next renewal: in the middle of an update, replicas with the old setting must not want it back.
-    const dnsNames = [dnsName, ...presented.dnsNames];
-    return { kind: "generate", as: "next", dnsNames, because: `the certificate is not made out to ${dnsName}` };
-  }
-  if (next === undefined && nowMs >= renewalMs(presented)) {
-    return { kind: "generate", as: "next", dnsNames: [dnsName], because: "two thirds of its lifetime are over" };
-  }
+  const due = next === undefined ? generateNext(snapshot, presented) : undefined;
+  if (due !== undefined) return due;
   if (!snapshot.updatesBundles) {
     return generateKey(snapshot) ?? awaitOthers(snapshot, stored, presented, next);
   }
@@ -143,13 +135,24 @@ export function isLeftOut({ isForeign, bundles }: Configuration, presented: Gene
   return isForeign && !bundles.every((bundle) => presented !== undefined && bundle.includes(presented.ca));
 }
 
-/** A generation that is only waiting for its turn: it may have been made long ago, or for another name. */
-function fits(next: Generation, { nowMs, dnsName }: CertificateSnapshot): boolean {
-  return next.dnsNames.includes(dnsName) && nowMs < renewalMs(next);
+/** The generation that waits for its turn; undefined for one that was made too long ago, or for another name. */
+function nextOf({ next }: StoredCertificates, { nowMs, dnsName }: CertificateSnapshot): Generation | undefined {
+  return next?.dnsNames.includes(dnsName) && nowMs < renewalMs(next) ? next : undefined;
 }
 
 function generateFirst(dnsName: string, because: string): Generate {
   return { kind: "generate", as: "presented", dnsNames: [dnsName], because };
+}
+
+/** The generation that takes the place of the presented one; undefined while that is good for a while. */
+function generateNext({ nowMs, dnsName }: CertificateSnapshot, presented: Generation): Generate | undefined {
+  if (!presented.dnsNames.includes(dnsName)) {
+    // Both, until the next renewal: in the middle of an update, replicas with the old setting must not want it back.
+    const dnsNames = [dnsName, ...presented.dnsNames];
+    return { kind: "generate", as: "next", dnsNames, because: `the certificate is not made out to ${dnsName}` };
+  }
+  if (nowMs < renewalMs(presented)) return undefined;
+  return { kind: "generate", as: "next", dnsNames: [dnsName], because: "two thirds of its lifetime are over" };
 }
 
 function generateKey({ keyFault }: CertificateSnapshot): GenerateKey | undefined {

@@ -2,11 +2,11 @@
 
 import { suspendDuration } from "../shared/annotations/suspension.ts";
 import { formatTime } from "../shared/clock/durations.ts";
+import { wallClockSkewMs } from "../shared/clock/skew.ts";
 import { type Clocks, laterMs } from "../shared/suspension/clocks.ts";
 import { isDrained, whyUndrained } from "../shared/suspension/drain-proof.ts";
 import { type Anew, whyAnew } from "../shared/suspension/restart-time.ts";
 import {
-  aheadMs,
   describeAgreeing,
   durationOf,
   isBegun,
@@ -287,7 +287,7 @@ function judgeSuspended(member: Member, now: Clocks, protects: boolean): MemberD
   // the collector goes on.
   const unstamped = pvcs.filter(
     ({ suspendedMs, state }) =>
-      suspendedMs === undefined || suspendedMs > laterMs(now) + aheadMs || valueIn(state) === "Suspending",
+      suspendedMs === undefined || suspendedMs > laterMs(now) + wallClockSkewMs || valueIn(state) === "Suspending",
   );
   if (unstamped.length === 0 || isUsed(member)) return undefined;
   if (!protects) return uninstalling(member);

@@ -50,9 +50,9 @@ export interface Terminal {
 export type ExitCode = 0 | 1 | 2;
 
 /** So many groups an error names at most. */
-const mostNamed = 10;
+const mostGroupsNamed = 10;
 /** A kind, an API group and a name, of an owner, are not longer together. */
-const longestGroup = 1_024;
+const longestLedgerGroup = 1_024;
 
 /** Something that the user asked for and that there is not. */
 class NotFound extends Error {}
@@ -234,8 +234,8 @@ async function inspectOrFail(shadow: Context, key: GroupKey): Promise<GroupInspe
   const look = await lookAt(shadow, key);
   if (!isUnknown(look)) return inspect(look);
   const { keys } = await findGroups(shadow, key.namespace);
-  const groups = keys.slice(0, mostNamed).map(({ group }) => JSON.stringify(group));
-  const more = keys.length > mostNamed ? ", …" : "";
+  const groups = keys.slice(0, mostGroupsNamed).map(({ group }) => JSON.stringify(group));
+  const more = keys.length > mostGroupsNamed ? ", …" : "";
   const others = groups.length === 0 ? "and there is no other one" : `there are ${groups.join(", ")}${more}`;
   const budget = budgetOfGroup(key.group);
   const label = `has ${rolloutGroup.key}=${key.group}`;
@@ -273,7 +273,7 @@ async function findGroups({ cluster, views }: Context, namespace: string): Promi
 /** Rule R1: the name of a ledger is made of its group. An account may give any Lease the label of a ledger. */
 function isLedger({ metadata }: LeaseObject): boolean {
   const group = read(ledgerGroup, metadata);
-  return group !== undefined && group.length <= longestGroup && ledgerName(group) === metadata.name;
+  return group !== undefined && group.length <= longestLedgerGroup && ledgerName(group) === metadata.name;
 }
 
 async function clear(

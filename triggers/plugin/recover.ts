@@ -29,7 +29,7 @@ export interface RecoverResult {
 }
 
 /** While the end is waited for, a volume claim is looked at this often. */
-const lookEveryMs = 500;
+const lookAtPvcEveryMs = 500;
 
 /**
  * Each name is a suspended volume claim, or a group or StatefulSet: all of it. The wish is written under the revision of a read
@@ -131,7 +131,7 @@ async function waitFor(
     const { recover: asked, message } = parsePvc(object);
     if (asked.kind === "absent")
       return refused(`${key.name}: ${message?.sentence ?? "another client has taken the wish away"}`);
-    await cluster.sleep(lookEveryMs);
+    await cluster.sleep(lookAtPvcEveryMs);
   }
 }
 

@@ -31,7 +31,7 @@ type Judgement =
     };
 
 /** While a reservation is waited for, the group is looked at this often. */
-const lookEveryMs = 2_000;
+const lookAtGroupEveryMs = 2_000;
 
 /**
  * Releases the reservation of a pod, and resolves to a sentence about what was done.
@@ -52,7 +52,7 @@ export async function release(cluster: Cluster, key: GroupKey, pod: string, opti
       if (!options.wait) throw new NotReleased(`${pod} is not released: ${sentence}`);
       if (toldOf !== judgement.kind) options.onWait(`${pod}: ${sentence}`);
       toldOf = judgement.kind;
-      await cluster.sleep(Math.min(lookEveryMs, judgement.possibleInMs));
+      await cluster.sleep(Math.min(lookAtGroupEveryMs, judgement.possibleInMs));
       continue;
     }
     if (options.dryRun) return `${pod}: would be released: ${sentence}`;

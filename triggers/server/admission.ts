@@ -39,7 +39,7 @@ export interface AdmissionDoorOptions {
 }
 
 const versions = ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"];
-const shownCharacters = 80;
+const longestShownWord = 80;
 /** API servers send UUIDs, and the name of an operation or a subresource is a word. */
 const longestUid = 256;
 const longestWord = 63;
@@ -321,7 +321,7 @@ function usernameOf(userInfo: unknown): string {
 
 /** A user may have any name: what reads the log gets the escapes, too. */
 function shownUser(user: string): string {
-  return escapeControls(user.slice(0, shownCharacters));
+  return escapeControls(user.slice(0, longestShownWord));
 }
 
 function malformed(because: string): HTTPException {
@@ -331,7 +331,7 @@ function malformed(because: string): HTTPException {
 function show(value: unknown): string {
   if (value === undefined) return "missing";
   if (typeof value !== "string") return "no string";
-  return JSON.stringify(value.slice(0, shownCharacters));
+  return JSON.stringify(value.slice(0, longestShownWord));
 }
 
 function textOf(value: unknown): string {

@@ -58,7 +58,7 @@ export interface CertificateWatch extends Patience {
 }
 
 const everyMs = 1_000;
-const longestMs = 10_000;
+const longestLookMs = 10_000;
 /** From a renewal until the old one expires there are twenty looks, so that the port presents no expired certificate. */
 const looksPerLifetime = 60;
 
@@ -71,7 +71,7 @@ export function certificateInFiles(files: CertificateFiles): CertificateSource {
 export function certificateInSecret(cluster: Cluster, key: ObjectKey, lifetimeMs: number): CertificateSource {
   return {
     kind: "secret",
-    everyMs: Math.min(longestMs, Math.max(everyMs, lifetimeMs / looksPerLifetime)),
+    everyMs: Math.min(longestLookMs, Math.max(everyMs, lifetimeMs / looksPerLifetime)),
     read: () => readSecret(cluster, key),
   };
 }

@@ -39,9 +39,9 @@ export async function startTracing({ environment, version, log }: TracingOptions
 }
 
 /** A collector that is away fails again and again. */
-const rememberedTroubles = 100;
+const rememberedExportTroubles = 100;
 
 function createTrouble(log: Reporting["log"]): (sentence: string) => void {
-  const isWorthALine = createRepeats(rememberedTroubles, () => performance.now());
+  const isWorthALine = createRepeats(rememberedExportTroubles, () => performance.now());
   return (sentence) => log(isWorthALine(sentence) ? "warn" : "debug", sentence, { reason: "tracing" });
 }

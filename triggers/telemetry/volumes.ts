@@ -10,6 +10,7 @@ import { isRecovering, type Member } from "../../functions/shared/volumes/member
 import { findAll } from "../../functions/shared/volumes/owners.ts";
 import { type Pvc, parsePvc, valueIn } from "../../functions/shared/volumes/pvc.ts";
 import { parseSuspendableSet } from "../../functions/shared/volumes/suspendable-set.ts";
+import { lookAgainAfterMs, lookWithinMs } from "./ledger-metrics-groups.ts";
 
 export interface SuspendedVolume {
   readonly namespace: string;
@@ -27,10 +28,6 @@ export interface VolumeLookOptions {
   /** Undefined: all of them. */
   readonly namespaces: readonly string[] | undefined;
 }
-
-/** One look serves all scrapes for so long, and a scrape waits for one at most so long, in milliseconds. */
-const lookAgainAfterMs = 10_000;
-const lookWithinMs = 2_000;
 
 /** Answers what tells which volumes are suspended, at most ten seconds old where the API server answers. It never rejects. */
 export function createVolumeLook({

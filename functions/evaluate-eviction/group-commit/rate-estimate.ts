@@ -6,7 +6,7 @@ const mostMoments = 6;
 /** The first one that comes back says little of the others that went with it. */
 const leastMoments = 3;
 /** What was before that says nothing of now. */
-const servesForMs = 30_000;
+const momentServesMs = 30_000;
 
 export class RateEstimate {
   readonly #moments: { readonly atMs: number; count: number }[] = [];
@@ -30,7 +30,7 @@ export class RateEstimate {
     const [first, last] = [over[0], over.at(-1)];
     if (first === undefined || last === undefined || over.length < leastMoments) return undefined;
     const sinceMs = nowMs - last.atMs;
-    if (sinceMs > servesForMs) return undefined;
+    if (sinceMs > momentServesMs) return undefined;
     const later = over.slice(1).reduce((sum, { count }) => sum + count, 0);
     const now = this.#moments.slice(over.length).reduce((sum, { count }) => sum + count, 0);
     const usualMs = last.atMs - first.atMs;

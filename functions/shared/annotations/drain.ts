@@ -1,6 +1,5 @@
 /** The annotations that have others asked about the data of a pod, before it goes and before its volume goes. */
-import { isObjectName } from "../base/dns-names.ts";
-import type { Annotation } from "./entry.ts";
+import { annotationOn, objectName } from "./entry.ts";
 import {
   authorityGrammar,
   parseAuthorityRef,
@@ -9,11 +8,7 @@ import {
   type QuestionUrl,
 } from "./health.ts";
 
-type DrainTexts = Pick<Annotation<unknown>, "grammar" | "fallback" | "says" | "mayHoldSecret">;
-
-function onStatefulSet<T>(key: string, parse: Annotation<T>["parse"], words: DrainTexts): Annotation<T> {
-  return { key, kind: "annotation", on: "StatefulSet", parse, ...words };
-}
+const onStatefulSet = annotationOn("StatefulSet");
 
 /** In the path of a question about a drain: the name of the pod that it is about. */
 export const drainedPod = "{pod}";
@@ -36,7 +31,7 @@ export const drainField = onStatefulSet("sluice.dev/drain-field", parseExpectedF
   says: "which field of the answer says that no pod needs the data, and by which value",
 });
 
-export const drainSecret = onStatefulSet("sluice.dev/drain-secret", (text) => (isObjectName(text) ? text : undefined), {
+export const drainSecret = onStatefulSet("sluice.dev/drain-secret", objectName, {
   grammar: "the name of a Secret in the namespace of the StatefulSet",
   fallback: "absent: it is asked without a password; malformed: as for sluice.dev/drain-url",
   says: "its keys username and password are what is asked with",

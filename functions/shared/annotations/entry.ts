@@ -1,5 +1,6 @@
 /** What a label or an annotation is to Sluice, and how one is read of an object. */
 
+import { isObjectName } from "../base/dns-names.ts";
 import { showValue, unshown } from "../base/escape-control.ts";
 import type { Metadata } from "../kubernetes/cluster.ts";
 import { isTooLong, mostBytes } from "./bounds.ts";
@@ -25,8 +26,28 @@ export interface Annotation<T> {
   parse(text: string): T | undefined;
 }
 
+type EntryMaker = <T>(
+  key: string,
+  parse: Annotation<T>["parse"],
+  words: Omit<Annotation<T>, "key" | "kind" | "on" | "parse">,
+) => Annotation<T>;
+
+/** Makes the entries of the annotations on one type of object. */
+export function annotationOn(on: Annotation<unknown>["on"]): EntryMaker {
+  return (key, parse, words) => ({ key, kind: "annotation", on, parse, ...words });
+}
+
+/** Makes the entries of the labels on one type of object. */
+export function labelOn(on: Annotation<unknown>["on"]): EntryMaker {
+  return (key, parse, words) => ({ key, kind: "label", on, parse, ...words });
+}
+
 /** Of an entry whose every text is a value, however long: it is compared as a whole, and costs nothing to read. */
-export const asText = (text: string): string => text;
+export const anyText = (text: string): string => text;
+export const nonEmptyText = (text: string): string | undefined => (text === "" ? undefined : text);
+export const objectName = (text: string): string | undefined => (isObjectName(text) ? text : undefined);
+/** Of an entry that says yes by one word, and no by its absence. */
+export const onlyTrue = (text: string): true | undefined => (text === "true" ? true : undefined);
 
 /** A value on an object that does not parse: its object keeps working with the fallback, and its owner is told. */
 export interface Malformed {
@@ -41,7 +62,7 @@ export interface Malformed {
 export function read<T>(entry: Annotation<T>, metadata: Metadata, malformed?: Malformed[]): T | undefined {
   const text = (entry.kind === "label" ? metadata.labels : metadata.annotations)?.[entry.key];
   if (text === undefined) return undefined;
-  const isBounded = entry.on !== "Lease" && entry.isLong !== true && (entry.parse as unknown) !== asText;
+  const isBounded = entry.on !== "Lease" && entry.isLong !== true && (entry.parse as unknown) !== anyText;
   const isUnread = isBounded && isTooLong(text);
   const value = isUnread ? undefined : entry.parse(text);
   if (value === undefined) {

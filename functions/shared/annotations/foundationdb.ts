@@ -1,8 +1,8 @@
 /** What a FoundationDBCluster and its pods and volume claims say, and which removals of it are held back by us. */
 
-import { fieldsOf } from "../base/fields.ts";
+import { fieldsOf, parseFields } from "../base/fields.ts";
 import { parseGoBoolean, parseTime } from "../clock/durations.ts";
-import type { Annotation } from "./entry.ts";
+import { annotationOn, labelOn, nonEmptyText } from "./entry.ts";
 
 /** A process group whose removal we hold back. */
 export interface HeldGroup {
@@ -16,21 +16,17 @@ export interface HeldGroup {
 export type HeldGroups = Readonly<Record<string, HeldGroup>>;
 
 function parseHeld(text: string): HeldGroups | undefined {
-  try {
-    const groups: Record<string, HeldGroup> = {};
-    const given = fieldsOf(JSON.parse(text));
-    if (given === undefined) return undefined;
-    for (const [id, one] of Object.entries(given)) {
-      const { since, recovering } = fieldsOf(one) ?? {};
-      const sinceMs = typeof since === "string" ? parseTime(since) : undefined;
-      const recoveringMs = typeof recovering === "string" ? parseTime(recovering) : undefined;
-      if (sinceMs === undefined || (recovering !== undefined && recoveringMs === undefined)) return undefined;
-      groups[id] = { sinceMs, ...(recoveringMs === undefined ? {} : { recoveringMs }) };
-    }
-    return groups;
-  } catch {
-    return undefined;
+  const given = parseFields(text);
+  if (given === undefined) return undefined;
+  const groups: Record<string, HeldGroup> = {};
+  for (const [id, one] of Object.entries(given)) {
+    const { since, recovering } = fieldsOf(one) ?? {};
+    const sinceMs = typeof since === "string" ? parseTime(since) : undefined;
+    const recoveringMs = typeof recovering === "string" ? parseTime(recovering) : undefined;
+    if (sinceMs === undefined || (recovering !== undefined && recoveringMs === undefined)) return undefined;
+    groups[id] = { sinceMs, ...(recoveringMs === undefined ? {} : { recoveringMs }) };
   }
+  return groups;
 }
 
 /** As {@link heldGroups} parses it; null where there is none. */
@@ -45,49 +41,34 @@ export function formatHeld(groups: HeldGroups): string | null {
   return entries.length === 0 ? null : JSON.stringify(Object.fromEntries(entries));
 }
 
-export const heldGroups: Annotation<HeldGroups> = {
-  key: "sluice.dev/held-process-groups",
-  kind: "annotation",
-  on: "Owner",
+const onOwner = annotationOn("Owner");
+const labelOfPvc = labelOn("PersistentVolumeClaim");
+
+export const heldGroups = onOwner("sluice.dev/held-process-groups", parseHeld, {
   grammar: 'JSON: {"PROCESS GROUP": {"since", "recovering"}}',
   fallback: "absent: none; malformed: no block is added or lifted",
   isLong: true,
   says: "which ids of spec.buggify.blockRemoval are ours; every other one is a user's, and stays; written by us",
   isWrittenByUs: true,
-  parse: parseHeld,
-};
+});
 
-export const protectVolumes: Annotation<boolean> = {
-  key: "sluice.dev/protect-volumes",
-  kind: "annotation",
-  on: "Owner",
+export const protectVolumes = onOwner("sluice.dev/protect-volumes", parseGoBoolean, {
   grammar: "a Go boolean: 1, t, T, TRUE, true, True, 0, f, F, FALSE, false, False",
   fallback: "absent: false; malformed: no volume claim gets our finalizer, and none loses it",
   says: "true: every volume claim of the cluster has our finalizer all its life, so that no deletion is faster than we are",
-  parse: parseGoBoolean,
-};
+});
 
-const asText = (text: string): string | undefined => (text === "" ? undefined : text);
-
-export const clusterName: Annotation<string> = {
-  key: "foundationdb.org/fdb-cluster-name",
-  kind: "label",
-  on: "PersistentVolumeClaim",
+export const clusterName = labelOfPvc("foundationdb.org/fdb-cluster-name", nonEmptyText, {
   grammar: "the name of a FoundationDBCluster",
   fallback: "absent: it is of no FoundationDBCluster",
   says: "whose pod or volume claim it is; written by FoundationDB's operator",
   broughtBy: "foundationdb",
-  parse: asText,
-};
+});
 
-export const processGroupId: Annotation<string> = {
-  key: "foundationdb.org/fdb-process-group-id",
-  kind: "label",
-  on: "PersistentVolumeClaim",
+export const processGroupId = labelOfPvc("foundationdb.org/fdb-process-group-id", nonEmptyText, {
   grammar: "the id of a process group, such as storage-1",
   fallback: "absent: it is of no process group",
   says: "which process group the pod or the volume claim is of; written by FoundationDB's operator",
-  parse: asText,
-};
+});
 
 export const foundationEntries = [heldGroups, protectVolumes, clusterName, processGroupId] as const;

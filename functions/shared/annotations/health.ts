@@ -2,7 +2,7 @@
 
 import { isObjectName } from "../base/dns-names.ts";
 import { isPath, parsePort } from "../base/ports-and-paths.ts";
-import type { Annotation } from "./entry.ts";
+import { annotationOn, objectName } from "./entry.ts";
 import { isProduct, type ProductName, productNames } from "./health-products.ts";
 
 /** Where a pod is asked: all of a URL but its host, which is the pod's own. */
@@ -20,13 +20,7 @@ export interface ExpectedField {
   readonly value: string;
 }
 
-function onStatefulSet<T>(
-  key: string,
-  parse: Annotation<T>["parse"],
-  words: Pick<Annotation<T>, "grammar" | "fallback" | "says" | "mayHoldSecret">,
-): Annotation<T> {
-  return { key, kind: "annotation", on: "StatefulSet", parse, ...words };
-}
+const onStatefulSet = annotationOn("StatefulSet");
 
 /** Whatever could name a host, such as `1@other:80`, is no URL of the pod's own. */
 export function parseQuestionUrl(text: string): QuestionUrl | undefined {
@@ -74,15 +68,11 @@ export const healthUrl = onStatefulSet("sluice.dev/health-url", parseQuestionUrl
   mayHoldSecret: true,
 });
 
-export const healthSecret = onStatefulSet(
-  "sluice.dev/health-secret",
-  (text) => (isObjectName(text) ? text : undefined),
-  {
-    grammar: "the name of a Secret in the namespace of the StatefulSet",
-    fallback: "absent: a pod is asked without a password; malformed: no pod of the StatefulSet is taken",
-    says: "its keys username and password are what a pod is asked with",
-  },
-);
+export const healthSecret = onStatefulSet("sluice.dev/health-secret", objectName, {
+  grammar: "the name of a Secret in the namespace of the StatefulSet",
+  fallback: "absent: a pod is asked without a password; malformed: no pod of the StatefulSet is taken",
+  says: "its keys username and password are what a pod is asked with",
+});
 
 export const healthAuthority = onStatefulSet("sluice.dev/health-authority", parseAuthorityRef, {
   grammar: authorityGrammar,

@@ -1,11 +1,10 @@
 /** The label and the annotations by which the queues of a RabbitMQ cluster are rebalanced after its pods were replaced. */
 
-import { isObjectName } from "../base/dns-names.ts";
 import { escapeControls } from "../base/escape-control.ts";
-import { fieldsOf } from "../base/fields.ts";
+import { fieldsOf, parseFields } from "../base/fields.ts";
 import { parseBoolean } from "../base/settings.ts";
 import { parseTime } from "../clock/durations.ts";
-import type { Annotation } from "./entry.ts";
+import { annotationOn, labelOn, objectName } from "./entry.ts";
 
 /** What a StatefulSet says of its rebalances: all that is known of them. Times are in milliseconds since the epoch. */
 export interface RebalanceState {
@@ -31,14 +30,7 @@ export interface RebalanceFailure {
   readonly why: string;
 }
 
-function onStatefulSet<T>(
-  kind: Annotation<T>["kind"],
-  key: string,
-  parse: Annotation<T>["parse"],
-  words: Pick<Annotation<T>, "grammar" | "fallback" | "says" | "isLong" | "isWrittenByUs">,
-): Annotation<T> {
-  return { key, kind, on: "StatefulSet", parse, ...words };
-}
+const onStatefulSet = annotationOn("StatefulSet");
 
 /** Undefined where a field is there and is none of these. */
 const textOf = (value: unknown): string | undefined => (typeof value === "string" && value !== "" ? value : undefined);
@@ -54,16 +46,12 @@ export function formatRebalanceState(state: RebalanceState): string {
 }
 
 function parseState(text: string): RebalanceState | undefined {
-  try {
-    const fields = fieldsOf(JSON.parse(text)) ?? {};
-    const [uid, members, sinceMs] = [textOf(fields.uid), textOf(fields.members), timeOf(fields.since)];
-    if (uid === undefined || members === undefined || sinceMs === undefined) return undefined;
-    const [balanced, balancedMs] = [textOf(fields.balanced), timeOf(fields.balancedAt)];
-    const claimedMs = timeOf(fields.claimedAt);
-    return { uid, members, sinceMs, balanced, balancedMs, claimedMs, failed: parseFailure(fields.failed) };
-  } catch {
-    return undefined;
-  }
+  const fields = parseFields(text) ?? {};
+  const [uid, members, sinceMs] = [textOf(fields.uid), textOf(fields.members), timeOf(fields.since)];
+  if (uid === undefined || members === undefined || sinceMs === undefined) return undefined;
+  const [balanced, balancedMs] = [textOf(fields.balanced), timeOf(fields.balancedAt)];
+  const claimedMs = timeOf(fields.claimedAt);
+  return { uid, members, sinceMs, balanced, balancedMs, claimedMs, failed: parseFailure(fields.failed) };
 }
 
 function parseFailure(value: unknown): RebalanceFailure | undefined {
@@ -74,24 +62,19 @@ function parseFailure(value: unknown): RebalanceFailure | undefined {
   return { times: Number(times), lastMs, guard, why };
 }
 
-export const wantsRebalance = onStatefulSet("label", "sluice.dev/rebalance-queues", parseBoolean, {
+export const wantsRebalance = labelOn("StatefulSet")("sluice.dev/rebalance-queues", parseBoolean, {
   grammar: "true or false",
   fallback: "its queues are left as they are",
   says: "queue leaders are spread again after pods of this RabbitMQ cluster were replaced",
 });
 
-export const rebalanceSecret = onStatefulSet(
-  "annotation",
-  "sluice.dev/rebalance-secret",
-  (text) => (isObjectName(text) ? text : undefined),
-  {
-    grammar: "the name of a Secret in the namespace of the StatefulSet",
-    fallback: "absent: the one of health questions; malformed: nothing is rebalanced",
-    says: "its keys username and password are what a rebalance is asked for with; its user has the tag administrator",
-  },
-);
+export const rebalanceSecret = onStatefulSet("sluice.dev/rebalance-secret", objectName, {
+  grammar: "the name of a Secret in the namespace of the StatefulSet",
+  fallback: "absent: the one of health questions; malformed: nothing is rebalanced",
+  says: "its keys username and password are what a rebalance is asked for with; its user has the tag administrator",
+});
 
-export const rebalanceState = onStatefulSet("annotation", "sluice.dev/rebalance-state", parseState, {
+export const rebalanceState = onStatefulSet("sluice.dev/rebalance-state", parseState, {
   grammar: "nothing: remove it",
   fallback: "as if its queues had never been rebalanced",
   says: "which pods were last rebalanced, who does so now, and why it failed; written by us",
@@ -99,15 +82,10 @@ export const rebalanceState = onStatefulSet("annotation", "sluice.dev/rebalance-
   isLong: true,
 });
 
-export const queueRebalanceNeededAt = onStatefulSet(
-  "annotation",
-  "rabbitmq.com/queueRebalanceNeededAt",
-  (text) => parseTime(text),
-  {
-    grammar: "a time as in RFC 3339, such as 2026-01-31T12:00:00Z",
-    fallback: "nothing more is rebalanced than what Sluice sees by itself",
-    says: "from this time on a rebalance is wanted; on a RabbitmqCluster it is its operator's",
-  },
-);
+export const queueRebalanceNeededAt = onStatefulSet("rabbitmq.com/queueRebalanceNeededAt", parseTime, {
+  grammar: "a time as in RFC 3339, such as 2026-01-31T12:00:00Z",
+  fallback: "nothing more is rebalanced than what Sluice sees by itself",
+  says: "from this time on a rebalance is wanted; on a RabbitmqCluster it is its operator's",
+});
 
 export const rebalanceEntries = [wantsRebalance, rebalanceSecret, rebalanceState, queueRebalanceNeededAt] as const;

@@ -2,19 +2,13 @@
 
 import { parseGoBoolean, parseGoDuration, parsePrometheusDuration, parseTime } from "../clock/durations.ts";
 import { mostEntries } from "./bounds.ts";
-import { type Annotation, asText } from "./entry.ts";
+import { annotationOn, anyText, labelOn } from "./entry.ts";
 
 /** Only the word itself says yes, and any other value says no. */
 const isTrue = (text: string): boolean => text === "true";
 
-function onStatefulSet<T>(
-  kind: Annotation<T>["kind"],
-  key: string,
-  parse: Annotation<T>["parse"],
-  words: Pick<Annotation<T>, "grammar" | "fallback" | "says" | "mayHoldSecret">,
-): Annotation<T> {
-  return { key, kind, on: "StatefulSet", parse, ...words };
-}
+const onStatefulSet = annotationOn("StatefulSet");
+const labelOfStatefulSet = labelOn("StatefulSet");
 
 const largestReplicas = 2 ** 31 - 1;
 
@@ -47,25 +41,19 @@ function parseOrdinals(text: string): readonly { readonly first: number; readonl
   return ranges.length === parts.length ? ranges : undefined;
 }
 
-export const downscaleLeader = onStatefulSet("annotation", "grafana.com/rollout-downscale-leader", asText, {
+export const downscaleLeader = onStatefulSet("grafana.com/rollout-downscale-leader", anyText, {
   grammar: "the name of another StatefulSet of the same group",
   fallback: "it follows no other",
   says: "its replicas follow those of the StatefulSet of that name",
 });
 
-export const upscaleOnlyWhenLeaderReady = onStatefulSet(
-  "annotation",
-  "grafana.com/rollout-upscale-only-when-leader-ready",
-  isTrue,
-  {
-    grammar: "true or false",
-    fallback: "false",
-    says: "it is made larger only while all pods of its leader are ready",
-  },
-);
+export const upscaleOnlyWhenLeaderReady = onStatefulSet("grafana.com/rollout-upscale-only-when-leader-ready", isTrue, {
+  grammar: "true or false",
+  fallback: "false",
+  says: "it is made larger only while all pods of its leader are ready",
+});
 
-export const minTimeBetweenZonesDownscale = onStatefulSet(
-  "label",
+export const minTimeBetweenZonesDownscale = labelOfStatefulSet(
   "grafana.com/min-time-between-zones-downscale",
   parseMinTime,
   {
@@ -75,36 +63,25 @@ export const minTimeBetweenZonesDownscale = onStatefulSet(
   },
 );
 
-export const lastDownscale = onStatefulSet("annotation", "grafana.com/last-downscale", parseTime, {
+export const lastDownscale = onStatefulSet("grafana.com/last-downscale", parseTime, {
   grammar: "a time as in RFC 3339, such as 2026-01-31T12:00:00Z",
   fallback: "absent: it was never made smaller; malformed: no other zone is",
   says: "when it was last made smaller",
 });
 
-export const mirrorName = onStatefulSet(
-  "annotation",
-  "grafana.com/rollout-mirror-replicas-from-resource-name",
-  asText,
-  {
-    grammar: "the name of an object in the namespace of the StatefulSet",
-    fallback: "it mirrors nothing",
-    says: "its replicas follow the scale of the object of that name",
-  },
-);
+export const mirrorName = onStatefulSet("grafana.com/rollout-mirror-replicas-from-resource-name", anyText, {
+  grammar: "the name of an object in the namespace of the StatefulSet",
+  fallback: "it mirrors nothing",
+  says: "its replicas follow the scale of the object of that name",
+});
 
-export const mirrorKind = onStatefulSet(
-  "annotation",
-  "grafana.com/rollout-mirror-replicas-from-resource-kind",
-  asText,
-  {
-    grammar: "a kind that has a scale subresource",
-    fallback: "it mirrors nothing",
-    says: "of which kind the object is that it mirrors",
-  },
-);
+export const mirrorKind = onStatefulSet("grafana.com/rollout-mirror-replicas-from-resource-kind", anyText, {
+  grammar: "a kind that has a scale subresource",
+  fallback: "it mirrors nothing",
+  says: "of which kind the object is that it mirrors",
+});
 
 export const mirrorApiVersion = onStatefulSet(
-  "annotation",
   "grafana.com/rollout-mirror-replicas-from-resource-api-version",
   parseApiGroup,
   {
@@ -115,7 +92,6 @@ export const mirrorApiVersion = onStatefulSet(
 );
 
 export const mirrorWriteBack = onStatefulSet(
-  "annotation",
   "grafana.com/rollout-mirror-replicas-from-resource-write-back",
   parseGoBoolean,
   {
@@ -125,60 +101,50 @@ export const mirrorWriteBack = onStatefulSet(
   },
 );
 
-export const forceReplicas = onStatefulSet("annotation", "grafana.com/rollout-force-replicas", parseReplicas, {
+export const forceReplicas = onStatefulSet("grafana.com/rollout-force-replicas", parseReplicas, {
   grammar: "an integer from 0 to 2147483647",
   fallback: "what it follows or mirrors is taken",
   says: "its replicas, whatever it follows or mirrors says",
 });
 
-export const delayedDownscale = onStatefulSet(
-  "annotation",
-  "grafana.com/rollout-delayed-downscale",
-  parsePrometheusDuration,
-  {
-    grammar: "a Prometheus duration, such as 2h or 1d12h, or 0",
-    fallback: "absent: a downscale has no delay; malformed: its replicas stay as they are",
-    says: "how long before they go its pods must have been told",
-  },
-);
+export const delayedDownscale = onStatefulSet("grafana.com/rollout-delayed-downscale", parsePrometheusDuration, {
+  grammar: "a Prometheus duration, such as 2h or 1d12h, or 0",
+  fallback: "absent: a downscale has no delay; malformed: its replicas stay as they are",
+  says: "how long before they go its pods must have been told",
+});
 
-export const prepareDelayedDownscaleUrl = onStatefulSet(
-  "annotation",
-  "grafana.com/rollout-prepare-delayed-downscale-url",
-  asText,
-  {
-    grammar: "a URL of http or https, whose host is replaced by the pod's own",
-    fallback: "absent: a downscale has no delay; malformed: its replicas stay as they are",
-    mayHoldSecret: true,
-    says: "where a pod is told that it is going to leave (POST), or to stay after all (DELETE)",
-  },
-);
+export const prepareDelayedDownscaleUrl = onStatefulSet("grafana.com/rollout-prepare-delayed-downscale-url", anyText, {
+  grammar: "a URL of http or https, whose host is replaced by the pod's own",
+  fallback: "absent: a downscale has no delay; malformed: its replicas stay as they are",
+  mayHoldSecret: true,
+  says: "where a pod is told that it is going to leave (POST), or to stay after all (DELETE)",
+});
 
-export const prepareDownscale = onStatefulSet("label", "grafana.com/prepare-downscale", isTrue, {
+export const prepareDownscale = labelOfStatefulSet("grafana.com/prepare-downscale", isTrue, {
   grammar: "true or false",
   fallback: "false",
   says: "each pod is told before it leaves, and the downscale is refused where one does not confirm",
 });
 
-export const prepareDownscalePath = onStatefulSet("annotation", "grafana.com/prepare-downscale-http-path", asText, {
+export const prepareDownscalePath = onStatefulSet("grafana.com/prepare-downscale-http-path", anyText, {
   grammar: "a path, such as ingester/prepare-shutdown",
   fallback: "no downscale is let through",
   says: "at which path a pod is told that it is going to leave",
 });
 
-export const prepareDownscalePort = onStatefulSet("annotation", "grafana.com/prepare-downscale-http-port", asText, {
+export const prepareDownscalePort = onStatefulSet("grafana.com/prepare-downscale-http-port", anyText, {
   grammar: "a port from 1 to 65535",
   fallback: "no downscale is let through",
   says: "at which port a pod is told that it is going to leave",
 });
 
-export const unpreparedPods = onStatefulSet("annotation", "sluice.dev/unprepared-pods", parseOrdinals, {
+export const unpreparedPods = onStatefulSet("sluice.dev/unprepared-pods", parseOrdinals, {
   grammar: "ordinals and ranges of them, such as 4,6-49",
   fallback: "each pod that leaves must have said that it may",
   says: "at these ordinals a pod that is missing, or was never ready, may leave though Sluice could not tell it",
 });
 
-export const noDownscale = onStatefulSet("label", "grafana.com/no-downscale", isTrue, {
+export const noDownscale = labelOfStatefulSet("grafana.com/no-downscale", isTrue, {
   grammar: "true or false",
   fallback: "false",
   says: "a downscale is refused; on Deployments and ReplicaSets as well",

@@ -2,9 +2,10 @@
 
 import { isObjectName } from "../base/dns-names.ts";
 import { escapeControls } from "../base/escape-control.ts";
-import { fieldsOf } from "../base/fields.ts";
+import { parseFields } from "../base/fields.ts";
+import { parseBoolean } from "../base/settings.ts";
 import { parseGoDuration, parseTime } from "../clock/durations.ts";
-import type { Annotation } from "./entry.ts";
+import { annotationOn } from "./entry.ts";
 
 export { read } from "./entry.ts";
 
@@ -98,14 +99,10 @@ function parsePositive(text: string): number | undefined {
 }
 
 function parseStatus(text: string): SkipStatus | undefined {
-  try {
-    const { guard, sentence, label, since } = fieldsOf(JSON.parse(text)) ?? {};
-    const sinceMs = typeof since === "string" ? parseTime(since) : undefined;
-    if (typeof guard !== "string" || typeof sentence !== "string" || sinceMs === undefined) return undefined;
-    return { guard, sentence, label: typeof label === "string" && isLabelKey(label) ? label : undefined, sinceMs };
-  } catch {
-    return undefined;
-  }
+  const { guard, sentence, label, since } = parseFields(text) ?? {};
+  const sinceMs = typeof since === "string" ? parseTime(since) : undefined;
+  if (typeof guard !== "string" || typeof sentence !== "string" || sinceMs === undefined) return undefined;
+  return { guard, sentence, label: typeof label === "string" && isLabelKey(label) ? label : undefined, sinceMs };
 }
 
 /** The text of a status, as {@link skipStatus} reads it. */
@@ -113,13 +110,7 @@ export function formatStatus({ guard, sentence, label, sinceMs }: SkipStatus): s
   return escapeControls(JSON.stringify({ guard, sentence, label, since: new Date(sinceMs).toISOString() }));
 }
 
-function onOwner<T>(
-  key: string,
-  parse: Annotation<T>["parse"],
-  words: Pick<Annotation<T>, "grammar" | "fallback" | "says" | "isLong" | "isWrittenByUs">,
-): Annotation<T> {
-  return { key, kind: "annotation", on: "Owner", parse, ...words };
-}
+const onOwner = annotationOn("Owner");
 
 export const skipLabel = onOwner("sluice.dev/skip-label", parseSkipLabel, {
   grammar: "KEY or KEY=VALUE of a label, or none",
@@ -133,15 +124,11 @@ export const skipDeadline = onOwner("sluice.dev/skip-deadline", parsePositive, {
   says: "how long after its deletion the object is let go though not all of its pods have the label",
 });
 
-export const stopAll = onOwner(
-  "sluice.dev/stop-all",
-  (text) => (text === "true" ? true : text === "false" ? false : undefined),
-  {
-    grammar: "true or false",
-    fallback: "false",
-    says: "its pods get the label though it is not being deleted: all of them are to stop, as for a scale to zero",
-  },
-);
+export const stopAll = onOwner("sluice.dev/stop-all", parseBoolean, {
+  grammar: "true or false",
+  fallback: "false",
+  says: "its pods get the label though it is not being deleted: all of them are to stop, as for a scale to zero",
+});
 
 export const skipStatus = onOwner("sluice.dev/skip-status", parseStatus, {
   grammar: 'JSON: {"guard", "sentence", "label", "since"}',
@@ -151,16 +138,12 @@ export const skipStatus = onOwner("sluice.dev/skip-status", parseStatus, {
   isLong: true,
 });
 
-export const skipLabelledAt: Annotation<LabelStamp> = {
-  key: "sluice.dev/skip-labelled-at",
-  kind: "annotation",
-  on: "Pod",
+export const skipLabelledAt = annotationOn("Pod")("sluice.dev/skip-labelled-at", parseStamp, {
   grammar: "a time as in RFC 3339, a space and a label key or none, such as 2026-01-31T12:00:00Z skipPreStopChecks",
   fallback: "absent or malformed: the time is counted from now, and no label is taken away",
   says: "when the pod got its skip label, and the key of the label that we added: that alone is taken away again; written by us",
   isWrittenByUs: true,
-  parse: parseStamp,
-};
+});
 
 /** Ours: an owner that has it stays until its pods are labelled. */
 export const releaseFinalizer = "sluice.dev/release-prestop";

@@ -2,10 +2,11 @@
 
 import { isObjectName } from "../base/dns-names.ts";
 import { escapeControls } from "../base/escape-control.ts";
+import { parseBoolean } from "../base/settings.ts";
 import { parsePrometheusDuration, parseTime } from "../clock/durations.ts";
 import { mostEntries } from "./bounds.ts";
 import { drainEntries } from "./drain.ts";
-import type { Annotation } from "./entry.ts";
+import { annotationOn, labelOn, nonEmptyText, onlyTrue } from "./entry.ts";
 import { labelKey, labelValue, parseLabels } from "./parse-labels.ts";
 import { protectedVolume } from "./volume-finalizers.ts";
 
@@ -47,10 +48,6 @@ function parseWait(text: string): number | undefined {
   return parseDuration(text.slice(1)) === undefined ? undefined : usualWaitMs;
 }
 
-const yesOrNo = (text: string): boolean | undefined => (text === "true" ? true : text === "false" ? false : undefined);
-const onlyTrue = (text: string): true | undefined => (text === "true" ? true : undefined);
-const asText = (text: string): string | undefined => (text === "" ? undefined : text);
-
 function parseMessage(text: string): SuspensionMessage | undefined {
   const match = /^([a-z]+(?:-[a-z]+)*): (.+)$/s.exec(text);
   return match === null ? undefined : { guard: match[1] as string, sentence: match[2] as string };
@@ -61,14 +58,8 @@ export function formatMessage({ guard, sentence }: SuspensionMessage): string {
   return escapeControls(`${guard}: ${sentence}`);
 }
 
-type SuspensionTexts = Pick<Annotation<unknown>, "grammar" | "fallback" | "says" | "isLong" | "isWrittenByUs">;
-
-function onStatefulSet<T>(key: string, parse: Annotation<T>["parse"], words: SuspensionTexts): Annotation<T> {
-  return { key, kind: "annotation", on: "StatefulSet", parse, ...words };
-}
-function onPvc<T>(key: string, parse: Annotation<T>["parse"], words: SuspensionTexts): Annotation<T> {
-  return { key, kind: "annotation", on: "PersistentVolumeClaim", parse, ...words };
-}
+const onStatefulSet = annotationOn("StatefulSet");
+const onPvc = annotationOn("PersistentVolumeClaim");
 
 /** Time between two removals where an owner does not say how long, in milliseconds. */
 export const usualWaitMs = 60_000;
@@ -97,19 +88,19 @@ export const waitBetweenRemovals = onStatefulSet("sluice.dev/wait-between-remova
   says: "how long after a pod or a volume has gone the next ones may go; not with the mode All",
 });
 
-export const hold = onStatefulSet("sluice.dev/hold", yesOrNo, {
+export const hold = onStatefulSet("sluice.dev/hold", parseBoolean, {
   grammar: "true or false",
   fallback: "absent: false; malformed: true",
   says: "true: no volume is removed, though the time goes on; on a StatefulSet for all of its volumes, or on a volume claim",
 });
 
-export const retainVolume = onStatefulSet("sluice.dev/retain-pv", yesOrNo, {
+export const retainVolume = onStatefulSet("sluice.dev/retain-pv", parseBoolean, {
   grammar: "true or false",
   fallback: "absent: false; malformed: true",
   says: "true: the PersistentVolume gets the reclaim policy Retain before its claim is removed, so that the data stays",
 });
 
-export const suspendRequest = onPvc("sluice.dev/suspend", yesOrNo, {
+export const suspendRequest = onPvc("sluice.dev/suspend", parseBoolean, {
   grammar: "true or false",
   fallback: "absent: false; malformed: what was begun stays as it is",
   says: "true: the pod of the volume goes, and the volume after a while; taken away: the pod comes back",
@@ -127,14 +118,14 @@ export const recover = onPvc("sluice.dev/recover", onlyTrue, {
   says: "the pod comes back with the same volume; `kubectl sluice recover` writes it",
 });
 
-/** What makes pods in the place of a StatefulSet; `apiGroup` is empty for kinds of the core API. */
-export interface VolumeOwner {
+/** What makes pods in the place of a StatefulSet. `apiGroup` is empty for kinds of the core API. */
+export interface WorkloadOwner {
   readonly kind: string;
   readonly apiGroup: string;
   readonly name: string;
 }
 
-function parseOwner(text: string): VolumeOwner | undefined {
+function parseOwner(text: string): WorkloadOwner | undefined {
   const [, kind, apiGroup = "", name] = /^([A-Z][A-Za-z0-9]{0,62})(?:\.([a-z0-9.-]{1,253}))?\/(.+)$/.exec(text) ?? [];
   return kind === undefined || name === undefined || !isObjectName(name) ? undefined : { kind, apiGroup, name };
 }
@@ -175,14 +166,14 @@ export const suspendState = onPvc(
   },
 );
 
-export const suspendOwnerUid = onPvc("sluice.dev/suspend-owner-uid", asText, {
+export const suspendOwnerUid = onPvc("sluice.dev/suspend-owner-uid", nonEmptyText, {
   grammar: "the uid of a StatefulSet, or an owner and a zone",
   fallback: "absent or malformed: nothing is removed",
   says: "what it was suspended from; written by us",
   isWrittenByUs: true,
 });
 
-export const suspendPodUid = onPvc("sluice.dev/suspend-pod-uid", asText, {
+export const suspendPodUid = onPvc("sluice.dev/suspend-pod-uid", nonEmptyText, {
   grammar: "the uid of a pod",
   fallback: "absent: no pod was taken down for it",
   says: "the pod that was taken down; written by us",
@@ -194,7 +185,7 @@ const longestTogether = mostEntries * 254;
 
 export const suspendTogether = onPvc(
   "sluice.dev/suspend-together",
-  (text) => (text.length > longestTogether ? undefined : asText(text)),
+  (text) => (text.length > longestTogether ? undefined : nonEmptyText(text)),
   {
     grammar: "names of volume claims, with commas between them",
     fallback: "absent: its pod has no other volume claim, or a StatefulSet made it",
@@ -233,7 +224,7 @@ export const suspendMessage = onPvc("sluice.dev/suspend-message", parseMessage, 
   isLong: true,
 });
 
-export const removalClaim = onPvc("sluice.dev/removal-claim", asText, {
+export const removalClaim = onPvc("sluice.dev/removal-claim", nonEmptyText, {
   grammar: "the id of a claim",
   fallback: "absent: no claim of the ledger rests on it",
   says: "the claim of the ledger under which it is removed (rule R10a); written by us",
@@ -248,27 +239,19 @@ export const removalHeld = onPvc("sluice.dev/removal-held", onlyTrue, {
 });
 
 /** For `kubectl get pvc -l sluice.dev/suspended`: all that have our finalizer have it. */
-export const suspended: Annotation<true> = {
-  key: "sluice.dev/suspended",
-  kind: "label",
-  on: "PersistentVolumeClaim",
+export const suspended = labelOn("PersistentVolumeClaim")("sluice.dev/suspended", onlyTrue, {
   grammar: "true",
   fallback: "absent: it is not suspended",
   says: "the volume claim is suspended, or about to be; written by us",
   isWrittenByUs: true,
-  parse: onlyTrue,
-};
+});
 
 /** On a pod itself: with the right to write pods a user may also have one deleted. */
-export const suspendable: Annotation<true> = {
-  key: "sluice.dev/suspendable",
-  kind: "label",
-  on: "Pod",
+export const suspendable = labelOn("Pod")("sluice.dev/suspendable", onlyTrue, {
   grammar: "true",
   fallback: "absent or malformed: a pod of another owner goes only if that owner controls it",
   says: "the pod goes by the words on its volume claims, though the owner that they name does not control it",
-  parse: onlyTrue,
-};
+});
 
 /** What a user writes to a volume claim, and what we do. */
 export const pvcEntries = [suspendRequest, drainedAt, recover] as const;

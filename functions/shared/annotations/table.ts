@@ -2,8 +2,9 @@
  * Every label, annotation and event reason that Sluice reads or writes: its key, its grammar, its default, its meaning.
  * No other file spells a key.
  */
-import { fieldsOf, isTime } from "../base/fields.ts";
-import { type Annotation, asText } from "./entry.ts";
+import { fieldsOf, isTime, parseFields } from "../base/fields.ts";
+import { parseBoolean } from "../base/settings.ts";
+import { annotationOn, anyText, labelOn } from "./entry.ts";
 import { foundationEntries } from "./foundationdb.ts";
 import { questionEntries } from "./health.ts";
 import { rebalanceEntries } from "./rebalancing.ts";
@@ -34,13 +35,9 @@ function parseRevision(text: string): number | undefined {
 
 /** Milliseconds since the epoch, by the names of StatefulSets. */
 function parseTimes(text: string): Readonly<Record<string, number>> | undefined {
-  try {
-    const times = fieldsOf(JSON.parse(text));
-    const isTable = times !== undefined && Object.values(times).every(isTime);
-    return isTable ? (times as Readonly<Record<string, number>>) : undefined;
-  } catch {
-    return undefined;
-  }
+  const times = parseFields(text);
+  const isTable = times !== undefined && Object.values(times).every(isTime);
+  return isTable ? (times as Readonly<Record<string, number>>) : undefined;
 }
 
 /** Milliseconds since the epoch, as digits. */
@@ -56,12 +53,8 @@ export interface Looks {
 }
 
 function parseLooks(text: string): Looks | undefined {
-  try {
-    const { since, until } = fieldsOf(JSON.parse(text)) ?? {};
-    return isTime(since) && isTime(until) && since <= until ? { sinceMs: since, untilMs: until } : undefined;
-  } catch {
-    return undefined;
-  }
+  const { since, until } = parseFields(text) ?? {};
+  return isTime(since) && isTime(until) && since <= until ? { sinceMs: since, untilMs: until } : undefined;
 }
 
 export function formatLooks({ sinceMs, untilMs }: Looks): string {
@@ -86,80 +79,53 @@ function parseSaysReplicas(text: string): boolean | undefined {
   }
 }
 
-type EntryTexts = Pick<Annotation<unknown>, "grammar" | "fallback" | "says">;
-
+const onStatefulSet = annotationOn("StatefulSet");
 /** An annotation of the Lease that is a ledger. */
-function inLedger<T>(key: string, parse: (text: string) => T | undefined, words: EntryTexts): Annotation<T> {
-  return { key, kind: "annotation", on: "Lease", parse, ...words };
-}
+const inLedger = annotationOn("Lease");
 
-export const rolloutGroup: Annotation<string> = {
-  key: "rollout-group",
-  kind: "label",
-  on: "StatefulSet",
+export const rolloutGroup = labelOn("StatefulSet")("rollout-group", anyText, {
   grammar: "any label value, also the empty one",
   fallback: "without the label a StatefulSet is left alone",
   says: "StatefulSets with the same value are the zones of one group",
-  parse: asText,
-};
+});
 
-export const rolloutMaxUnavailable: Annotation<Allowance> = {
-  key: "rollout-max-unavailable",
-  kind: "annotation",
-  on: "StatefulSet",
+export const rolloutMaxUnavailable = onStatefulSet("rollout-max-unavailable", parseAllowance, {
   grammar: "an integer above 0, or 1% to 100% of spec.replicas, rounded down, at least 1",
   fallback: "1",
   says: "how many pods of the zone may be down at once during a rollout",
-  parse: parseAllowance,
-};
+});
 
-export const rolloutPaused: Annotation<boolean> = {
-  key: "grafana.com/rollout-paused",
-  kind: "annotation",
-  on: "StatefulSet",
+export const rolloutPaused = onStatefulSet("grafana.com/rollout-paused", parseBoolean, {
   grammar: "true or false",
   fallback: "false",
   says: "no pod of the zone is replaced; while pods of it are not ready, no other zone is rolled either",
-  parse: (text) => (text === "true" ? true : text === "false" ? false : undefined),
-};
+});
 
-export const controllerRevisionHash: Annotation<string> = {
-  key: "controller-revision-hash",
-  kind: "label",
-  on: "Pod",
+export const controllerRevisionHash = labelOn("Pod")("controller-revision-hash", anyText, {
   grammar: "the name of a ControllerRevision",
   fallback: "a pod without the label is outdated",
   says: "the revision that the pod was made from; written by Kubernetes",
-  parse: asText,
-};
+});
 
-export const podName: Annotation<string> = {
-  key: "statefulset.kubernetes.io/pod-name",
-  kind: "label",
-  on: "Pod",
+export const podName = labelOn("Pod")("statefulset.kubernetes.io/pod-name", anyText, {
   grammar: "the name of the pod",
   fallback: "a pod without the label was made by no StatefulSet",
   says: "the pod was made for a StatefulSet, whether or not it still has it; written by Kubernetes",
-  parse: asText,
-};
+});
 
-export const managedBy: Annotation<string> = {
-  key: "app.kubernetes.io/managed-by",
-  kind: "label",
-  on: "Lease",
+export const managedBy = labelOn("Lease")("app.kubernetes.io/managed-by", anyText, {
   grammar: "sluice",
   fallback: "a Lease without it is no ledger",
   says: "marks the ledgers",
-  parse: asText,
-};
+});
 
-export const ledgerGroup = inLedger("sluice.dev/group", asText, {
+export const ledgerGroup = inLedger("sluice.dev/group", anyText, {
   grammar: "any text",
   fallback: "a Lease without it is no ledger",
   says: "the group whose ledger this Lease is (rule R1)",
 });
 
-export const ledgerFormat = inLedger("sluice.dev/format", asText, {
+export const ledgerFormat = inLedger("sluice.dev/format", anyText, {
   grammar: "1",
   fallback: "absent: 1, as before formats had numbers; any other: nothing is permitted, and nothing written over it",
   says: "how the ledger is to be read: a version of Sluice that does not know the format leaves it alone (rule R2)",
@@ -183,28 +149,28 @@ export const members = inLedger("sluice.dev/members", parseNames, {
   says: "the zones that the last decision counted: one that joins is waited for (rule R4)",
 });
 
-export const reservations = inLedger("sluice.dev/reservations", asText, {
+export const reservations = inLedger("sluice.dev/reservations", anyText, {
   grammar:
     'JSON: {"STATEFULSET": {"ORDINAL": ["POD UID", "FUNCTION", STAMP in ms since the epoch, SINCE where renewed]}}',
   fallback: "absent: none; malformed: nothing is permitted",
   says: "the pods that may be taken down now or have been and are not back yet (rule R2)",
 });
 
-export const claims = inLedger("sluice.dev/claims", asText, {
+export const claims = inLedger("sluice.dev/claims", anyText, {
   grammar:
     'one line of JSON each: {"id", "kind", "zone", "members": "0-4,7", "uids": {"NAME": "UID"}, "readyMs": {"POD": MS}, "by", "stampMs", "sinceMs", "phase", "terms": "asked" or "announced", "anchor": {"resource", "namespace", "name", "annotation"}}',
   fallback: "absent: none; malformed: nothing is permitted; of an unknown kind: its zone counts as down",
   says: "what is reserved besides pods that go: a scale-down, a volume, a process, a node (rules R17 and R18)",
 });
 
-export const refusals = inLedger("sluice.dev/refusals", asText, {
+export const refusals = inLedger("sluice.dev/refusals", anyText, {
   grammar:
     'JSON: {"POD UID": ["POD", "SENTENCE", STAMP in ms since the epoch]}, or {"POD UID/FUNCTION": [..., "FUNCTION"]}',
   fallback: "none",
   says: "deletions that the API server refused for good, and evictions that were allowed and never carried out; such a pod is not tried again for ten minutes",
 });
 
-export const verdicts = inLedger("sluice.dev/verdicts", asText, {
+export const verdicts = inLedger("sluice.dev/verdicts", anyText, {
   grammar: 'JSON: {"FUNCTION": {"guard", "zone", "sentence", "since", "at"}}',
   fallback: "none",
   says: "what each function last said of the group, and since when",
@@ -233,16 +199,12 @@ export const lastRemoval = inLedger("sluice.dev/last-removal", parseMs, {
 export const suspensionTimes = [looks, lastRemoval] as const;
 
 /** What `kubectl apply` writes: whether the manifest said how many replicas there are to be. */
-export const lastApplied: Annotation<boolean> = {
-  key: "kubectl.kubernetes.io/last-applied-configuration",
-  kind: "annotation",
-  on: "StatefulSet",
+export const lastApplied = onStatefulSet("kubectl.kubernetes.io/last-applied-configuration", parseSaysReplicas, {
   grammar: "a manifest in JSON",
   fallback: "what the manifest said is not known",
   says: "the manifest that was last applied; written by kubectl",
   isLong: true,
-  parse: parseSaysReplicas,
-};
+});
 
 /** What stands in a ledger, whichever function writes it. */
 export const ledgerEntries = [

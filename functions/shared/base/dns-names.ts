@@ -1,5 +1,7 @@
 /** Names as Kubernetes has them: what is not one never reaches a URL. */
 
+/** The most characters that the API server gives the name of any object. */
+export const longestObjectName = 253;
 const labelPattern = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/;
 
 /** A DNS-1123 label: what a namespace may be called. */
@@ -9,5 +11,5 @@ export function isNamespaceName(text: string): boolean {
 
 /** A DNS-1123 subdomain: what a pod or a StatefulSet may be called. */
 export function isObjectName(text: string): boolean {
-  return text.length <= 253 && text.split(".").every((part) => labelPattern.test(part));
+  return text.length <= longestObjectName && text.split(".").every((part) => labelPattern.test(part));
 }

@@ -7,7 +7,7 @@
 const shapeless = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u{e0000}-\u{e007f}]/gu;
 
 /** A text in a sentence is cut to so many characters. */
-const shownCharacters = 60;
+export const shownCharacters = 60;
 
 /**
  * The text with every character that has no shape of its own as an escape, `\u001b`, line ends among them: one line stays one

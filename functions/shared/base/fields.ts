@@ -1,11 +1,10 @@
 /** What others have written, and of which nothing is known before it is read: reviews, events, the specs of budgets. */
 
+import { latestMs } from "../clock/durations.ts";
+
 export type Fields = Readonly<Record<string, unknown>>;
 
-/** The last moment that has a date, because messages show a time as its date. */
-const latestMs = 8.64e15;
-
-/** True for a moment in whole milliseconds since the epoch. */
+/** True for a moment in whole milliseconds since the epoch that has a date, because messages show a time as its date. */
 export function isTime(value: unknown): value is number {
   return Number.isSafeInteger(value) && Number(value) >= 0 && Number(value) <= latestMs;
 }
@@ -13,4 +12,13 @@ export function isTime(value: unknown): value is number {
 /** The fields of an object; undefined for what is none, such as a list. */
 export function fieldsOf(value: unknown): Fields | undefined {
   return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Fields) : undefined;
+}
+
+/** The fields of an object in JSON; undefined for another text. */
+export function parseFields(text: string): Fields | undefined {
+  try {
+    return fieldsOf(JSON.parse(text));
+  } catch {
+    return undefined;
+  }
 }

@@ -25,7 +25,7 @@ const silentMs = 1_000;
 /** In milliseconds. A watch that was not silent has usually told already. It is checked if nothing comes for so long. */
 const quietMs = 5_000;
 /** Groups that are woken when the watches break. One that is forgotten waits for its next event, or the sweep. */
-const rememberedGroups = 10_000;
+const mostKnownGroups = 10_000;
 
 interface Doubt {
   readonly object: ObjectKey;
@@ -39,7 +39,7 @@ export class NamespaceWatch {
   readonly views: WatchingViews;
   /** Resolves to whether the first lists are in memory: false where they cannot be had. Never rejects. */
   readonly opened: Promise<boolean>;
-  readonly #known = new BoundedMap<string, GroupKey>(rememberedGroups);
+  readonly #known = new BoundedMap<string, GroupKey>(mostKnownGroups);
   readonly #ended = new AbortController();
   readonly #open: (isOpen: boolean) => void;
   /** By type, the last event of which the watch may not have told. */

@@ -22,7 +22,7 @@ export interface FollowOptions {
   readonly leastBackoffMs?: (error: unknown) => number;
 }
 
-const longestBackoffMs = 10_000;
+const longestWatchBackoffMs = 10_000;
 /** A whole list that serves for less than this was hardly worth its cost: the next one but one has to wait. */
 const listServesMs = 10_000;
 /** A watch that the server ends sooner than this has not been one: they last for minutes. */
@@ -38,7 +38,7 @@ export class Pauses {
   next(soon: boolean): number {
     if (!soon) this.#nextMs = 0;
     const pauseMs = this.#nextMs;
-    this.#nextMs = Math.min(longestBackoffMs, pauseMs * 2 + 100);
+    this.#nextMs = Math.min(longestWatchBackoffMs, pauseMs * 2 + 100);
     return pauseMs;
   }
 
@@ -136,7 +136,7 @@ class Reflector {
       return cluster.sleep(missingRequeueMs, this.#stopped);
     }
     onTrouble(resource, error);
-    this.#backoffMs = Math.min(longestBackoffMs, this.#backoffMs * 2 + 100);
+    this.#backoffMs = Math.min(longestWatchBackoffMs, this.#backoffMs * 2 + 100);
     await cluster.sleep(Math.max(this.#backoffMs, leastBackoffMs(error)), this.#stopped);
   }
 

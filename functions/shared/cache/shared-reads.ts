@@ -4,9 +4,9 @@ import { BoundedMap } from "../base/bounded-map.ts";
 import type { Cluster } from "../kubernetes/cluster.ts";
 
 /** How long an answer serves later callers, in milliseconds. What a watch tells may be older than that. */
-const servesForMs = 1_000;
+const readServesMs = 1_000;
 /** More objects than memory is asked for in a second. */
-const rememberedReads = 10_000;
+const mostReadings = 10_000;
 
 interface SharedRead<Value> {
   readonly askedMs: number;
@@ -17,7 +17,7 @@ interface SharedRead<Value> {
 export class SharedReads<Value> {
   readonly #clock: Pick<Cluster, "monotonicMs">;
   /** In the order in which they were made. */
-  readonly #readings = new BoundedMap<string, SharedRead<Value>>(rememberedReads);
+  readonly #readings = new BoundedMap<string, SharedRead<Value>>(mostReadings);
 
   constructor(clock: Pick<Cluster, "monotonicMs">) {
     this.#clock = clock;
@@ -26,7 +26,7 @@ export class SharedReads<Value> {
   read(key: string, ask: () => Promise<Value>): Promise<Value> {
     const nowMs = this.#clock.monotonicMs();
     for (const [other, { askedMs }] of this.#readings) {
-      if (nowMs - askedMs < servesForMs) break;
+      if (nowMs - askedMs < readServesMs) break;
       this.#readings.delete(other);
     }
     const known = this.#readings.get(key);

@@ -56,7 +56,7 @@ export function parseTime(text: string): number | undefined {
 }
 
 /** The last moment that has a date. */
-const latestMs = 8.64e15;
+export const latestMs = 8.64e15;
 
 /** A moment, in milliseconds since the epoch, as people read it: `2026-01-31T12:00:00Z`, up to the next second. */
 export function formatTime(ms: number): string {

@@ -16,6 +16,12 @@ export async function recordEvent(context: Context, by: string, key: Key, announ
   if (!isSent) context.memoryOf(key).announced.delete(announcement.identity);
 }
 
+/** Sends an Event once, as long as that is remembered, and none in shadow mode. Resolves, never rejects. */
+export async function recordOnce(context: Context, by: string, key: Key, announcement: NewEvent): Promise<void> {
+  if (context.mode === "shadow" || !isNewEvent(context, key, announcement.identity)) return;
+  await recordEvent(context, by, key, announcement);
+}
+
 /** Sends an Event about a key; that it cannot be sent is a log line and nothing more. Resolves to whether it was sent. */
 export async function tryCreateEvent(
   { cluster, reporter }: Context,

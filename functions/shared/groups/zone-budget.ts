@@ -7,6 +7,7 @@ import { RE2JS } from "re2js";
 import { describeExcess } from "../annotations/bounds.ts";
 import type { Allowance } from "../annotations/table.ts";
 import { BoundedMap } from "../base/bounded-map.ts";
+import { shownCharacters } from "../base/escape-control.ts";
 import { type Fields, fieldsOf } from "../base/fields.ts";
 import { parseGoDuration } from "../clock/durations.ts";
 
@@ -45,7 +46,6 @@ type ParsedField<T> = { readonly value: T } | InvalidBudget;
 const longestExpression = 500;
 /** RE2 takes time in proportion to the name and to this many instructions: both are bounded, so the time is. */
 const largestProgram = 2_000;
-const shownCharacters = 60;
 const rememberedNames = 10_000;
 const compiledExpressions = new BoundedMap<string, RE2JS>(100);
 

@@ -2,7 +2,8 @@ import type { Health } from "../ledger/health-rule.ts";
 
 /** A check that failed says 503, as readiness checks and RabbitMQ's do. */
 export const failedCheck = 503;
-const longestWords = 300;
+/** An answer is cut to so many characters in a sentence. */
+export const longestWords = 300;
 
 /** 200 to 299 is good, and 503 is bad; the rest is no answer to the question. */
 export function healthByStatus({ status, body }: { readonly status: number; readonly body: string }): Health {

@@ -25,7 +25,7 @@ export interface AskedPod {
 const mostRounds = 4;
 const mostAtOnce = 4;
 /** For so long an answer is not asked for again, in milliseconds; whether it is still of use, rule R22 says. */
-const keptMs = 2_000;
+const answerServesMs = 2_000;
 const rememberedAnswers = 1_000;
 
 const kept = new WeakMap<GroupMemory, BoundedMap<string, HealthAnswer>>();
@@ -96,7 +96,7 @@ async function recall(
   const known = kept.get(memory) ?? new BoundedMap<string, HealthAnswer>(rememberedAnswers);
   kept.set(memory, known);
   const before = known.get(pod.uid);
-  const isRecent = before !== undefined && context.cluster.monotonicMs() - before.askedMs < keptMs;
+  const isRecent = before !== undefined && context.cluster.monotonicMs() - before.askedMs < answerServesMs;
   if (isRecent && questions.refuse(pod, before)?.guard !== "health-stale") return before;
   const answered = await ask(errand, statefulSet, pod);
   known.set(pod.uid, answered);

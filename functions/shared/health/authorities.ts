@@ -10,7 +10,7 @@ export class NoAuthority extends Error {}
 
 const field = "ca.crt";
 /** For so long they are not read again, in milliseconds, however often pods are asked. */
-const keptMs = 10_000;
+const authoritiesServeMs = 10_000;
 const mostKept = 1_000;
 
 interface CachedAuthority {
@@ -29,7 +29,7 @@ async function readAuthority(cluster: AuthorityReader, namespace: string, ref: A
   const path = `${namespace}/${nameOf(ref)}`;
   const before = known.get(path);
   const atMs = cluster.monotonicMs();
-  if (before !== undefined && atMs - before.atMs < keptMs) return before.pem;
+  if (before !== undefined && atMs - before.atMs < authoritiesServeMs) return before.pem;
   const pem = read(cluster, namespace, ref);
   known.set(path, { atMs, pem });
   // The next call reads again what was wrong, because a user mends it.

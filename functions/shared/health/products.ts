@@ -1,19 +1,15 @@
 /** What can be asked whether a pod may go: a row for each product. */
 
+import type { ExpectedField } from "../annotations/health.ts";
 import type { ProductName } from "../annotations/health-products.ts";
+import { fieldsOf, parseFields } from "../base/fields.ts";
 import type { PodAnswer } from "../http/pod-http.ts";
 import type { Health } from "../ledger/health-rule.ts";
-import { healthByStatus, unknownHealth } from "./answer.ts";
-
-/** A field of a JSON object, and what it must say. */
-interface Expected {
-  readonly path: readonly string[];
-  readonly value: string;
-}
+import { healthByStatus, longestWords, unknownHealth } from "./answer.ts";
 
 export interface Product {
   /** What an answer says. Never throws. */
-  read(answer: PodAnswer, expected: Expected | undefined): Health;
+  read(answer: PodAnswer, expected: ExpectedField | undefined): Health;
 }
 
 export const products: Readonly<Record<ProductName, Product>> = {
@@ -22,15 +18,14 @@ export const products: Readonly<Record<ProductName, Product>> = {
 };
 
 const namedQueues = 5;
-const longestName = 80;
-const longestWords = 300;
+const longestQueueName = 80;
 
 /**
  * The check of the management plugin says 200 and `{"status":"ok"}`, or 503 and the queues that would lose their majority. Any
  * other 200 is not RabbitMQ's, and no yes.
  */
 function readRabbitmq(answer: PodAnswer): Health {
-  const said = fieldsIn(answer.body);
+  const said = parseFields(answer.body);
   const byStatus = readStatus(answer);
   if (byStatus.state === "good" && said?.status !== "ok")
     return unknownHealth(`HTTP ${answer.status}, and no answer of RabbitMQ's: ${answer.body.trim()}`);
@@ -43,20 +38,22 @@ function readRabbitmq(answer: PodAnswer): Health {
 }
 
 function nameIn(queue: unknown): string | undefined {
-  if (typeof queue !== "object" || queue === null) return undefined;
-  const { readable_name: readable, name } = queue as { readonly readable_name?: unknown; readonly name?: unknown };
+  const { readable_name: readable, name } = fieldsOf(queue) ?? {};
   const text = typeof readable === "string" ? readable : name;
-  return typeof text === "string" && text !== "" ? text.slice(0, longestName) : undefined;
+  return typeof text === "string" && text !== "" ? text.slice(0, longestQueueName) : undefined;
 }
 
 /** The status alone, or a field of what was said with a status that means success. */
-function readHttp(answer: PodAnswer, expected: Expected | undefined): Health {
+function readHttp(answer: PodAnswer, expected: ExpectedField | undefined): Health {
   const byStatus = readStatus(answer);
   if (expected === undefined || byStatus.state !== "good") return byStatus;
   const { path, value } = expected;
   const place = path.join(".");
-  let at: unknown = fieldsIn(answer.body);
-  for (const name of path) at = isFields(at) && Object.hasOwn(at, name) ? at[name] : undefined;
+  let at: unknown = parseFields(answer.body);
+  for (const name of path) {
+    const fields = fieldsOf(at) ?? {};
+    at = Object.hasOwn(fields, name) ? fields[name] : undefined;
+  }
   if (at === undefined || at === null || typeof at === "object")
     return unknownHealth(`HTTP ${answer.status} without a field ${place}: ${answer.body.trim()}`);
   if (String(at) === value) return { state: "good", words: `${place} is ${value}` };
@@ -68,17 +65,4 @@ function readStatus(answer: PodAnswer): Health {
   const { status } = answer;
   if (status < 300 || status > 399) return healthByStatus(answer);
   return { state: "bad", words: `HTTP ${status}: the URL leads elsewhere, and no redirect is followed` };
-}
-
-function fieldsIn(body: string): Readonly<Record<string, unknown>> | undefined {
-  try {
-    const value: unknown = JSON.parse(body);
-    return isFields(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-function isFields(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -20,7 +20,7 @@ import { isClusterDomain, type PodUrl, targetOf } from "./target.ts";
 import type { Transport } from "./transport.ts";
 
 /** As rollout-operator asks pods: `-pods.client-timeout`, and 32 in parallel. */
-const defaultTimeoutMs = 5_000;
+const defaultCallTimeoutMs = 5_000;
 export const defaultMostAtOnce = 32;
 /** A quarter of these calls, so that a group whose pods never answer leaves most of the calls to other groups. */
 export const defaultMostPerGroup = 8;
@@ -120,7 +120,7 @@ class PodCalls implements PodHttp {
   }
 
   #limited(call: PodCall): Promise<PodAnswer> {
-    const { clock, timeoutMs = defaultTimeoutMs } = this.#options;
+    const { clock, timeoutMs = defaultCallTimeoutMs } = this.#options;
     const { signal } = call.options;
     const errorOf = (error: unknown, why?: "aborted" | "time") => {
       const { status, isUntrusted } = error instanceof ExchangeError ? error : {};

@@ -1,6 +1,7 @@
 /** Several pods are told the same thing, and each answer counts: a pod that has not said that it heard has not heard. */
 
 import { messageOf } from "../base/error-message.ts";
+import { mapLimit } from "../base/map-limit.ts";
 import type { Clock } from "../clock/clock.ts";
 import { defaultMostPerGroup } from "./calls.ts";
 import { type PodAddress, type PodHttp, PodHttpError, type PodRequest, refusal } from "./pod-http.ts";
@@ -40,16 +41,11 @@ export async function notifyPods(telling: Notification): Promise<readonly PodAns
   void clock.sleep(Math.max(0, deadlineMs - clock.monotonicMs()), timer.signal).then(() => {
     if (!timer.signal.aborted) over.abort();
   });
-  const told: PodAnswered[] = [];
-  const left = addresses.map((address, index) => ({ address, index }));
-  const lane = async () => {
-    for (let next = left.shift(); next !== undefined; next = left.shift()) {
-      const one = await tell(telling, next.address, over.signal);
-      told[next.index] = one;
-      if (!one.heard && telling.isAllOrNone) over.abort();
-    }
-  };
-  await Promise.all(Array.from({ length: Math.min(defaultMostPerGroup, addresses.length) }, lane));
+  const told = await mapLimit(addresses, defaultMostPerGroup, async (address) => {
+    const one = await tell(telling, address, over.signal);
+    if (!one.heard && telling.isAllOrNone) over.abort();
+    return one;
+  });
   timer.abort();
   return told;
 }

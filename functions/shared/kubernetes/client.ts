@@ -34,7 +34,7 @@ import { WatchStream } from "./watch.ts";
 
 export type { RequestObservation } from "./requests.ts";
 
-const defaultTimeoutMs = 10_000;
+const defaultRequestTimeoutMs = 10_000;
 const defaultConnections = 16;
 /** Of a document of discovery: some hundred times that of the core group. */
 const documentLimitBytes = 1_048_576;
@@ -83,7 +83,7 @@ export interface KubernetesCluster extends Cluster {
  */
 export async function connect(options: ConnectOptions): Promise<KubernetesCluster> {
   const configuration = await loadConfiguration(options.kubeconfig, options.context, options.server);
-  const timeoutMs = options.requestTimeoutMs ?? defaultTimeoutMs;
+  const timeoutMs = options.requestTimeoutMs ?? defaultRequestTimeoutMs;
   const clock = options.clock ?? processClock;
   const access = new AccessProvider(configuration, {
     clock,

@@ -21,6 +21,12 @@ export async function find<R extends Resource>(
   return unlessMissing(cluster.get(resource, key, options), undefined);
 }
 
+/** True for a namespace that is being deleted. Throws ClusterError. */
+export async function isNamespaceEnding(cluster: Pick<Cluster, "get">, namespace: string): Promise<boolean> {
+  const object = await find(cluster, "namespaces", { namespace: "", name: namespace });
+  return object?.metadata.deletionTimestamp !== undefined;
+}
+
 /**
  * The objects of a type in a namespace, or in all where none is given, by a consistent LIST. A type whose CRD is not installed
  * has no objects. Throws ClusterError.

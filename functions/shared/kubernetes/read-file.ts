@@ -9,7 +9,7 @@ const protocols = ["v4.channel.k8s.io"];
 const stdout = 1;
 const outcome = 3;
 /** A label, and more than a caller needs of it. */
-const mostBytes = 4_096;
+const mostFileBytes = 4_096;
 
 export interface FileInPod {
   readonly pod: ObjectKey;
@@ -47,7 +47,7 @@ function converse(socket: WebSocket, signal: AbortSignal): Promise<string | unde
   socket.binaryType = "arraybuffer";
   socket.addEventListener("message", ({ data }) => {
     const message = Buffer.from(data as ArrayBuffer);
-    if (message[0] === stdout && text.length < mostBytes) text = Buffer.concat([text, message.subarray(1)]);
+    if (message[0] === stdout && text.length < mostFileBytes) text = Buffer.concat([text, message.subarray(1)]);
     if (message[0] !== outcome) return;
     const hasWorked = isSuccess(message.subarray(1).toString("utf8"));
     resolve(hasWorked ? text.toString("utf8") : undefined);

@@ -5,6 +5,7 @@
  * A line that no function changes is written back as it was read, byte for byte: a later version may have put more into it.
  */
 
+import { longestObjectName } from "../base/dns-names.ts";
 import { type Fields, fieldsOf, isTime } from "../base/fields.ts";
 import { isPath, isPort } from "../base/ports-and-paths.ts";
 import { parseOrdinal } from "../workloads/pods.ts";
@@ -98,13 +99,11 @@ export interface ForeignClaim extends Stated {
 
 export type Claim = KnownClaim | ForeignClaim;
 
-/** The longest text that the API server gives any name: no claim holds a longer one in a field that is read here. */
-const longestName = 253;
-
 type Unreadable = (why: string) => Error;
 
-const isName = (value: unknown): value is string =>
-  typeof value === "string" && value !== "" && value.length <= longestName;
+/** No claim holds a longer text in a field that is read here. */
+const isNonEmptyName = (value: unknown): value is string =>
+  typeof value === "string" && value !== "" && value.length <= longestObjectName;
 
 /** The claims of an annotation, one a line; empty lines are none. Throws what `unreadable` makes of the first malformed one. */
 export function parseClaims(text: string, unreadable: Unreadable): Claim[] {
@@ -128,11 +127,11 @@ export function countRanges(claims: readonly Claim[]): number {
 function parseClaim(line: string, unreadable: Unreadable): Claim {
   const fields = fieldsOf(parseJson(line));
   const { id, kind, zone, by } = fields ?? {};
-  if (fields === undefined || !isName(id) || !isName(kind) || !isName(zone)) {
+  if (fields === undefined || !isNonEmptyName(id) || !isNonEmptyName(kind) || !isNonEmptyName(zone)) {
     throw unreadable("a claim of it is no JSON object with an id, a kind and a zone");
   }
   const stated = { id, zone, line };
-  if (!isKindName(kind)) return { ...stated, isKnown: false, kind, by: isName(by) ? by : "" };
+  if (!isKindName(kind)) return { ...stated, isKnown: false, kind, by: isNonEmptyName(by) ? by : "" };
   const content = parseContent({ id, kind, zone }, fields, (what) =>
     unreadable(`${what} of the claim ${id} (${kind}) is malformed`),
   );
@@ -158,12 +157,12 @@ function parseContent(
   return {
     ...stated,
     members: needed("members", parseMembers),
-    by: needed("by", only(isName)),
+    by: needed("by", only(isNonEmptyName)),
     stampMs: needed("stampMs", time),
     ...optional("sinceMs", time),
-    phase: needed("phase", only(isName)),
+    phase: needed("phase", only(isNonEmptyName)),
     terms: needed("terms", only(isTerms)),
-    ...optional("uids", (value) => parseTable(value, isName)),
+    ...optional("uids", (value) => parseTable(value, isNonEmptyName)),
     ...optional("readyMs", (value) => parseTable(value, isTime)),
     // Rule R10a: what a scale-down leaves behind is undone by its age; nothing tells when the others are over but their anchors.
     ...(stated.kind === "scale-down" ? optional("anchor", parseAnchor) : { anchor: needed("anchor", parseAnchor) }),
@@ -206,8 +205,9 @@ export const leastNumber = 2 ** 30;
 
 /** The members as a person knows them: ordinals, or the names of pods and volume claims that have none. */
 export function describeMembers({ members, uids = {} }: Pick<ClaimContent, "members" | "uids">): string {
-  const isNamed = members.every(({ first }) => first >= leastNumber);
-  return isNamed && Object.keys(uids).length > 0 ? Object.keys(uids).join(",") : formatMembers(members);
+  /** No claim holds a longer text in a field that is read here. */
+  const isNonEmptyNamed = members.every(({ first }) => first >= leastNumber);
+  return isNonEmptyNamed && Object.keys(uids).length > 0 ? Object.keys(uids).join(",") : formatMembers(members);
 }
 
 function parseTable<Value>(
@@ -216,22 +216,22 @@ function parseTable<Value>(
 ): Readonly<Record<string, Value>> | undefined {
   const fields = fieldsOf(value);
   if (fields === undefined) return undefined;
-  const isTable = Object.entries(fields).every(([name, one]) => isName(name) && isValue(one));
+  const isTable = Object.entries(fields).every(([name, one]) => isNonEmptyName(name) && isValue(one));
   return isTable ? (fields as Readonly<Record<string, Value>>) : undefined;
 }
 
 function parseAnchor(value: unknown): Anchor | undefined {
   const { resource, namespace, name, annotation } = fieldsOf(value) ?? {};
-  if (!isName(resource) || !isName(name) || !isName(annotation)) return undefined;
+  if (!isNonEmptyName(resource) || !isNonEmptyName(name) || !isNonEmptyName(annotation)) return undefined;
   if (namespace === undefined) return { resource, name, annotation };
-  return isName(namespace) ? { resource, namespace, name, annotation } : undefined;
+  return isNonEmptyName(namespace) ? { resource, namespace, name, annotation } : undefined;
 }
 
 function parseToldAt(value: unknown): ToldAt | undefined {
   const { scheme, port, path, service } = fieldsOf(value) ?? {};
   if (scheme !== "http" && scheme !== "https") return undefined;
   if (typeof port !== "number" || !isPort(port) || typeof path !== "string" || !isPath(path)) return undefined;
-  return isName(service) ? { scheme, port, path, service } : undefined;
+  return isNonEmptyName(service) ? { scheme, port, path, service } : undefined;
 }
 
 function isKindName(kind: string): kind is KindName {

@@ -1,6 +1,7 @@
 /** What stands in the annotations of a ledger, as text and as a value (rule R2). */
 
 import * as vocabulary from "../annotations/table.ts";
+import { longestObjectName } from "../base/dns-names.ts";
 import { escapeControls } from "../base/escape-control.ts";
 import { fieldsOf, isTime } from "../base/fields.ts";
 import { cut } from "../base/truncate.ts";
@@ -18,9 +19,6 @@ import {
   type StoredLedger,
 } from "./reservation.ts";
 import { annotationBytes } from "./size.ts";
-
-/** The longest name that the API server gives any object: no entry holds a longer text, but for sentences. */
-const longestName = 253;
 
 /** The format that this version writes, and the only one that it reads. */
 export const knownFormat = "1";
@@ -146,14 +144,15 @@ function parseReservations(text: string, unreadable: (why: string) => LedgerUnre
 /** One entry; undefined where it is malformed. What a later version adds to it is not judged: nothing is permitted by it. */
 function parseReservation(statefulSet: string, ordinal: string, entry: unknown): Reservation | undefined {
   const [uid, by, stampMs, sinceMs, sightedMs] = Array.isArray(entry) ? entry : [];
-  if (parseOrdinal(ordinal) < 0 || ![statefulSet, uid, by].every(isName) || !isTime(stampMs)) return undefined;
+  if (parseOrdinal(ordinal) < 0 || ![statefulSet, uid, by].every(isBoundedText) || !isTime(stampMs)) return undefined;
   const renewed = Number.isSafeInteger(sinceMs) && sinceMs < stampMs ? { sinceMs } : {};
   const sighted = isTime(sightedMs) && sightedMs > stampMs ? { sightedMs } : {};
   return { statefulSet, ordinal: Number(ordinal), uid, by, stampMs, ...renewed, ...sighted };
 }
 
-function isName(text: unknown): text is string {
-  return typeof text === "string" && text.length <= longestName;
+/** No entry holds a longer text, but for sentences. */
+function isBoundedText(text: unknown): text is string {
+  return typeof text === "string" && text.length <= longestObjectName;
 }
 
 /** The entries of a JSON object; undefined for a text that is none. */
@@ -178,10 +177,10 @@ export function formatRefusals(list: readonly Refusal[]): string {
 function parseRefusals(text: string): Refusal[] {
   return (entriesOf(text) ?? []).flatMap(([name, entry]): Refusal[] => {
     const [pod, sentence, stampMs, by] = Array.isArray(entry) ? entry : [];
-    const valid = isName(pod) && typeof sentence === "string" && isTime(stampMs);
+    const valid = isBoundedText(pod) && typeof sentence === "string" && isTime(stampMs);
     const isOfOne = typeof by === "string" && name.endsWith(`/${by}`);
     const uid = isOfOne ? name.slice(0, -by.length - 1) : name;
-    if (!valid || !isName(uid) || (isOfOne && !isName(by))) return [];
+    if (!valid || !isBoundedText(uid) || (isOfOne && !isBoundedText(by))) return [];
     return [{ uid, pod, sentence: cut(sentence), stampMs, ...(isOfOne ? { by } : {}) }];
   });
 }
@@ -189,7 +188,7 @@ function parseRefusals(text: string): Refusal[] {
 function parseVerdicts(text: string): Record<string, RecordedVerdict> {
   const valid = (entriesOf(text) ?? []).filter((entry): entry is [string, RecordedVerdict] => {
     const { guard, zone, sentence, since, at } = (entry[1] ?? {}) as Partial<RecordedVerdict>;
-    const names = [entry[0], guard, zone].every(isName);
+    const names = [entry[0], guard, zone].every(isBoundedText);
     return names && typeof sentence === "string" && isTime(since) && isTime(at);
   });
   // No other field is kept: each entry is as short as a ledger is measured by.

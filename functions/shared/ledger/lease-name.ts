@@ -1,5 +1,6 @@
 /** What the Lease of a group is called. */
 import { createHash } from "node:crypto";
+import { isObjectName } from "../base/dns-names.ts";
 
 /** So the name of every ledger begins. */
 export const ledgerPrefix = "sluice-";
@@ -7,7 +8,6 @@ export const ledgerPrefix = "sluice-";
 /** Rule R1: `sluice-GROUP` where that is a valid object name, otherwise 16 hex digits of the group's SHA-256. */
 export function ledgerName(group: string): string {
   const plain = `${ledgerPrefix}${group}`;
-  if (plain.length <= 253 && /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/.test(plain))
-    return plain;
+  if (isObjectName(plain)) return plain;
   return `${ledgerPrefix}${createHash("sha256").update(group).digest("hex").slice(0, 16)}`;
 }

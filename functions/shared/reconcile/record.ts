@@ -4,7 +4,7 @@ import { cut } from "../base/truncate.ts";
 import type { Context } from "../contract/context.ts";
 import type { GroupMemory } from "../contract/memory.ts";
 import { guardOf, type Verdict } from "../contract/verdict.ts";
-import { isNewEvent, recordEvent } from "../events/recorder.ts";
+import { recordOnce } from "../events/recorder.ts";
 import { fitting } from "../ledger/lease.ts";
 import type { RecordedVerdict } from "../ledger/reservation.ts";
 import { isFarBelowBound } from "../ledger/size.ts";
@@ -123,8 +123,7 @@ export async function recordVerdictEvent(
   const identity = `${record.guard} ${record.zone} ${record.since}`;
   const message = kind.reason === telling.reasons.waits ? `${record.guard}: ${record.sentence}` : record.sentence;
   const about = { resource: "statefulsets" as const, ...zone.statefulSet };
-  if (isNewEvent(context, observed.key, identity))
-    await recordEvent(context, by, observed.key, { about, ...kind, message, identity });
+  await recordOnce(context, by, observed.key, { about, ...kind, message, identity });
 }
 
 function announcementOf(

@@ -56,7 +56,7 @@ interface Sized {
   readonly object: SizedObject | undefined;
 }
 
-const shownCharacters = 80;
+const longestShownField = 80;
 
 /**
  * The downscale that a review asks for, or the answer to one that asks for none (as rollout-operator has it): what cannot be
@@ -186,5 +186,5 @@ function textsOf(value: unknown): Readonly<Record<string, string>> | undefined {
 }
 
 function shown(value: unknown): string {
-  return typeof value === "string" ? JSON.stringify(value.slice(0, shownCharacters)) : "nothing that is a text";
+  return typeof value === "string" ? JSON.stringify(value.slice(0, longestShownField)) : "nothing that is a text";
 }

@@ -6,6 +6,7 @@ import type { PodAddress, PodRequest } from "../http/pod-http.ts";
 import { parsePath, parsePort } from "../http/target.ts";
 import type { Claim, KnownClaim, ToldAt } from "../ledger/claim.ts";
 import { askedGroupOf } from "../workloads/group-key.ts";
+import type { Pod } from "../workloads/pods.ts";
 import type { StatefulSet } from "../workloads/statefulsets.ts";
 
 /** Where the pods of a StatefulSet are told that they leave (POST), or that they stay after all (DELETE). */
@@ -43,6 +44,14 @@ export function prepareEndpointOf(statefulSet: StatefulSet): PrepareEndpoint | N
       `has the annotation ${prepareDownscalePath.key}, ${unshown}: write a path without spaces`,
     );
   return { namespace, scheme: "http", service: serviceName, group: askedGroupOf(statefulSet), port, path };
+}
+
+/** The pods that must be told: all but those that were never ready and whose ordinals the StatefulSet releases. */
+export function podsToTell(pods: readonly Pod[], statefulSet: StatefulSet | undefined): readonly Pod[] {
+  const released = statefulSet?.scaling?.unprepared ?? [];
+  const isReleased = ({ ordinal, neverReady }: Pod) =>
+    neverReady && released.some(({ first, last }) => ordinal >= first && ordinal <= last);
+  return pods.filter((pod) => !isReleased(pod));
 }
 
 /** What a claim keeps of it. */

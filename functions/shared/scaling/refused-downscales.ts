@@ -9,6 +9,7 @@ import type { AdmissionRequest, Denied } from "../admission/definition.ts";
 import { hasLeader, parseScaling, type Scaling } from "../annotations/parse-scaling.ts";
 import { noDownscale } from "../annotations/scaling.ts";
 import { lastApplied, read } from "../annotations/table.ts";
+import { shownCharacters } from "../base/escape-control.ts";
 import { type Fields, fieldsOf } from "../base/fields.ts";
 import type { Downscale, SizedObject } from "./downscale-review.ts";
 import { describeSizes, sizesOf } from "./size-changes.ts";
@@ -78,8 +79,6 @@ function droppedBy(change: Downscale, { care, isLed, old, now }: Origin): string
     return `the manifest that ${whole.manager} writes leaves out spec.replicas, or says 1`;
   return undefined;
 }
-
-const shownCharacters = 60;
 
 /** How the numbers of a review came about. */
 export function originOf({ old, object }: Downscale, request: AdmissionRequest): Origin {

@@ -2,7 +2,9 @@
  * Two clocks tell how long a pod has been gone: the API server's, and this process's own. An age is the smaller of what they say.
  * Where they contradict each other, no time is over by either. Pure.
  */
+
 import { formatTime } from "../clock/durations.ts";
+import { wallClockSkewMs } from "../clock/skew.ts";
 import { describeSpan } from "./time-left.ts";
 
 /** One moment by both clocks, each in milliseconds since the epoch. */
@@ -12,9 +14,6 @@ export interface Clocks {
   /** The wall clock of this process. */
   readonly wallMs: number;
 }
-
-/** How far the two clocks may differ before one of them is taken for wrong, in milliseconds. */
-const mostApartMs = 300_000;
 
 /** The moment up to which an age counts. */
 export function earlierMs({ nowMs, wallMs }: Clocks): number {
@@ -29,7 +28,7 @@ export function laterMs({ nowMs, wallMs }: Clocks): number {
 /** Why no time is over by these clocks; undefined where they agree. */
 export function whyClocksUnsure({ nowMs, wallMs }: Clocks) {
   const apartMs = Math.abs(nowMs - wallMs);
-  if (apartMs <= mostApartMs) return undefined;
+  if (apartMs <= wallClockSkewMs) return undefined;
   const [server, own] = [formatTime(nowMs), formatTime(wallMs)];
   const sentence = `it is ${server} by the API server's clock and ${own} by the clock of this process, ${describeSpan(apartMs)} apart: correct the one that is wrong`;
   return { guard: "clock-unsure", sentence } as const;

@@ -13,9 +13,9 @@ import type { GroupKey } from "../workloads/statefulsets.ts";
 
 /** So many members are asked about in one pass; the others have their turn in the next, some seconds later. */
 const mostAtOnce = 16;
-const turnMs = 10_000;
+const askTurnMs = 10_000;
 /** So many pods are asked about one member. */
-const mostPods = 3;
+const mostWitnesses = 3;
 
 /**
  * The same members, with an answer about those of which `isAsked` says so; all are asked at once, after whatever was read before.
@@ -47,7 +47,7 @@ export async function withDrainAnswers(
 /** By the clock, so that no process has to remember whose turn it was: no member waits for those that always hear a no. */
 function inTurn(asked: readonly Member[], nowMs: number): readonly Member[] {
   const turns = Math.ceil(asked.length / mostAtOnce);
-  const first = turns < 2 ? 0 : (Math.floor(nowMs / turnMs) % turns) * mostAtOnce;
+  const first = turns < 2 ? 0 : (Math.floor(nowMs / askTurnMs) % turns) * mostAtOnce;
   return asked.slice(first, first + mostAtOnce);
 }
 
@@ -63,7 +63,7 @@ function others(member: Member, members: readonly Member[]): readonly Witness[] 
   return members
     .filter((one) => one !== member && one.pod?.isReady && one.set.serviceName !== "")
     .sort((one, other) => rank(one) - rank(other))
-    .slice(0, mostPods)
+    .slice(0, mostWitnesses)
     .flatMap(({ pod, set }) => (pod === undefined ? [] : [{ pod, service: set.serviceName }]));
 }
 

@@ -5,7 +5,8 @@
 
 import { drainedAt } from "../annotations/suspension.ts";
 import { formatTime } from "../clock/durations.ts";
-import { aheadMs, type Member } from "../volumes/members.ts";
+import { wallClockSkewMs } from "../clock/skew.ts";
+import type { Member } from "../volumes/members.ts";
 import type { Pvc } from "../volumes/pvc.ts";
 
 export interface NoProof {
@@ -29,7 +30,7 @@ export function isDrained(member: Member, nowMs: number): boolean {
 function whyUnproven(member: Member, pvc: Pvc, nowMs: number): NoProof | undefined {
   const { drainedMs } = pvc;
   // One of the future is no word.
-  if (drainedMs === undefined || drainedMs > nowMs + aheadMs)
+  if (drainedMs === undefined || drainedMs > nowMs + wallClockSkewMs)
     return {
       guard: "not-drained",
       sentence: `not each of its volume claims says by ${drainedAt.key} that its data is not needed`,

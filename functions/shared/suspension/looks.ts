@@ -3,10 +3,11 @@
  * when the last removal ended. Both survive the volumes and the processes. Pure.
  */
 
+import { wallClockSkewMs } from "../clock/skew.ts";
 import type { LedgerSurroundings } from "../groups/refuse-claim.ts";
 import type { Claim } from "../ledger/claim.ts";
 import type { LedgerTimes } from "../ledger/reservation.ts";
-import { aheadMs, isBegun, lastDisruption, type Member } from "../volumes/members.ts";
+import { isBegun, lastDisruption, type Member } from "../volumes/members.ts";
 
 export type SuspensionTimes = Pick<LedgerTimes, "looks" | "lastRemovalMs">;
 
@@ -30,7 +31,8 @@ const noteEveryMs = 240_000;
 
 /** When the looks without a gap began. It is now where no look is known, or the last one is of the future. */
 export function seenSinceMs({ looks }: SuspensionTimes, nowMs: number): number {
-  if (looks === undefined || looks.untilMs > nowMs + aheadMs || nowMs - looks.untilMs > longestGapMs) return nowMs;
+  if (looks === undefined || looks.untilMs > nowMs + wallClockSkewMs || nowMs - looks.untilMs > longestGapMs)
+    return nowMs;
   return Math.min(looks.sinceMs, nowMs);
 }
 
@@ -40,7 +42,7 @@ export function notesOf(times: SuspensionTimes, members: readonly Member[], nowM
   const { looks, lastRemovalMs = 0 } = times;
   const sinceMs = seenSinceMs(times, nowMs);
   const isOneRow = looks !== undefined && sinceMs === looks.sinceMs;
-  const isMended = lastRemovalMs > nowMs + aheadMs;
+  const isMended = lastRemovalMs > nowMs + wallClockSkewMs;
   return {
     change: {
       looks: { sinceMs, untilMs: isOneRow ? Math.max(looks.untilMs, nowMs) : nowMs },
@@ -55,7 +57,7 @@ export function removalEnded(
   { lastRemovalMs = 0 }: SuspensionTimes,
   nowMs: number,
 ): Pick<LedgerTimes, "lastRemovalMs"> {
-  return { lastRemovalMs: lastRemovalMs > nowMs + aheadMs ? nowMs : Math.max(lastRemovalMs, nowMs) };
+  return { lastRemovalMs: lastRemovalMs > nowMs + wallClockSkewMs ? nowMs : Math.max(lastRemovalMs, nowMs) };
 }
 
 /**

@@ -5,7 +5,7 @@ import { type GroupCache, membersNeed } from "../cache/cache.ts";
 import type { Context } from "../contract/context.ts";
 import type { KeyLookUp, KnownKeys } from "../contract/keys.ts";
 import type { Cluster, ObjectKey, PvcObject } from "../kubernetes/cluster.ts";
-import { find } from "../kubernetes/find.ts";
+import { find, isNamespaceEnding } from "../kubernetes/find.ts";
 import { type Claim, parseClaims } from "../ledger/claim.ts";
 import { ledgerName } from "../ledger/lease-name.ts";
 import { knownLedger, waitForLedger } from "../transaction/ledger-copy.ts";
@@ -236,12 +236,6 @@ async function readLive(
 async function listUsers(cluster: Lists, namespace: string): Promise<readonly VolumeUser[]> {
   const { items } = await cluster.list("pods", { namespace });
   return items.map(parseVolumeUser);
-}
-
-/** True for a namespace that is being deleted. Throws ClusterError. */
-export async function isNamespaceEnding(cluster: Pick<Cluster, "get">, namespace: string): Promise<boolean> {
-  const object = await find(cluster, "namespaces", { namespace: "", name: namespace });
-  return object?.metadata.deletionTimestamp !== undefined;
 }
 
 /**

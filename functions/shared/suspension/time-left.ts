@@ -1,6 +1,8 @@
 /** How long a suspended volume is kept still, and which warnings are due (spec suspend-before-delete 3.4, I1 and I3). Pure. */
+
 import { suspendDuration } from "../annotations/suspension.ts";
-import { aheadMs, durationOf, type Member } from "../volumes/members.ts";
+import { wallClockSkewMs } from "../clock/skew.ts";
+import { durationOf, type Member } from "../volumes/members.ts";
 import { longestGapMs } from "./looks.ts";
 
 export type KeptFor =
@@ -28,7 +30,7 @@ export function durationNow(member: Member): KeptFor {
 export function ageOf({ set, pvcs }: Member, nowMs: number, seenSinceMs: number): number | undefined {
   let youngestMs = Number.POSITIVE_INFINITY;
   for (const { suspendedMs, unused } of pvcs) {
-    if (suspendedMs === undefined || suspendedMs > nowMs + aheadMs) return undefined;
+    if (suspendedMs === undefined || suspendedMs > nowMs + wallClockSkewMs) return undefined;
     const sinceMs = Math.max(suspendedMs, seenSinceMs, lookAfterMs(set, suspendedMs), unused?.sinceMs ?? 0);
     youngestMs = Math.min(youngestMs, nowMs - sinceMs);
   }

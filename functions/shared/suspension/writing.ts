@@ -5,8 +5,9 @@ import * as keys from "../annotations/suspension.ts";
 import { cut } from "../base/truncate.ts";
 import type { Context } from "../contract/context.ts";
 import type { Need } from "../contract/definition.ts";
+import type { Key } from "../contract/keys.ts";
 import { eventReasons } from "../events/reasons.ts";
-import { isNewEvent, recordEvent } from "../events/recorder.ts";
+import { recordOnce } from "../events/recorder.ts";
 import { ClusterError, type Metadata } from "../kubernetes/cluster.ts";
 import { type Pvc, parsePvc } from "../volumes/pvc.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
@@ -122,13 +123,12 @@ export interface PvcNews {
 export async function recordPvcEvent(
   context: Context,
   by: string,
-  key: GroupKey,
+  key: Key,
   { namespace, name, uid }: Pick<Pvc, "namespace" | "name" | "uid">,
   news: PvcNews,
 ): Promise<void> {
-  if (context.mode === "shadow" || !isNewEvent(context, key, `${uid} ${news.identity}`)) return;
   const about = { resource: "persistentvolumeclaims", namespace, name, uid } as const;
-  await recordEvent(context, by, key, { about, ...news, identity: `${uid} ${news.identity}` });
+  await recordOnce(context, by, key, { about, ...news, identity: `${uid} ${news.identity}` });
 }
 
 /** What is thrown instead of a write that is not wanted any more. */

@@ -3,6 +3,7 @@
 import { describeExcess, mostEntries } from "../annotations/bounds.ts";
 import { clusterName, processGroupId } from "../annotations/foundationdb.ts";
 import { removalHeld, volumeOwner } from "../annotations/suspension.ts";
+import { shownCharacters } from "../base/escape-control.ts";
 import { type Fields, fieldsOf } from "../base/fields.ts";
 import type { Metadata, OtherObject } from "../kubernetes/cluster.ts";
 
@@ -20,8 +21,6 @@ export interface Marks {
 }
 
 const kind = "FoundationDBCluster";
-/** Of what cannot be read no more characters than this are shown. */
-const longestShown = 60;
 /** What a selector takes in a LIST. */
 const keyPattern = /^[-A-Za-z0-9_./]{1,317}$/;
 const valuePattern = /^[-A-Za-z0-9_.]{0,63}$/;
@@ -46,7 +45,7 @@ export function parseMarks({ metadata: { name, uid }, spec }: Pick<OtherObject, 
         : idLabels === undefined
           ? [".processGroupIDLabels", fields.processGroupIDLabels]
           : [];
-  const shown = JSON.stringify(value)?.slice(0, longestShown);
+  const shown = JSON.stringify(value)?.slice(0, shownCharacters);
   return {
     name,
     uid,

@@ -1,6 +1,7 @@
 /** A member is what a StatefulSet has at one ordinal: its pod, and its volume claims. It is suspended as a whole. Pure. */
 
-import { drainWitnesses, type VolumeOwner } from "../annotations/suspension.ts";
+import { drainWitnesses, type WorkloadOwner } from "../annotations/suspension.ts";
+import { wallClockSkewMs } from "../clock/skew.ts";
 import type { Metadata, PodObject } from "../kubernetes/cluster.ts";
 import type { Health } from "../ledger/health-rule.ts";
 import { podNameOf } from "../workloads/pods.ts";
@@ -20,7 +21,7 @@ export interface VolumeUser {
   readonly pvcNames: readonly string[];
   readonly labels: Readonly<Record<string, string>>;
   /** What controls it; undefined where nothing does. */
-  readonly controller: VolumeOwner | undefined;
+  readonly controller: WorkloadOwner | undefined;
 }
 
 export interface Member {
@@ -75,7 +76,7 @@ export function parseVolumeUser({ metadata, spec, status }: PodObject): VolumeUs
   };
 }
 
-function controllerOf({ ownerReferences = [] }: Metadata): VolumeOwner | undefined {
+function controllerOf({ ownerReferences = [] }: Metadata): WorkloadOwner | undefined {
   const found = ownerReferences.find(({ controller }) => controller === true);
   if (found === undefined) return undefined;
   const { apiVersion = "", kind, name } = found;
@@ -183,9 +184,6 @@ export function describeAgreeing({ name, drain }: Member): string | undefined {
   return `${agreeing.join(", ")} ${agreeing.length === 1 ? "says" : "say"} ${what}`;
 }
 
-/** How far ahead a stamp may be and still be of now, in milliseconds (spec 3.2, step 10). */
-export const aheadMs = 300_000;
-
 /**
  * How long the volumes of a member are kept, in milliseconds; or why Sluice does not know it. The time of the StatefulSet is the
  * least, and a volume claim may only lengthen it. Otherwise a user with rights on volume claims alone could have them deleted.
@@ -208,7 +206,7 @@ export function durationOf({ set, pvcs }: Member): AnnotationValue<number> {
  * time on a volume claim that is far ahead says nothing: a clock that was wrong wrote it, and the group would wait until then.
  */
 export function lastDisruption(members: readonly Member[], nowMs: number): number | undefined {
-  const isKnown = (ms: number | undefined) => ms !== undefined && ms <= nowMs + aheadMs;
+  const isKnown = (ms: number | undefined) => ms !== undefined && ms <= nowMs + wallClockSkewMs;
   const times = members.flatMap(({ pvcs, pod }) => [
     ...pvcs.flatMap(({ suspendedMs, deletedMs }) => [suspendedMs, deletedMs].filter(isKnown)),
     // A pod's deletion time is when its grace period ends.

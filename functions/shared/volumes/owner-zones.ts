@@ -27,7 +27,7 @@ export function findOwnedZones(
   const users = objects.map(parseVolumeUser);
   const byUid = new Map(objects.map((object) => [object.metadata.uid, object]));
   const members = findOwned(group, pvcs, users);
-  const slots = new Map<string, { set: SuspendableSet; expected: (PodObject | undefined)[]; leaving: PodObject[] }>();
+  const slots = new Map<string, CountedZone>();
   const slotOf = (set: SuspendableSet) => {
     const slot = slots.get(set.uid) ?? { set, expected: [], leaving: [] };
     slots.set(set.uid, slot);
@@ -35,12 +35,8 @@ export function findOwnedZones(
   };
   const counted = new Set<string>();
   for (const member of members) {
-    const { expected, leaving } = slotOf(member.set);
+    addMember(slotOf(member.set), member, byUid);
     for (const { uid } of [...(member.pod === undefined ? [] : [member.pod]), ...member.others]) counted.add(uid);
-    const pod = byUid.get(member.pod?.uid ?? "");
-    if (isExpected(member)) expected.push(pod);
-    else if (pod !== undefined) leaving.push(pod);
-    for (const { uid } of member.others) expected.push(byUid.get(uid));
   }
   const isOfGroup = belongsTo(group, pvcs);
   const zones = zonesByLabel(group, pvcs);
@@ -59,6 +55,21 @@ export function findOwnedZones(
       ]),
     ),
   };
+}
+
+/** The pods of a zone while they are counted. */
+interface CountedZone {
+  readonly set: SuspendableSet;
+  /** Undefined for a pod that is missing. */
+  readonly expected: (PodObject | undefined)[];
+  readonly leaving: PodObject[];
+}
+
+function addMember({ expected, leaving }: CountedZone, member: Member, byUid: ReadonlyMap<string, PodObject>): void {
+  const pod = byUid.get(member.pod?.uid ?? "");
+  if (isExpected(member)) expected.push(pod);
+  else if (pod !== undefined) leaving.push(pod);
+  for (const { uid } of member.others) expected.push(byUid.get(uid));
 }
 
 /** True if it stands, if Sluice has not let it go, or if a user wants it back or does not ask that it goes. */

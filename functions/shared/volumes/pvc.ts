@@ -15,7 +15,7 @@ export type AnnotationValue<T> =
 
 /** What a volume claim says of an owner that is no StatefulSet, and of how its volumes go. */
 export interface PvcOwnerFields {
-  readonly owner: AnnotationValue<keys.VolumeOwner>;
+  readonly owner: AnnotationValue<keys.WorkloadOwner>;
   /** Undefined where neither an annotation nor a label of the volume claim says it. */
   readonly zone: string | undefined;
   /** Reason why an annotation about the zone is malformed; undefined if none is. */

@@ -7,6 +7,7 @@ import {
   usualWaitMs,
   waitBetweenRemovals,
 } from "../annotations/suspension.ts";
+import { shownCharacters } from "../base/escape-control.ts";
 import { fieldsOf } from "../base/fields.ts";
 import type { OtherObject } from "../kubernetes/cluster.ts";
 import { type AnnotationValue, readValue, valueIn } from "./pvc.ts";
@@ -43,9 +44,7 @@ const modes: ReadonlyMap<unknown, RemovalMode> = new Map<unknown, RemovalMode>([
 ]);
 
 const options = "spec.automationOptions";
-/** Of what cannot be read no more characters than this are shown. */
-const longestShown = 60;
-const show = (value: unknown): string => JSON.stringify(value)?.slice(0, longestShown) ?? "";
+const show = (value: unknown): string => JSON.stringify(value)?.slice(0, shownCharacters) ?? "";
 
 /** Of its settings and its annotations the stricter ones. */
 export function parseOwnerPace(object: Pick<OtherObject, "metadata" | "spec">): OwnerPace {

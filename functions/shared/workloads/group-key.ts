@@ -4,14 +4,8 @@
  * Pods share the ledger of their StatefulSet's `rollout-group`; without one, that of the budget which governs them; without a
  * budget, that of their StatefulSet; without a StatefulSet, that of what owns them.
  */
+import type { WorkloadOwner } from "../annotations/suspension.ts";
 import { type GroupKey, groupPathOf, type StatefulSet } from "./statefulsets.ts";
-
-/** What controls pods in the place of a StatefulSet. `apiGroup` is empty for kinds of the core API. */
-export interface WorkloadOwner {
-  readonly kind: string;
-  readonly apiGroup: string;
-  readonly name: string;
-}
 
 export type LedgerGroup =
   | { readonly kind: "labelled"; readonly name: string }

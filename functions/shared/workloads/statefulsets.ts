@@ -67,21 +67,19 @@ export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
   const replicas = deleting ? 0 : (spec?.replicas ?? 1);
   const allowance = read(rolloutMaxUnavailable, metadata, malformed) ?? { pods: 1 };
   const scaling = parseScaling(metadata);
-  const question = parseQuestion(metadata, spec?.serviceName ?? "");
-  const behind = (status?.observedGeneration ?? 0) < (metadata.generation ?? 0);
+  const template = templateOf(spec);
+  const question = parseQuestion(metadata, template.serviceName);
   return {
     namespace: metadata.namespace ?? "",
     name: metadata.name,
     uid: metadata.uid,
     resourceVersion: metadata.resourceVersion,
     createdMs: Date.parse(metadata.creationTimestamp ?? ""),
-    podLabels: spec?.template?.metadata?.labels ?? {},
     group: read(rolloutGroup, metadata),
-    start: Math.max(0, parseOrdinal(String(spec?.ordinals?.start ?? 0))),
     replicas,
     deleting,
     ...countsOf(status),
-    serviceName: spec?.serviceName ?? "",
+    ...template,
     scaling,
     question,
     ...policiesOf(spec),
@@ -89,10 +87,7 @@ export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
     // As rollout-operator has it: a share is rounded down and is never less than one pod.
     maxUnavailable:
       "pods" in allowance ? allowance.pods : Math.max(1, Math.floor((allowance.percent * replicas) / 100)),
-    // Rule R5: a status that is behind the spec says nothing about the wanted revision.
-    updateRevision: behind ? undefined : status?.updateRevision || undefined,
-    currentRevision: status?.currentRevision || undefined,
-    matchLabels: spec?.selector?.matchLabels ?? {},
+    ...revisionsOf(status, metadata.generation ?? 0),
     malformed: [...malformed, ...(scaling?.malformed ?? []), ...(question?.malformed ?? [])],
   };
 }
@@ -102,6 +97,25 @@ function countsOf(status: StatefulSetObject["status"]) {
     countedReplicas: status?.replicas ?? 0,
     readyReplicas: status?.readyReplicas ?? 0,
     updatedReplicas: status?.updatedReplicas ?? 0,
+  };
+}
+
+/** Rule R5: a status that is behind the spec says nothing about the wanted revision. */
+function revisionsOf(status: StatefulSetObject["status"], generation: number) {
+  const behind = (status?.observedGeneration ?? 0) < generation;
+  return {
+    updateRevision: behind ? undefined : status?.updateRevision || undefined,
+    currentRevision: status?.currentRevision || undefined,
+  };
+}
+
+/** What its pods are made by. */
+function templateOf(spec: StatefulSetObject["spec"]) {
+  return {
+    podLabels: spec?.template?.metadata?.labels ?? {},
+    start: Math.max(0, parseOrdinal(String(spec?.ordinals?.start ?? 0))),
+    serviceName: spec?.serviceName ?? "",
+    matchLabels: spec?.selector?.matchLabels ?? {},
   };
 }
 

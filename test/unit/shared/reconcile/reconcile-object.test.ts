@@ -1,0 +1,99 @@
+/** The order of a pass over an object, whatever the function that brings its steps. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Context } from "../../../../functions/shared/contract/context.ts";
+import type { ObjectRef } from "../../../../functions/shared/contract/keys.ts";
+import { createMemory } from "../../../../functions/shared/contract/memory.ts";
+import { silentReporter } from "../../../../functions/shared/contract/reporter.ts";
+import {
+  actOnLookWithinMs,
+  type ObjectReconciler,
+  reconcileObject,
+} from "../../../../functions/shared/reconcile/reconcile-object.ts";
+import type { ObjectVerdict } from "../../../../functions/shared/reconcile/report-verdict.ts";
+import type { WriteResult } from "../../../../functions/shared/reconcile/write-result.ts";
+
+const key: ObjectRef = { resource: "statefulsets", namespace: "shop", name: "orders" };
+const waits: ObjectVerdict = { guard: "waits", sentence: "it waits", step: undefined, requeueAfterMs: 2_000 };
+const writes = (kind: string): ObjectVerdict => ({
+  guard: kind,
+  sentence: `it needs ${kind}`,
+  step: { kind },
+  requeueAfterMs: 7,
+});
+
+interface Played {
+  /** The verdict of each look; the last one stands for all that follow. */
+  readonly verdicts: readonly ObjectVerdict[];
+  readonly told?: WriteResult;
+  readonly written?: WriteResult;
+  readonly mode?: Context["mode"];
+  /** How long each look takes, in milliseconds. */
+  readonly lookMs?: number;
+}
+
+/** One pass: what was done and reported, in its order, and when it is to be looked at again. */
+async function passOf({ verdicts, told, written = "done", mode = "act", lookMs = 0 }: Played) {
+  const history: string[] = [];
+  let [nowMs, looks] = [0, 0];
+  const reporter = { ...silentReporter, pass: ({ guard }: { guard: string }) => void history.push(guard) };
+  const cluster = { monotonicMs: () => nowMs, serverTimeMs: () => nowMs };
+  const context = { cluster, memoryOf: createMemory(), reporter, mode } as unknown as Context;
+  const reconciler: ObjectReconciler<number, ObjectVerdict> = {
+    name: "play",
+    refusedForMs: 9_000,
+    dispensable: "luxury",
+    async observe() {
+      nowMs += lookMs;
+      return looks++;
+    },
+    decide: (look, isRefused) => (isRefused ? waits : (verdicts[look] ?? verdicts.at(-1) ?? waits)),
+    async announce() {
+      history.push("announce");
+      return told ?? "told";
+    },
+    async carryOut(_, { kind }) {
+      history.push(`write ${kind}`);
+      return written;
+    },
+  };
+  const { requeueAfterMs } = await reconcileObject(context, reconciler, key);
+  return { history, requeueAfterMs };
+}
+
+test("each step is reported, then said, then done, and the object is looked at again until there is none", async () => {
+  const { history, requeueAfterMs } = await passOf({ verdicts: [writes("a"), writes("b"), waits] });
+  assert.deepEqual(history, ["a", "announce", "write a", "b", "announce", "write b", "waits", "announce"]);
+  assert.equal(requeueAfterMs, 2_000);
+});
+
+test("nothing is done before it could be said", async () => {
+  const { history, requeueAfterMs } = await passOf({ verdicts: [writes("a")], told: "refused" });
+  assert.deepEqual(history, ["a", "announce", "owner-refused"]);
+  assert.equal(requeueAfterMs, 9_000);
+});
+
+test("a look that is too old is not acted on", async () => {
+  const atOnce = await passOf({ verdicts: [writes("a"), waits], lookMs: actOnLookWithinMs });
+  assert.ok(atOnce.history.includes("write a"));
+  const late = await passOf({ verdicts: [writes("a"), waits], lookMs: actOnLookWithinMs + 1 });
+  assert.deepEqual(late.history, ["a", "announce", "waits", "announce"]);
+});
+
+test("a refusal ends the pass, unless it can go on without that step", async () => {
+  const refused = await passOf({ verdicts: [writes("a")], written: "refused" });
+  assert.deepEqual(refused, { history: ["a", "announce", "write a", "owner-refused"], requeueAfterMs: 9_000 });
+  const { history, requeueAfterMs } = await passOf({ verdicts: [writes("luxury")], written: "refused" });
+  assert.deepEqual(history, ["luxury", "announce", "write luxury", "owner-refused", "waits", "announce"]);
+  assert.equal(requeueAfterMs, 9_000, "the step is tried again then");
+});
+
+test("while other clients write the same a pass ends after ten looks, and comes again in half a second", async () => {
+  const { history, requeueAfterMs } = await passOf({ verdicts: [writes("a")], written: "changed" });
+  assert.equal(history.filter((line) => line === "write a").length, 10);
+  assert.equal(requeueAfterMs, 500);
+});
+
+test("in shadow mode nothing is said and nothing done", async () => {
+  assert.deepEqual(await passOf({ verdicts: [writes("a")], mode: "shadow" }), { history: ["a"], requeueAfterMs: 7 });
+});
