@@ -22,7 +22,6 @@ import {
   type RecordedVerdict,
   type Reservation,
 } from "../ledger/reservation.ts";
-import { changeOf } from "../transaction/claims.ts";
 import {
   Conflict,
   forgetLedger,
@@ -36,7 +35,7 @@ import { type GroupObservation, type Notes, observeGroup } from "../transaction/
 import { podNameOf } from "../workloads/pods.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
 import { type Act, carryOutAll, fittingInto, isOfPod, isOther, whileYoung } from "./act.ts";
-import { type EventSource, recordOf, recordVerdictEvent, writeAloneInMs } from "./record.ts";
+import { changeToRecord, type EventSource, recordOf, recordVerdictEvent, writeAloneInMs } from "./record.ts";
 
 /** A function's own part of a pass: what it makes of an observation, what it decides, and what is done about that. */
 export interface GroupReconciler<Snapshot, Target> extends EventSource {
@@ -215,13 +214,13 @@ async function takeTargets(
     const reservations = [...kept, ...made];
     // Rules R8 and R18: all of it is reserved, by one write, before anything is done.
     await writeChange(context, observed, {
-      ...changeOf(observed, by, record),
+      ...changeToRecord(observed, by, record),
       reservations,
       ...adding(observed, claims),
     });
     const renewed = new Set(observed.open.map(({ uid }) => uid));
     for (const reservation of made) if (!renewed.has(reservation.uid)) sole.set(reservation.uid, reservation);
-  } else if (observed.notes?.isDue) await writeChange(context, observed, changeOf(observed, by, record));
+  } else if (observed.notes?.isDue) await writeChange(context, observed, changeToRecord(observed, by, record));
   else if (others.some(({ confirmsLedger }) => confirmsLedger)) {
     // Rules R13 and R18: nothing is written that could fail, and a ledger of long ago says nothing of the claims of now.
     const now = await context.protocol.readLedger(cluster, observed.key);
@@ -266,7 +265,7 @@ async function recordAlone(
   const memory = context.memoryOf(observed.key);
   const inMs = writeAloneInMs(context, memory, teller.name, observed, record);
   let said: Promise<undefined> | undefined;
-  if (inMs === 0) await writeChange(context, observed, changeOf(observed, teller.name, record));
+  if (inMs === 0) await writeChange(context, observed, changeToRecord(observed, teller.name, record));
   if (inMs === 0 || inMs === undefined)
     said = recordVerdictEvent(context, teller, observed, record).then(() => undefined);
   const requeues = [verdict.requeueAfterMs, inMs].filter((ms) => ms !== undefined && ms > 0) as number[];

@@ -6,7 +6,7 @@ import type { GroupMemory } from "../contract/memory.ts";
 import { guardOf, type Verdict } from "../contract/verdict.ts";
 import { isNewEvent, recordEvent } from "../events/recorder.ts";
 import { fitting } from "../ledger/lease.ts";
-import type { RecordedVerdict } from "../ledger/reservation.ts";
+import type { LedgerChange, RecordedVerdict } from "../ledger/reservation.ts";
 import { isFarBelowBound } from "../ledger/size.ts";
 import { mendStamp } from "../ledger/stamps.ts";
 import { changeOf } from "../transaction/claims.ts";
@@ -61,6 +61,11 @@ export function recordOf(
   return { guard, zone, sentence, since, at: observed.nowMs };
 }
 
+/** What a write of the ledger makes of it that records a verdict, and reserves nothing new. */
+export function changeToRecord(observed: GroupObservation, by: string, record: RecordedVerdict): LedgerChange {
+  return changeOf(observed, { verdicts: { ...observed.ledger.verdicts, [by]: record } });
+}
+
 /** How long until the record is worth a write of its own: 0 for now, undefined for not at all. */
 export function writeAloneInMs(
   context: Context,
@@ -75,7 +80,7 @@ export function writeAloneInMs(
   const changed = !fresh && (written?.guard !== record.guard || written.zone !== record.zone);
   const finished = record.guard === "done" && settled > 0;
   // What a write would shed again is no news: it would be written for ever.
-  const change = changeOf(observed, by, record);
+  const change = changeToRecord(observed, by, record);
   const kept = isFarBelowBound(observed.ledger, change) ? change : fitting(observed.ledger, change);
   const newRefusals = kept.refusals.some(
     ({ uid, by: whose, stampMs }) =>

@@ -4,7 +4,7 @@ import type { Context } from "../contract/context.ts";
 import type { Wait } from "../contract/verdict.ts";
 import { changeClaim, type KindName, type KnownClaim, type OrdinalRange } from "../ledger/claim.ts";
 import { type ClaimedObjects, kinds } from "../ledger/claim-kinds.ts";
-import { actWithinMs, type LedgerChange, type LedgerTimes, type RecordedVerdict } from "../ledger/reservation.ts";
+import { actWithinMs, type LedgerChange, type LedgerTimes } from "../ledger/reservation.ts";
 import { readGroup } from "../workloads/group-key.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
 import { readClaimedObjects } from "./claimed-objects.ts";
@@ -65,16 +65,7 @@ export async function writeClaims(
 ): Promise<number> {
   const others = observed.ledger.claims.filter((claim) => !out.some(({ id }) => id === claim.id));
   const sentMs = context.cluster.monotonicMs();
-  await writeChange(context, observed, {
-    reservations: observed.open,
-    seenThrough: observed.view.seenThrough,
-    membersThrough: observed.view.membersThrough,
-    members: observed.joining.members,
-    refusals: keptRefusals(observed),
-    verdicts: observed.ledger.verdicts,
-    claims: [...others, ...into],
-    ...times,
-  });
+  await writeChange(context, observed, changeOf(observed, { claims: [...others, ...into], ...times }));
   return sentMs + actWithinMs;
 }
 
@@ -117,15 +108,19 @@ export async function findEnd(context: Context, key: GroupKey, claim: KnownClaim
   return { kind: "abandoned", where, undoes: row.undoes(claim, where) };
 }
 
-/** What a write of the ledger makes of it when nothing new is reserved: the settled and abandoned reservations go. */
-export function changeOf(observed: GroupObservation, by: string, record: RecordedVerdict): LedgerChange {
+/**
+ * What a write makes of the ledger that was looked at: the settled and abandoned reservations go, and the write says how new the
+ * view was (rule R8). What is in `changes` stands instead.
+ */
+export function changeOf(observed: GroupObservation, changes: Partial<LedgerChange>): LedgerChange {
   return {
     reservations: observed.open,
     seenThrough: observed.view.seenThrough,
     membersThrough: observed.view.membersThrough,
     members: observed.joining.members,
     refusals: keptRefusals(observed),
-    verdicts: { ...observed.ledger.verdicts, [by]: record },
+    verdicts: observed.ledger.verdicts,
     ...observed.notes?.change,
+    ...changes,
   };
 }
