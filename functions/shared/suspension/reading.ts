@@ -1,13 +1,14 @@
 /** What is read of a group whose volumes are suspended: by LISTs that are made after its ledger was read (rule R21). */
 
-import { claims, ledgerGroup, managedBy, read } from "../annotations/table.ts";
+import { claims, read } from "../annotations/table.ts";
 import { type GroupCache, membersNeed } from "../cache/cache.ts";
 import type { Context } from "../contract/context.ts";
 import type { KeyLookUp, KnownKeys } from "../contract/keys.ts";
 import type { Cluster, ObjectKey, PvcObject } from "../kubernetes/cluster.ts";
 import { find } from "../kubernetes/find.ts";
 import { type Claim, parseClaims } from "../ledger/claim.ts";
-import { ledgerName } from "../ledger/lease-name.ts";
+import { listLedgerLeases } from "../ledger/lease.ts";
+import { listClaimed } from "../transaction/claimed-groups.ts";
 import { knownLedger, waitForLedger } from "../transaction/ledger-copy.ts";
 import { findMembers, type Member, parseVolumeUser, type Stray, type VolumeUser } from "../volumes/members.ts";
 import { findOwned, groupOfPvc, notOf } from "../volumes/owners.ts";
@@ -20,10 +21,13 @@ import type { Clocks } from "./clocks.ts";
 
 type Lists = Pick<Cluster, "list">;
 
+/** The groups whose ledgers hold a claim of any kind: that of a volume outlives the volume. */
+const listHolding = listClaimed(() => true);
+
 /** The groups in which a user asks, or Sluice has begun something, in a namespace or in all. Throws ClusterError. */
 export async function listKeys(context: Context, namespace: string | undefined): Promise<readonly GroupKey[]> {
   const { cluster, views } = context;
-  const [asked, claimed] = await Promise.all([listAsked(cluster, namespace), listClaimed(cluster, namespace)]);
+  const [asked, claimed] = await Promise.all([listAsked(cluster, namespace), listHolding(context, namespace)]);
   const made = await Promise.all(
     [...byNamespace(asked)].map(([where, names]) => groupsOf(cluster, views, where, names)),
   );
@@ -80,23 +84,10 @@ async function listAsked(cluster: Lists, namespace: string | undefined): Promise
   return items.filter(isSuspensionAsked);
 }
 
-/** The groups whose ledgers hold a claim: that of a volume outlives the volume. */
-async function listClaimed(cluster: Lists, namespace: string | undefined): Promise<readonly GroupKey[]> {
-  const labelSelector = `${managedBy.key}=sluice`;
-  const { items } = await cluster.list("leases", { ...(namespace === undefined ? {} : { namespace }), labelSelector });
-  return items.flatMap(({ metadata }) => {
-    const group = read(ledgerGroup, metadata);
-    const holdsClaims = (read(claims, metadata) ?? "") !== "";
-    if (group === undefined || !holdsClaims || ledgerName(group) !== metadata.name) return [];
-    return [{ namespace: metadata.namespace ?? "", group }];
-  });
-}
-
 /** What the ledgers of a namespace, or of all, have claimed; malformed claims count as none. Throws ClusterError. */
 export async function listLedgerClaims(cluster: Lists, namespace: string | undefined): Promise<readonly Claim[]> {
-  const labelSelector = `${managedBy.key}=sluice`;
-  const { items } = await cluster.list("leases", { ...(namespace === undefined ? {} : { namespace }), labelSelector });
-  return items.flatMap(({ metadata }) => {
+  const leases = await listLedgerLeases(cluster, namespace);
+  return leases.flatMap(({ metadata }) => {
     try {
       return parseClaims(read(claims, metadata) ?? "", (why) => new Error(String(why)));
     } catch {
