@@ -8,17 +8,11 @@ import type { Act } from "../shared/reconcile/act.ts";
 import type { EventPolicy } from "../shared/reconcile/record.ts";
 import { type FollowerSize, followerSizes, readScales, type Scales } from "../shared/scaling/follower-sizes.ts";
 import type { MirroredScale } from "../shared/scaling/mirrored-scale.ts";
-import {
-  endOfScaleDown,
-  forgetWithdrawn,
-  noteRefusal,
-  readAgain,
-  resize,
-  sizeChanged,
-} from "../shared/scaling/resize.ts";
+import { endOfScaleDown, noteRefusal, readAgain, resize, sizeChanged } from "../shared/scaling/resize.ts";
 import type { SizeBlocked } from "../shared/scaling/wanted-replicas.ts";
 import { claimsBy, openTransaction, writeClaim } from "../shared/transaction/claims.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
+import { forgetWithdrawn } from "../shared/transaction/withdrawn-claims.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { FollowerResize } from "./decide.ts";
 import { name } from "./observe.ts";

@@ -2,7 +2,6 @@
 
 import * as keys from "../shared/annotations/suspension.ts";
 import type { Context } from "../shared/contract/context.ts";
-import type { GroupMemory } from "../shared/contract/memory.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { isRefused, type Metadata, type PvcObject } from "../shared/kubernetes/cluster.ts";
 import { deleteIfThere } from "../shared/kubernetes/find.ts";
@@ -30,6 +29,7 @@ import { readClaimedObjects } from "../shared/transaction/claimed-objects.ts";
 import { claimsBy, openTransaction, writeClaims } from "../shared/transaction/claims.ts";
 import { isLongKnown } from "../shared/transaction/ledger-copy.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
+import { forgetWithdrawn, isWithdrawn, noteWithdrawn } from "../shared/transaction/withdrawn-claims.ts";
 import { describeAgreeing, isRemoving, type Member } from "../shared/volumes/members.ts";
 import type { Pvc } from "../shared/volumes/pvc.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
@@ -53,16 +53,6 @@ export const telling: EventPolicy = {
   ]),
 };
 
-/** Claims whose only attempt was refused, by id, as a process remembers them. Losing it costs the time of rule R10a. */
-const withdrawn = new WeakMap<GroupMemory, Set<string>>();
-
-function withdrawnOf(context: Context, key: GroupKey): Set<string> {
-  const memory = context.memoryOf(key);
-  const known = withdrawn.get(memory) ?? new Set();
-  withdrawn.set(memory, known);
-  return known;
-}
-
 /** How soon to look again at what was just written, in milliseconds. */
 const goOnMs = 200;
 
@@ -81,7 +71,7 @@ export function actOn(key: GroupKey, statefulSet: StatefulSet, target: RemovalTa
     refused: (context, _key, error) => {
       const { message, code, attempts } = error;
       const isNotDone = attempts === 1 && isRefused(error);
-      if (target.kind === "remove" && isNotDone) withdrawnOf(context, key).add(target.claim.id);
+      if (target.kind === "remove" && isNotDone) noteWithdrawn(context, key, target.claim.id);
       if (code !== 409 && code !== 404) context.reporter.problem(key, name, `${kind} of ${member.name}: ${message}`);
     },
   };
@@ -106,7 +96,7 @@ async function carryOut(context: Context, key: GroupKey, target: RemovalTarget, 
     };
     for (const pvc of target.pvcs) await patchPvc(context, pvc, { annotations }, notAfterMs);
     // A deletion that a process was about to send names an earlier revision, so that none is under way any more.
-    for (const { removalClaim } of target.pvcs) if (removalClaim) withdrawnOf(context, key).add(removalClaim);
+    for (const { removalClaim } of target.pvcs) if (removalClaim) noteWithdrawn(context, key, removalClaim);
     return;
   }
   const annotations = messageFor(target.guard, target.sentence);
@@ -204,17 +194,16 @@ export async function endClaims(context: Context, observed: GroupObservation): P
     const where = { ...found, isAnchored: found.isAnchored && volumes.has(claim.anchor?.name ?? "") };
     const row = kinds[claim.kind];
     const nowMs = cluster.serverTimeMs();
-    // Nothing of a renewed one is known to be over: an attempt of before may still arrive.
-    const isWithdrawn = claim.sinceMs === undefined && !where.isAnchored && withdrawnOf(context, key).has(id);
+    const isOver = isWithdrawn(context, key, claim) && !where.isAnchored;
     const isKnown = isLongKnown(context, key, claim);
     const isAbandoned = row.isAbandoned(claim, where, nowMs);
-    if (!isWithdrawn && !row.isSettled(claim, where, nowMs) && !(isAbandoned && isKnown)) {
+    if (!isOver && !row.isSettled(claim, where, nowMs) && !(isAbandoned && isKnown)) {
       isLeft ||= isAbandoned;
       continue;
     }
-    const times = isWithdrawn && isUntouched(claim, items) ? {} : removalEnded(now.ledger, nowMs);
+    const times = isOver && isUntouched(claim, items) ? {} : removalEnded(now.ledger, nowMs);
     await writeClaims(context, now, { out: [claim], into: [], ...times });
-    withdrawnOf(context, key).delete(id);
+    forgetWithdrawn(context, key, claim);
     now = (await openTransaction(context, key))?.observed;
   }
   return isLeft;

@@ -6,16 +6,10 @@ import { isSuccess, PodHttpError } from "../shared/http/pod-http.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import type { Act } from "../shared/reconcile/act.ts";
 import type { EventPolicy } from "../shared/reconcile/record.ts";
-import {
-  endOfScaleDown,
-  forgetWithdrawn,
-  noteRefusal,
-  readAgain,
-  resize,
-  sizeChanged,
-} from "../shared/scaling/resize.ts";
+import { endOfScaleDown, noteRefusal, readAgain, resize, sizeChanged } from "../shared/scaling/resize.ts";
 import { type ClaimEnd, claimsBy, openTransaction, renewClaim, writeClaim } from "../shared/transaction/claims.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
+import { forgetWithdrawn } from "../shared/transaction/withdrawn-claims.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { Lowering } from "./decide.ts";
 import { listOwn, name, readWanted, sizeOf } from "./observe.ts";

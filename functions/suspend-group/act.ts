@@ -6,7 +6,7 @@ import { eventReasons } from "../shared/events/reasons.ts";
 import { deleteIfThere } from "../shared/kubernetes/find.ts";
 import type { Act } from "../shared/reconcile/act.ts";
 import type { EventPolicy } from "../shared/reconcile/record.ts";
-import { isOver, noteRefusal, noteRefused, noteWithdrawn, readAgain, resize } from "../shared/scaling/resize.ts";
+import { isOver, noteRefusal, noteRefused, readAgain, resize } from "../shared/scaling/resize.ts";
 import { noteSaid } from "../shared/suspension/said.ts";
 import {
   beginAnew,
@@ -18,6 +18,7 @@ import {
   podSeen,
   recordPvcEvent,
 } from "../shared/suspension/writing.ts";
+import { noteWithdrawn } from "../shared/transaction/withdrawn-claims.ts";
 import { describeAgreeing, durationOf, type Member, type VolumeUser } from "../shared/volumes/members.ts";
 import { hasNewPartners, wordsOnPartners } from "../shared/volumes/owners.ts";
 import { type Pvc, valueIn } from "../shared/volumes/pvc.ts";
@@ -113,7 +114,7 @@ function lettingGo(statefulSet: StatefulSet, { set, leaving, claim }: LettingGo)
       if (failures.length > 0) throw failures[0];
     },
     refused(context, key, error) {
-      if (!isUnderWay && isOver(error)) noteWithdrawn(context, key, claim);
+      if (!isUnderWay && isOver(error)) noteWithdrawn(context, key, claim.id);
       if (isOver(error) && error.code !== 409) noteRefused(context, key, set.uid, `pods of ${set.name} go`, error);
     },
   };

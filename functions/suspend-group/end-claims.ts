@@ -3,11 +3,12 @@
 import type { Context } from "../shared/contract/context.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { undoAfterMs } from "../shared/ledger/claim-kinds.ts";
-import { endOfScaleDown, forgetWithdrawn, isWithdrawn, type ScaleDownEnd } from "../shared/scaling/resize.ts";
+import { endOfScaleDown, type ScaleDownEnd } from "../shared/scaling/resize.ts";
 import { removalEnded } from "../shared/suspension/looks.ts";
 import { claimsBy, openTransaction, timesAfter, writeClaims } from "../shared/transaction/claims.ts";
 import { isLongKnown } from "../shared/transaction/ledger-copy.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
+import { forgetWithdrawn, isWithdrawn } from "../shared/transaction/withdrawn-claims.ts";
 import { parseVolumeUser, type VolumeUser } from "../shared/volumes/members.ts";
 import { areLeaving, namedOf } from "../shared/volumes/owner-zones.ts";
 import { isOwnerGroup } from "../shared/workloads/group-key.ts";
