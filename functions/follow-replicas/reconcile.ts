@@ -2,11 +2,10 @@
 
 import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
-import type { Claim } from "../shared/ledger/claim.ts";
-import { skipUnconcerned } from "../shared/reconcile/concern.ts";
+import { askedBy, skipUnconcerned } from "../shared/reconcile/concern.ts";
 import { type GroupReconciler, reconcileGroup } from "../shared/reconcile/perform.ts";
 import { isFollowing, readScales, type Scales } from "../shared/scaling/follower-sizes.ts";
-import { openTransaction } from "../shared/transaction/claims.ts";
+import { madeBy, openTransaction } from "../shared/transaction/claims.ts";
 import { Conflict, forgetLedger, knownLedger, waitForLedger } from "../shared/transaction/ledger-copy.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
@@ -14,7 +13,7 @@ import { actOn, endClaims, telling, writeBack } from "./act.ts";
 import { decide, type FollowerResize, type FollowSnapshot } from "./decide.ts";
 import { ask, name, snapshotOf } from "./observe.ts";
 
-const isOwn = (claim: Claim): boolean => claim.isKnown && claim.by === name;
+const isOwn = madeBy(name);
 
 /** Throws ClusterError where trying again later can help. */
 export async function run(
@@ -22,7 +21,7 @@ export async function run(
   key: GroupKey,
   wake: { readonly sweep: boolean },
 ): Promise<ReconcileResult> {
-  const idle = await skipUnconcerned(context, key, wake, { isAsked: isFollowing, isOwn });
+  const idle = await skipUnconcerned(context, key, wake, { asks: askedBy(isFollowing), isOwn });
   if (idle !== undefined) return idle;
   try {
     await endOwn(context, key, wake.sweep);

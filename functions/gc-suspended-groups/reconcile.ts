@@ -3,15 +3,15 @@
 import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
-import type { Claim } from "../shared/ledger/claim.ts";
 import { ledgerNewMs } from "../shared/ledger/reservation.ts";
+import { skipUnconcerned } from "../shared/reconcile/concern.ts";
 import { type GroupReconciler, reconcileGroup } from "../shared/reconcile/perform.ts";
 import { earlierMs, whyClocksUnsure } from "../shared/suspension/clocks.ts";
 import { notesOf, seenSinceMs } from "../shared/suspension/looks.ts";
-import { isGroupOfConcern } from "../shared/suspension/reading.ts";
+import { asksForSuspension } from "../shared/suspension/reading.ts";
 import { describeSpan, warningDue } from "../shared/suspension/time-left.ts";
 import { recordPvcEvent } from "../shared/suspension/writing.ts";
-import { openTransaction } from "../shared/transaction/claims.ts";
+import { madeBy, openTransaction } from "../shared/transaction/claims.ts";
 import { Conflict, forgetLedger, knownLedger, waitForLedger } from "../shared/transaction/ledger-copy.ts";
 import { isRecovering, isRequested } from "../shared/volumes/members.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
@@ -19,7 +19,7 @@ import { actOn, endClaims, telling } from "./act.ts";
 import { decide, type RemovalSnapshot, type RemovalTarget } from "./decide.ts";
 import { name, observe } from "./observe.ts";
 
-const isOwn = (claim: Claim): boolean => claim.isKnown && claim.by === name;
+const isOwn = madeBy(name);
 
 /** Throws ClusterError where trying again later can help. */
 export async function run(
@@ -27,7 +27,8 @@ export async function run(
   key: GroupKey,
   wake: { readonly sweep: boolean },
 ): Promise<ReconcileResult> {
-  if (!(await isGroupOfConcern(context, key, wake, isOwn))) return { requeueAfterMs: undefined, acting: undefined };
+  const idle = await skipUnconcerned(context, key, wake, { asks: asksForSuspension, isOwn });
+  if (idle !== undefined) return idle;
   let isClaimLeft = false;
   try {
     isClaimLeft = await endOwn(context, key);

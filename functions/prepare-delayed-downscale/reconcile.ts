@@ -4,11 +4,10 @@ import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
 import { leaversOf } from "../shared/groups/refuse-claim.ts";
 import { openQuestions, withAnswers } from "../shared/health/ask-pods.ts";
-import type { Claim } from "../shared/ledger/claim.ts";
-import { skipUnconcerned } from "../shared/reconcile/concern.ts";
+import { askedBy, skipUnconcerned } from "../shared/reconcile/concern.ts";
 import { type GroupReconciler, reconcileGroup } from "../shared/reconcile/perform.ts";
 import { refusedSizes } from "../shared/scaling/resize.ts";
-import { claimsBy, openTransaction } from "../shared/transaction/claims.ts";
+import { claimsBy, madeBy, openTransaction } from "../shared/transaction/claims.ts";
 import { Conflict, forgetLedger, waitForLedger } from "../shared/transaction/ledger-copy.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
@@ -18,7 +17,7 @@ import { isDelayed, name } from "./observe.ts";
 import { type Round, tellPods } from "./tell-pods.ts";
 
 const contendedMs = 1_000;
-const isOwn = (claim: Claim): boolean => claim.isKnown && claim.by === name;
+const isOwn = madeBy(name);
 
 /** Throws ClusterError where trying again later can help. */
 export async function run(
@@ -26,7 +25,7 @@ export async function run(
   key: GroupKey,
   wake: { readonly sweep: boolean },
 ): Promise<ReconcileResult> {
-  const idle = await skipUnconcerned(context, key, wake, { isAsked: isDelayed, isOwn });
+  const idle = await skipUnconcerned(context, key, wake, { asks: askedBy(isDelayed), isOwn });
   if (idle !== undefined) return idle;
   let round: Round | undefined;
   try {

@@ -10,7 +10,7 @@ import { notifyPods } from "../shared/http/tell-pods.ts";
 import { changeClaim, type KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim } from "../shared/ledger/claim-kinds.ts";
 import { maxConflicts } from "../shared/ledger/reservation.ts";
-import { skipUnconcerned } from "../shared/reconcile/concern.ts";
+import { askedBy, skipUnconcerned } from "../shared/reconcile/concern.ts";
 import { addressOf, isPrepared, isTakenBack, requestTo, undoEndpointOf } from "../shared/scaling/prepared.ts";
 import { scaleDownPhases } from "../shared/scaling/size-changes.ts";
 import { renewClaim, timesAfter, writeClaim, writeClaims } from "../shared/transaction/claims.ts";
@@ -41,7 +41,7 @@ const contendedMs = 1_000;
 const giveUpAfterMs = 1_800_000;
 /** The status 501; 404 and 405 say already that a pod has nothing to take back. */
 const notImplemented = 501;
-const isAsked = ({ scaling }: StatefulSet): boolean => scaling?.preparesDownscale === true;
+const asks = askedBy(({ scaling }) => scaling?.preparesDownscale === true);
 
 /** Throws ClusterError where trying again can help. */
 export async function look(
@@ -54,7 +54,7 @@ export async function look(
   const memory = context.memoryOf(key);
   const remainingMs = (nextLookMs.get(memory) ?? Number.NEGATIVE_INFINITY) - cluster.monotonicMs();
   if (!sweep && remainingMs > 0) return { requeueAfterMs: remainingMs, absorbsEvents: true, acting: undefined };
-  const idle = await skipUnconcerned(context, key, { sweep }, { isAsked, isOwn: isPrepared });
+  const idle = await skipUnconcerned(context, key, { sweep }, { asks, isOwn: isPrepared });
   if (idle !== undefined) return idle;
   const lookedMs = cluster.monotonicMs();
   nextLookMs.set(memory, lookedMs + lookEveryMs);

@@ -2,11 +2,11 @@
 
 import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
-import type { Claim } from "../shared/ledger/claim.ts";
+import { skipUnconcerned } from "../shared/reconcile/concern.ts";
 import { type GroupReconciler, reconcileGroup } from "../shared/reconcile/perform.ts";
 import { notesOf } from "../shared/suspension/looks.ts";
-import { isGroupOfConcern } from "../shared/suspension/reading.ts";
-import { openTransaction } from "../shared/transaction/claims.ts";
+import { asksForSuspension } from "../shared/suspension/reading.ts";
+import { madeBy, openTransaction } from "../shared/transaction/claims.ts";
 import { Conflict, forgetLedger, knownLedger, waitForLedger } from "../shared/transaction/ledger-copy.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { actOn, telling } from "./act.ts";
@@ -14,7 +14,7 @@ import { decide, type SuspendSnapshot, type SuspensionTarget } from "./decide.ts
 import { endClaims } from "./end-claims.ts";
 import { ask, name, observe } from "./observe.ts";
 
-const isOwn = (claim: Claim): boolean => claim.isKnown && claim.by === name;
+const isOwn = madeBy(name);
 
 /** Throws ClusterError where trying again later can help. */
 export async function run(
@@ -22,7 +22,8 @@ export async function run(
   key: GroupKey,
   wake: { readonly sweep: boolean },
 ): Promise<ReconcileResult> {
-  if (!(await isGroupOfConcern(context, key, wake, isOwn))) return { requeueAfterMs: undefined, acting: undefined };
+  const idle = await skipUnconcerned(context, key, wake, { asks: asksForSuspension, isOwn });
+  if (idle !== undefined) return idle;
   try {
     await endOwn(context, key);
   } catch (error) {

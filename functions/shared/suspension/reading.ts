@@ -9,7 +9,6 @@ import { find } from "../kubernetes/find.ts";
 import { type Claim, parseClaims } from "../ledger/claim.ts";
 import { listLedgerLeases } from "../ledger/lease.ts";
 import { listClaimed } from "../transaction/claimed-groups.ts";
-import { knownLedger, waitForLedger } from "../transaction/ledger-copy.ts";
 import { findMembers, type Member, parseVolumeUser, type Stray, type VolumeUser } from "../volumes/members.ts";
 import { findOwned, groupOfPvc, notOf } from "../volumes/owners.ts";
 import { isSuspensionAsked, type Pvc, parsePvc } from "../volumes/pvc.ts";
@@ -151,33 +150,18 @@ export async function readMembers(
 }
 
 /**
- * True if a user asks for something in a group, a function has begun it, or its ledger holds a claim that is the function's
- * own, as this process knows it, or in a sweep as it is. No ledger is made for any other group. Throws ClusterError.
+ * Whether a user asks for something in a group, or a function has begun it; `gone`: no StatefulSet is left of one that is not an
+ * owner's. Each look is a LIST of all volume claims of the namespace. Throws ClusterError.
  */
-export async function isGroupOfConcern(
-  context: Context,
-  key: GroupKey,
-  { sweep }: { readonly sweep: boolean },
-  isOwn: (claim: Claim) => boolean,
-): Promise<boolean> {
+export async function asksForSuspension({ cluster, views }: Context, key: GroupKey): Promise<"yes" | "no" | "gone"> {
   if (isOwnerGroup(key.group)) {
-    const asked = await listAsked(context.cluster, key.namespace);
-    if (asked.flatMap(ownerKeyOf).some(({ group }) => group === key.group)) return true;
-  } else {
-    const view = await context.views.read(key, membersNeed);
-    if (view.statefulSets.length === 0) return false;
-    const names = view.statefulSets.map(({ name }) => name);
-    if (await isAnyAsked(context.cluster, key.namespace, names)) return true;
+    const asked = await listAsked(cluster, key.namespace);
+    return asked.flatMap(ownerKeyOf).some(({ group }) => group === key.group) ? "yes" : "no";
   }
-  try {
-    const known = knownLedger(context, context.memoryOf(key));
-    const ledger = known ?? (sweep ? await context.protocol.readLedger(context.cluster, key) : undefined);
-    return ledger?.claims.some(isOwn) ?? false;
-  } catch (error) {
-    // The functions that decide by the ledger say so.
-    if (waitForLedger(error) !== undefined) return false;
-    throw error;
-  }
+  const { statefulSets } = await views.read(key, membersNeed);
+  if (statefulSets.length === 0) return "gone";
+  const names = statefulSets.map(({ name }) => name);
+  return (await isAnyAsked(cluster, key.namespace, names)) ? "yes" : "no";
 }
 
 async function isAnyAsked(cluster: Lists, namespace: string, statefulSets: readonly string[]): Promise<boolean> {

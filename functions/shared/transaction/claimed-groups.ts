@@ -5,6 +5,7 @@ import type { Need, Schedule } from "../contract/definition.ts";
 import { type Claim, parseClaims } from "../ledger/claim.ts";
 import { groupKeyOfLease, listLedgerLeases } from "../ledger/lease.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
+import { madeBy } from "./claims.ts";
 import { forgetLedger } from "./ledger-copy.ts";
 
 /**
@@ -27,7 +28,7 @@ export function listClaimed(isSought: (claim: Claim) => boolean): Schedule<Group
  * was killed leaves its claim, which holds the group, and no event tells of that.
  */
 export function scheduleOfClaims(by: string): Schedule<GroupKey> {
-  return { everySeconds: 30, listDue: listClaimed((claim) => claim.isKnown && claim.by === by) };
+  return { everySeconds: 30, listDue: listClaimed(madeBy(by)) };
 }
 
 /** The right that such lists need. */

@@ -2,13 +2,13 @@
 
 import type { Context } from "../contract/context.ts";
 import type { Wait } from "../contract/verdict.ts";
-import { changeClaim, type KindName, type KnownClaim, type OrdinalRange } from "../ledger/claim.ts";
+import { type Claim, changeClaim, type KindName, type KnownClaim, type OrdinalRange } from "../ledger/claim.ts";
 import { type ClaimedObjects, kinds } from "../ledger/claim-kinds.ts";
 import { actWithinMs, type LedgerChange, type LedgerTimes } from "../ledger/reservation.ts";
 import { readGroup } from "../workloads/group-key.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
 import { readClaimedObjects } from "./claimed-objects.ts";
-import { isLongKnown, knownLedger, loadLedger, refuseNewLedger, writeChange } from "./ledger-copy.ts";
+import { isLongKnown, knownLedger, loadLedger, refuseNewLedger, waitForLedger, writeChange } from "./ledger-copy.ts";
 import { type GroupObservation, keptRefusals, observeGroup } from "./observe-group.ts";
 
 /** What one look at a group and its ledger says, and what keeps the ledger from permitting anything yet (rule R4). */
@@ -31,7 +31,32 @@ export async function openTransaction(context: Context, key: GroupKey): Promise<
 
 /** The claims of one kind that a function has made. */
 export function claimsBy({ ledger }: GroupObservation, kind: KindName, by: string): readonly KnownClaim[] {
-  return ledger.claims.filter((claim): claim is KnownClaim => claim.isKnown && claim.kind === kind && claim.by === by);
+  return ledger.claims.filter(madeBy(by)).filter((claim) => claim.kind === kind);
+}
+
+/** Tells the claims that a function has made from all others. */
+export function madeBy(name: string): (claim: Claim) => claim is KnownClaim {
+  return (claim): claim is KnownClaim => claim.isKnown && claim.by === name;
+}
+
+/**
+ * True if the ledger of a group holds such a claim, as this process knows it, or in a sweep as it is. One that cannot be used is
+ * said to hold none: the functions that decide by it say what is the matter. No ledger is made. Throws ClusterError.
+ */
+export async function holdsClaim(
+  context: Context,
+  key: GroupKey,
+  sweep: boolean,
+  isSought: (claim: Claim) => boolean,
+): Promise<boolean> {
+  try {
+    const known = knownLedger(context, context.memoryOf(key));
+    const ledger = known ?? (sweep ? await context.protocol.readLedger(context.cluster, key) : undefined);
+    return ledger?.claims.some(isSought) ?? false;
+  } catch (error) {
+    if (waitForLedger(error) !== undefined) return false;
+    throw error;
+  }
 }
 
 /**
