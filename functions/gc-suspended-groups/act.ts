@@ -7,7 +7,9 @@ import { isRefused, type Metadata, type PvcObject } from "../shared/kubernetes/c
 import { deleteIfThere } from "../shared/kubernetes/find.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { kinds } from "../shared/ledger/claim-kinds.ts";
+import { ledgerNewMs } from "../shared/ledger/reservation.ts";
 import type { Act } from "../shared/reconcile/act.ts";
+import type { OwnClaimEnd } from "../shared/reconcile/reconcile-claims.ts";
 import type { EventPolicy } from "../shared/reconcile/record.ts";
 import { whyClocksUnsure } from "../shared/suspension/clocks.ts";
 import { removalEnded } from "../shared/suspension/looks.ts";
@@ -26,13 +28,13 @@ import {
   recordPvcEvent,
 } from "../shared/suspension/writing.ts";
 import { readClaimedObjects } from "../shared/transaction/claimed-objects.ts";
-import { claimsBy, openTransaction, writeClaims } from "../shared/transaction/claims.ts";
+import { statefulSetNamed } from "../shared/transaction/claims.ts";
 import { isLongKnown } from "../shared/transaction/ledger-copy.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
-import { forgetWithdrawn, isWithdrawn, noteWithdrawn } from "../shared/transaction/withdrawn-claims.ts";
+import { isWithdrawn, noteWithdrawn } from "../shared/transaction/withdrawn-claims.ts";
 import { describeAgreeing, isRemoving, type Member } from "../shared/volumes/members.ts";
 import type { Pvc } from "../shared/volumes/pvc.ts";
-import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
+import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import type { RemovalTarget } from "./decide.ts";
 import { isRetained, whyKept } from "./holding.ts";
 import { name } from "./observe.ts";
@@ -56,14 +58,15 @@ export const telling: EventPolicy = {
 /** How soon to look again at what was just written, in milliseconds. */
 const goOnMs = 200;
 
-/** `statefulSet`: that of the target, as the group's view has it. */
-export function actOn(key: GroupKey, statefulSet: StatefulSet, target: RemovalTarget): Act {
+/** Throws Conflict for a zone that came after the group's view. */
+export function actOn(target: RemovalTarget, observed: GroupObservation): Act {
   const { member, kind } = target;
+  const { key } = observed;
   return {
     name: kind,
     object: member.name,
     subjectUid: member.pvcs[0]?.uid ?? member.name,
-    statefulSet,
+    statefulSet: statefulSetNamed(observed, member.set.name),
     ...(target.kind === "remove" ? { claims: [target.claim] } : { claims: [], takesNothing: true }),
     requeueAfterDoneMs: goOnMs,
     carryOut: (context, notAfterMs) => carryOut(context, key, target, notAfterMs),
@@ -173,40 +176,29 @@ async function remove(context: Context, key: GroupKey, member: Member, id: strin
 }
 
 /**
- * Takes out of our claims those whose volumes are gone, and those that nothing rests on any more. Resolves to true where one of
- * them stands on that is older than anything that may rest on it, and not known for long. Throws as a look does.
+ * A claim is over when its volumes are gone, and when nothing rests on it any more. One that is older than anything that may rest
+ * on it, and not known for long, is looked at again: a process that has just begun may be the only one until the next sweep.
+ * Throws as a look does.
  */
-export async function endClaims(context: Context, observed: GroupObservation): Promise<boolean> {
-  const { key } = observed;
+export async function endOf(context: Context, observed: GroupObservation, claim: KnownClaim): Promise<OwnClaimEnd> {
   const { cluster } = context;
-  let now: GroupObservation | undefined = observed;
-  let isLeft = false;
-  for (const { id } of claimsBy(observed, "volume", name)) {
-    const claim = now && claimsBy(now, "volume", name).find((one) => one.id === id);
-    if (now === undefined || claim === undefined) continue;
-    // By a LIST that is made after the ledger was read (rule R21).
-    const { items } = await cluster.list("persistentvolumeclaims", { namespace: key.namespace });
-    // Sluice cannot save a volume claim that is deleted and has no finalizer of ours, even if another finalizer holds it.
-    const left = items.filter(({ metadata }) => !isLost(metadata));
-    const volumes = new Map(left.map(({ metadata }) => [metadata.name, metadata.uid]));
-    const found = await readClaimedObjects(cluster, key.namespace, claim, volumes);
-    // So a mark on it keeps nothing: the pod may run on it again, and its volume claim stands as long as that pod.
-    const where = { ...found, isAnchored: found.isAnchored && volumes.has(claim.anchor?.name ?? "") };
-    const row = kinds[claim.kind];
-    const nowMs = cluster.serverTimeMs();
-    const isOver = isWithdrawn(context, key, claim) && !where.isAnchored;
-    const isKnown = isLongKnown(context, key, claim);
-    const isAbandoned = row.isAbandoned(claim, where, nowMs);
-    if (!isOver && !row.isSettled(claim, where, nowMs) && !(isAbandoned && isKnown)) {
-      isLeft ||= isAbandoned;
-      continue;
-    }
-    const times = isOver && isUntouched(claim, items) ? {} : removalEnded(now.ledger, nowMs);
-    await writeClaims(context, now, { out: [claim], into: [], ...times });
-    forgetWithdrawn(context, key, claim);
-    now = (await openTransaction(context, key))?.observed;
-  }
-  return isLeft;
+  const { key } = observed;
+  // By a LIST that is made after the ledger was read (rule R21).
+  const { items } = await cluster.list("persistentvolumeclaims", { namespace: key.namespace });
+  // Sluice cannot save a volume claim that is deleted and has no finalizer of ours, even if another finalizer holds it.
+  const left = items.filter(({ metadata }) => !isLost(metadata));
+  const volumes = new Map(left.map(({ metadata }) => [metadata.name, metadata.uid]));
+  const found = await readClaimedObjects(cluster, key.namespace, claim, volumes);
+  // So a mark on it keeps nothing: the pod may run on it again, and its volume claim stands as long as that pod.
+  const where = { ...found, isAnchored: found.isAnchored && volumes.has(claim.anchor?.name ?? "") };
+  const row = kinds[claim.kind];
+  const nowMs = cluster.serverTimeMs();
+  const isVoid = isWithdrawn(context, key, claim) && !where.isAnchored;
+  const isKnown = isLongKnown(context, key, claim);
+  const isAbandoned = row.isAbandoned(claim, where, nowMs);
+  if (isVoid || row.isSettled(claim, where, nowMs) || (isAbandoned && isKnown))
+    return { kind: "over", times: isVoid && isUntouched(claim, items) ? {} : removalEnded(observed.ledger, nowMs) };
+  return { kind: "stands", ...(isAbandoned ? { requeueAfterMs: ledgerNewMs } : {}) };
 }
 
 /** True while each volume of a claim stands: one may have been deleted before the deletion of the next was refused. */

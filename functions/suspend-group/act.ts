@@ -18,6 +18,8 @@ import {
   podSeen,
   recordPvcEvent,
 } from "../shared/suspension/writing.ts";
+import { statefulSetNamed } from "../shared/transaction/claims.ts";
+import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { noteWithdrawn } from "../shared/transaction/withdrawn-claims.ts";
 import { describeAgreeing, durationOf, type Member, type VolumeUser } from "../shared/volumes/members.ts";
 import { hasNewPartners, wordsOnPartners } from "../shared/volumes/owners.ts";
@@ -48,8 +50,10 @@ export const telling: EventPolicy = {
 /** How soon to look again at what was just written, in milliseconds. */
 const goOnMs = 200;
 
-/** `statefulSet`: that of the target, as the group's view has it. */
-export function actOn(key: GroupKey, statefulSet: StatefulSet, target: SuspensionTarget): Act {
+/** Throws Conflict for a zone that came after the group's view. */
+export function actOn(target: SuspensionTarget, observed: GroupObservation): Act {
+  const { key } = observed;
+  const statefulSet = statefulSetNamed(observed, "set" in target ? target.set.name : target.member.set.name);
   if (target.kind === "resize") return resizing(statefulSet, target);
   if (target.kind === "let-go") return lettingGo(statefulSet, target);
   const { member } = target;

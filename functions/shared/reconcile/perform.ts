@@ -9,8 +9,6 @@ import type { Context } from "../contract/context.ts";
 import type { ReconcileResult } from "../contract/definition.ts";
 import type { GroupMemory } from "../contract/memory.ts";
 import { failingGuards, guardOf, type Verdict, type Wait, wait } from "../contract/verdict.ts";
-import { eventReasons } from "../events/reasons.ts";
-import { isNewEvent, recordEvent } from "../events/recorder.ts";
 import { type ClaimContent, changeClaim, countRanges, type KnownClaim, makeClaim } from "../ledger/claim.ts";
 import {
   actWithinMs,
@@ -35,7 +33,15 @@ import { type GroupObservation, type Notes, observeGroup } from "../transaction/
 import { podNameOf } from "../workloads/pods.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
 import { type Act, carryOutAll, fittingInto, isOfPod, isOther, whileYoung } from "./act.ts";
-import { changeToRecord, type EventSource, recordOf, recordVerdictEvent, writeAloneInMs } from "./record.ts";
+import {
+  changeToRecord,
+  type EventSource,
+  recordOf,
+  recordVerdictEvent,
+  sayMalformed,
+  sayUnusable,
+  writeAloneInMs,
+} from "./record.ts";
 
 /** A function's own part of a pass: what it makes of an observation, what it decides, and what is done about that. */
 export interface GroupReconciler<Snapshot, Target> extends EventSource {
@@ -44,8 +50,8 @@ export interface GroupReconciler<Snapshot, Target> extends EventSource {
   decide(snapshot: Snapshot): Verdict<Target>;
   /** Asks pods what a verdict rests on (rule R22): the snapshot with their answers; undefined where no pod is to be asked. */
   ask?(context: Context, observed: GroupObservation, snapshot: Snapshot): Promise<Snapshot> | undefined;
-  /** What is done to a target of a verdict. */
-  actOn(target: Target): Act;
+  /** What is done to a target of a verdict on this observation. */
+  actOn(target: Target, observed: GroupObservation): Act;
   /** What each write of the ledger says of times besides. */
   notesOn?(snapshot: Snapshot): Notes | undefined;
 }
@@ -63,12 +69,25 @@ export async function reconcileGroup<Snapshot, Target>(
   key: GroupKey,
   wake: { readonly sweep: boolean },
 ): Promise<ReconcileResult> {
+  if (wake.sweep) forgetForSweep(context.memoryOf(key));
+  return reconcileByKnown(context, gate, key, wake);
+}
+
+/** A sweep reads the ledger, and tries a write again that was refused for good. */
+export function forgetForSweep(memory: GroupMemory): void {
+  forgetLedger(memory);
+  memory.ledgerRefused = undefined;
+}
+
+/** The same of a pass that has begun already: a ledger that it has read serves, in a sweep as well. */
+export async function reconcileByKnown<Snapshot, Target>(
+  context: Context,
+  gate: GroupReconciler<Snapshot, Target>,
+  key: GroupKey,
+  wake: { readonly sweep: boolean },
+): Promise<ReconcileResult> {
   const memory = context.memoryOf(key);
   const held = memory.holding;
-  if (wake.sweep) {
-    forgetLedger(memory);
-    memory.ledgerRefused = undefined;
-  }
   for (let conflicts = 0; conflicts < maxConflicts; conflicts++) {
     let loaded = knownLedger(context, memory);
     try {
@@ -112,7 +131,7 @@ async function attempt<Snapshot, Target>(
   const decideOn = async (permitSinceMs: number | undefined) => {
     const observed = await observeGroup(context, ledger, { permitSinceMs, consistent: sweep });
     const snapshot = await gate.observe(observed, context);
-    return { observed, snapshot, verdict: verdictBy(gate, snapshot) };
+    return { observed, snapshot, verdict: verdictBy(gate, observed, snapshot) };
   };
   // Until a ledger's first decision every look is a consistent LIST (rule R4): one that may permit saves a second one.
   let { observed, snapshot, verdict } = await decideOn(
@@ -127,7 +146,7 @@ async function attempt<Snapshot, Target>(
   }
   if (isPermit(verdict) && young === undefined) {
     const asking = gate.ask?.(context, observed, snapshot);
-    if (asking !== undefined) verdict = verdictBy(gate, await asking);
+    if (asking !== undefined) verdict = verdictBy(gate, observed, await asking);
   }
   if (young !== undefined && isPermit(verdict)) verdict = whileYoung(verdict, young);
   sayMalformed(context, gate.name, observed);
@@ -165,9 +184,14 @@ function roomIn({ open, ledger }: GroupObservation): number {
 }
 
 /** The verdict of a gate, whose targets are the acts that are done to them. */
-function verdictBy<Snapshot, Target>(gate: GroupReconciler<Snapshot, Target>, snapshot: Snapshot): Verdict<Act> {
+function verdictBy<Snapshot, Target>(
+  gate: GroupReconciler<Snapshot, Target>,
+  observed: GroupObservation,
+  snapshot: Snapshot,
+): Verdict<Act> {
   const verdict = gate.decide(snapshot);
-  return verdict.kind === "wait" ? verdict : { ...verdict, targets: verdict.targets.map((one) => gate.actOn(one)) };
+  if (verdict.kind === "wait") return verdict;
+  return { ...verdict, targets: verdict.targets.map((target) => gate.actOn(target, observed)) };
 }
 
 /** What is done about a verdict: nothing in shadow mode (rule R16) or under a new ledger, acts, or a record of the wait. */
@@ -270,38 +294,4 @@ async function recordAlone(
     said = recordVerdictEvent(context, teller, observed, record).then(() => undefined);
   const requeues = [verdict.requeueAfterMs, inMs].filter((ms) => ms !== undefined && ms > 0) as number[];
   return { requeueAfterMs: requeues.length > 0 ? Math.min(...requeues) : undefined, acting: said };
-}
-
-/** A ledger that cannot be used holds no record of the wait: it is counted and logged. */
-function sayUnusable(
-  context: Context,
-  by: string,
-  key: GroupKey,
-  { guard, zone, sentence, requeueAfterMs }: Wait,
-  held: GroupMemory["holding"],
-): ReconcileResult {
-  const sinceMs = held?.guard === guard ? held.sinceMs : context.cluster.serverTimeMs();
-  context.memoryOf(key).holding = { guard, zone, sinceMs };
-  context.reporter.pass({ key, function: by, guard, zone, sentence, sinceMs, shadow: context.mode === "shadow" });
-  return { requeueAfterMs, acting: undefined };
-}
-
-/** A value that does not parse warns on its object, once while it stays as it is; the safe answer is already taken. */
-function sayMalformed(context: Context, by: string, observed: GroupObservation): void {
-  for (const { statefulSet } of observed.zones) {
-    for (const { key: annotation, sentence } of statefulSet.malformed) {
-      const identity = `${statefulSet.uid} ${annotation} ${sentence}`;
-      if (!isNewEvent(context, observed.key, identity)) continue;
-      context.reporter.malformed(observed.key, statefulSet.name, annotation, sentence);
-      if (context.mode === "shadow") continue;
-      const about = { resource: "statefulsets" as const, ...statefulSet };
-      void recordEvent(context, by, observed.key, {
-        about,
-        type: "Warning",
-        reason: eventReasons.malformed,
-        message: sentence,
-        identity,
-      });
-    }
-  }
 }

@@ -6,9 +6,17 @@ import { type Claim, changeClaim, type KindName, type KnownClaim, type OrdinalRa
 import { type ClaimedObjects, kinds } from "../ledger/claim-kinds.ts";
 import { actWithinMs, type LedgerChange, type LedgerTimes } from "../ledger/reservation.ts";
 import { readGroup } from "../workloads/group-key.ts";
-import type { GroupKey } from "../workloads/statefulsets.ts";
+import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
 import { readClaimedObjects } from "./claimed-objects.ts";
-import { isLongKnown, knownLedger, loadLedger, refuseNewLedger, waitForLedger, writeChange } from "./ledger-copy.ts";
+import {
+  Conflict,
+  isLongKnown,
+  knownLedger,
+  loadLedger,
+  refuseNewLedger,
+  waitForLedger,
+  writeChange,
+} from "./ledger-copy.ts";
 import { type GroupObservation, keptRefusals, observeGroup } from "./observe-group.ts";
 
 /** What one look at a group and its ledger says, and what keeps the ledger from permitting anything yet (rule R4). */
@@ -32,6 +40,16 @@ export async function openTransaction(context: Context, key: GroupKey): Promise<
 /** The claims of one kind that a function has made. */
 export function claimsBy({ ledger }: GroupObservation, kind: KindName, by: string): readonly KnownClaim[] {
   return ledger.claims.filter(madeBy(by)).filter((claim) => claim.kind === kind);
+}
+
+/**
+ * The StatefulSet of a zone. Throws Conflict where the group has none of that name: what was read besides is newer than the view,
+ * and all of it is read once more.
+ */
+export function statefulSetNamed({ zones }: Pick<GroupObservation, "zones">, name: string): StatefulSet {
+  const zone = zones.find(({ statefulSet }) => statefulSet.name === name);
+  if (zone === undefined) throw new Conflict();
+  return zone.statefulSet;
 }
 
 /** Tells the claims that a function has made from all others. */
