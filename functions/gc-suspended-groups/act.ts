@@ -80,31 +80,47 @@ export function actOn(target: RemovalTarget, observed: GroupObservation): Act {
   };
 }
 
-async function carryOut(context: Context, key: GroupKey, target: RemovalTarget, notAfterMs: number): Promise<void> {
-  if (target.kind === "remove") return remove(context, key, target.member, target.claim.id, notAfterMs);
-  if (target.kind === "restamp") return beginAnew(context, name, key, target.anew, notAfterMs);
-  if (target.kind === "release") {
-    for (const pvc of target.pvcs) {
-      if (target.kept.includes(pvc)) await retainOrStay(context, key, pvc, notAfterMs);
-      await answerLateWish(context, key, pvc);
-      await patchPvc(context, pvc, releasingPatch(pvc), notAfterMs);
-    }
-    return;
+function carryOut(context: Context, key: GroupKey, target: RemovalTarget, notAfterMs: number): Promise<void> {
+  switch (target.kind) {
+    case "remove":
+      return remove(context, key, target.member, target.claim.id, notAfterMs);
+    case "restamp":
+      return beginAnew(context, name, key, target.anew, notAfterMs);
+    case "release":
+      return release(context, key, target, notAfterMs);
+    case "stand-back":
+      return standBack(context, key, target, notAfterMs);
+    case "tell":
+      return tell(context, key, target, notAfterMs);
   }
-  if (target.kind === "stand-back") {
-    const annotations = {
-      [keys.suspendState.key]: "Suspended",
-      [keys.removalClaim.key]: null,
-      ...messageFor(target.guard, target.sentence),
-    };
-    for (const pvc of target.pvcs) await patchPvc(context, pvc, { annotations }, notAfterMs);
-    // A deletion that a process was about to send names an earlier revision, so that none is under way any more.
-    for (const { removalClaim } of target.pvcs) if (removalClaim) noteWithdrawn(context, key, removalClaim);
-    return;
+}
+
+type TargetOf<Kind extends RemovalTarget["kind"]> = Extract<RemovalTarget, { readonly kind: Kind }>;
+
+async function release(context: Context, key: GroupKey, { pvcs, kept }: TargetOf<"release">, notAfterMs: number) {
+  for (const pvc of pvcs) {
+    if (kept.includes(pvc)) await retainOrStay(context, key, pvc, notAfterMs);
+    await answerLateWish(context, key, pvc);
+    await patchPvc(context, pvc, releasingPatch(pvc), notAfterMs);
   }
-  const annotations = messageFor(target.guard, target.sentence);
-  for (const pvc of target.member.pvcs) {
-    await patchPvc(context, pvc, { annotations }, notAfterMs);
+}
+
+async function standBack(context: Context, key: GroupKey, target: TargetOf<"stand-back">, notAfterMs: number) {
+  const { pvcs, guard, sentence } = target;
+  const annotations = {
+    [keys.suspendState.key]: "Suspended",
+    [keys.removalClaim.key]: null,
+    ...messageFor(guard, sentence),
+  };
+  for (const pvc of pvcs) await patchPvc(context, pvc, { annotations }, notAfterMs);
+  // A deletion that a process was about to send names an earlier revision, so that none is under way any more.
+  for (const { removalClaim } of pvcs) if (removalClaim) noteWithdrawn(context, key, removalClaim);
+}
+
+async function tell(context: Context, key: GroupKey, target: TargetOf<"tell">, notAfterMs: number) {
+  const { member, guard, sentence } = target;
+  for (const pvc of member.pvcs) {
+    await patchPvc(context, pvc, { annotations: messageFor(guard, sentence) }, notAfterMs);
     noteSaid(context, key, pvc);
   }
 }

@@ -3,6 +3,7 @@
 import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
 import type { GroupMemory } from "../shared/contract/memory.ts";
+import type { Wait } from "../shared/contract/verdict.ts";
 import type { NewEvent } from "../shared/events/event.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { isNewEvent, recordEvent } from "../shared/events/recorder.ts";
@@ -61,13 +62,7 @@ export async function look(
   const requeues: number[] = [];
   let everyMs = lookEveryMs;
   try {
-    for (const claim of await readPrepared(context, key)) {
-      const end = await endInTurn(context, key, claim);
-      const { guard, sentence, requeueAfterMs } = end;
-      const { zone } = claim;
-      context.reporter.pass({ key, function: name, guard, zone, sentence, sinceMs: claim.stampMs, shadow: false });
-      if (requeueAfterMs !== undefined) requeues.push(requeueAfterMs);
-    }
+    await endAll(context, key, requeues);
     if (requeues.length > 0) everyMs = lookSoonMs;
     const writableMs = await writeTimes(context, key);
     if (writableMs !== undefined) requeues.push(writableMs);
@@ -76,15 +71,31 @@ export async function look(
     if (error instanceof Conflict) return { requeueAfterMs: contendedMs, acting: undefined };
     const unusable = waitForLedger(error);
     if (unusable === undefined) throw error;
-    const { guard, zone, sentence } = unusable;
-    const sinceMs = cluster.serverTimeMs();
-    context.reporter.pass({ key, function: name, guard, zone, sentence, sinceMs, shadow: false });
+    report(context, key, unusable, cluster.serverTimeMs());
     requeues.push(ledgerRequeueMs);
   }
   if (requeues.length === 0) return nothing;
   const requeueAfterMs = Math.min(...requeues);
   nextLookMs.set(memory, Math.min(lookedMs + everyMs, cluster.monotonicMs() + requeueAfterMs));
   return { requeueAfterMs, acting: undefined };
+}
+
+/** Ends what is over, one claim after the other, and adds when to look at those again that are left. */
+async function endAll(context: Context, key: GroupKey, requeues: number[]): Promise<void> {
+  for (const claim of await readPrepared(context, key)) {
+    const end = await endInTurn(context, key, claim);
+    report(context, key, { ...end, zone: claim.zone }, claim.stampMs);
+    if (end.requeueAfterMs !== undefined) requeues.push(end.requeueAfterMs);
+  }
+}
+
+function report(
+  { reporter }: Context,
+  key: GroupKey,
+  { guard, zone, sentence }: Pick<Wait, "guard" | "zone" | "sentence">,
+  sinceMs: number,
+): void {
+  reporter.pass({ key, function: name, guard, zone, sentence, sinceMs, shadow: false });
 }
 
 /** Rule R3: after a conflict it begins again, five times. */

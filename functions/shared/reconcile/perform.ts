@@ -27,6 +27,7 @@ import {
   loadLedger,
   refuseNewLedger,
   waitForLedger,
+  withoutRefused,
   writeChange,
 } from "../transaction/ledger-copy.ts";
 import { type GroupObservation, type Notes, observeGroup } from "../transaction/observe-group.ts";
@@ -105,21 +106,6 @@ export async function reconcileByKnown<Snapshot, Target>(
   return { requeueAfterMs: contendedRequeueMs, acting: undefined };
 }
 
-/**
- * The ledger without the reservations whose only attempt was refused: nothing of them is under way, and the next write leaves
- * them out. Any other stays until rule R10 drops it, for an attempt whose answer was lost may still arrive.
- */
-function withoutRefused({ refusedOnce }: GroupMemory, ledger: Ledger): Ledger {
-  if (refusedOnce.size === 0) return ledger;
-  const isRefused = ({ uid, by, stampMs }: Reservation) => {
-    const refused = refusedOnce.get(uid);
-    return refused?.by === by && refused.stampMs === stampMs;
-  };
-  const refused = new Set(ledger.reservations.filter(isRefused).map(({ uid }) => uid));
-  for (const uid of refusedOnce.keys()) if (!refused.has(uid)) refusedOnce.delete(uid);
-  return { ...ledger, reservations: ledger.reservations.filter((reservation) => !isRefused(reservation)) };
-}
-
 async function attempt<Snapshot, Target>(
   context: Context,
   gate: GroupReconciler<Snapshot, Target>,
@@ -127,55 +113,80 @@ async function attempt<Snapshot, Target>(
   sweep: boolean,
 ): Promise<ReconcileResult> {
   const { key } = ledger;
-  const memory = context.memoryOf(key);
-  const decideOn = async (permitSinceMs: number | undefined) => {
-    const observed = await observeGroup(context, ledger, { permitSinceMs, consistent: sweep });
-    const snapshot = await gate.observe(observed, context);
-    return { observed, snapshot, verdict: verdictBy(gate, observed, snapshot) };
-  };
-  // Until a ledger's first decision every look is a consistent LIST (rule R4): one that may permit saves a second one.
-  let { observed, snapshot, verdict } = await decideOn(
-    ledger.settledThrough === undefined ? memory.ledgerReadMs : undefined,
-  );
-  let young = refuseNewLedger(context, observed);
-  // Rule R5: what a watch remembers of StatefulSets will do to wait; to permit, they are read, and those who joined are listed.
-  const isRead = observed.view.statefulSetsReadMs !== undefined && !observed.joining.needsList;
-  if (isPermit(verdict) && young === undefined && !isRead) {
-    ({ observed, snapshot, verdict } = await decideOn(memory.ledgerReadMs));
-    young = refuseNewLedger(context, observed);
-  }
-  if (isPermit(verdict) && young === undefined) {
-    const asking = gate.ask?.(context, observed, snapshot);
-    if (asking !== undefined) verdict = verdictBy(gate, observed, await asking);
-  }
-  if (young !== undefined && isPermit(verdict)) verdict = whileYoung(verdict, young);
+  const look = await lookToPermit(context, gate, ledger, sweep);
+  const { observed, snapshot, young } = look;
+  const verdict = limitedBy(look, await verdictAfterAsking(context, gate, look));
   sayMalformed(context, gate.name, observed);
-  const room = roomIn(observed);
-  const isHeldByRoom = (acts: readonly Act[]) =>
-    acts.every(({ claims }) => claims.length > 0) && fittingInto(room, acts).length === 0;
-  if (isPermit(verdict) && isHeldByRoom(verdict.targets)) {
-    verdict = wait("ledger-full", `the ledger holds ${maxReservations - room} reservations, and no more are made`);
-  }
-  const record = recordOf(memory, gate, observed, verdict);
+  const record = recordOf(context.memoryOf(key), gate, observed, verdict);
   const notes = young === undefined ? gate.notesOn?.(snapshot) : undefined;
   const outcome = await conclude(context, gate, { ...observed, notes }, verdict, record, young);
   const shadow = context.mode === "shadow";
+  const guard = guardOf(verdict, gate.telling.taking);
+  const { zone, sentence } = verdict;
+  const would = shadow && isPermit(verdict) ? verdict.targets : [];
+  const wouldTake = would.map(({ name: action, object }) => ({ action, object }));
   context.reporter.pass({
-    key,
-    function: gate.name,
-    guard: guardOf(verdict, gate.telling.taking),
-    zone: verdict.zone,
-    sentence: verdict.sentence,
-    sinceMs: record.since,
-    shadow,
-    ...(shadow && isPermit(verdict)
-      ? { wouldTake: verdict.targets.map(({ name: action, object }) => ({ action, object })) }
-      : {}),
+    ...{ key, function: gate.name, guard, zone, sentence, sinceMs: record.since, shadow },
+    ...(wouldTake.length > 0 ? { wouldTake } : {}),
   });
   const isGone = observed.view.statefulSets.length === 0;
-  return failingGuards.has(guardOf(verdict, gate.telling.taking))
-    ? { ...outcome, isGone, failure: verdict.sentence }
-    : { ...outcome, isGone };
+  return { ...outcome, isGone, ...(failingGuards.has(guard) ? { failure: sentence } : {}) };
+}
+
+/** What a gate makes of one observation. `young`: why nothing may be permitted yet (rule R4). */
+interface GateLook<Snapshot> {
+  readonly observed: GroupObservation;
+  readonly snapshot: Snapshot;
+  readonly verdict: Verdict<Act>;
+  readonly young: Wait | undefined;
+}
+
+/**
+ * Rule R5: what a watch remembers of StatefulSets will do to wait; to permit, they are read, and those who joined are listed. Until
+ * a ledger's first decision every look is a consistent LIST (rule R4): one that may permit saves a second one.
+ */
+async function lookToPermit<Snapshot, Target>(
+  context: Context,
+  gate: GroupReconciler<Snapshot, Target>,
+  ledger: Ledger,
+  consistent: boolean,
+): Promise<GateLook<Snapshot>> {
+  const memory = context.memoryOf(ledger.key);
+  const decideOn = async (permitSinceMs: number | undefined): Promise<GateLook<Snapshot>> => {
+    const observed = await observeGroup(context, ledger, { permitSinceMs, consistent });
+    const snapshot = await gate.observe(observed, context);
+    const verdict = verdictBy(gate, observed, snapshot);
+    return { observed, snapshot, verdict, young: refuseNewLedger(context, observed) };
+  };
+  const first = await decideOn(ledger.settledThrough === undefined ? memory.ledgerReadMs : undefined);
+  const { view, joining } = first.observed;
+  const isRead = view.statefulSetsReadMs !== undefined && !joining.needsList;
+  return mayPermit(first) && !isRead ? decideOn(memory.ledgerReadMs) : first;
+}
+
+function mayPermit({ verdict, young }: Pick<GateLook<unknown>, "verdict" | "young">): boolean {
+  return isPermit(verdict) && young === undefined;
+}
+
+async function verdictAfterAsking<Snapshot, Target>(
+  context: Context,
+  gate: GroupReconciler<Snapshot, Target>,
+  look: GateLook<Snapshot>,
+): Promise<Verdict<Act>> {
+  const { observed, snapshot, verdict } = look;
+  const asking = mayPermit(look) ? gate.ask?.(context, observed, snapshot) : undefined;
+  return asking === undefined ? verdict : verdictBy(gate, observed, await asking);
+}
+
+/** What is left of a verdict under a ledger that is new (rule R4), or full (rule R2). */
+function limitedBy({ observed, young }: GateLook<unknown>, decided: Verdict<Act>): Verdict<Act> {
+  const verdict = young !== undefined && isPermit(decided) ? whileYoung(decided, young) : decided;
+  if (!isPermit(verdict)) return verdict;
+  const room = roomIn(observed);
+  const isHeldByRoom =
+    verdict.targets.every(({ claims }) => claims.length > 0) && fittingInto(room, verdict.targets).length === 0;
+  if (!isHeldByRoom) return verdict;
+  return wait("ledger-full", `the ledger holds ${maxReservations - room} reservations, and no more are made`);
 }
 
 /** Rule R2: how many more reservations the ledger takes. */
