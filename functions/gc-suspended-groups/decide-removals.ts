@@ -95,7 +95,7 @@ function removalOf({ claims, nowMs }: RemovalSnapshot, member: Member): Extract<
   return { kind: "remove", member, claim: claimOf(member, standing(claims, member), nowMs) };
 }
 
-/** Why its claim may not be made. One that stands is ours already. All of one turn are of one zone, and none is in another's way. */
+/** Why its claim may not be made. One that stands is ours already. Members of one turn share a zone: none blocks another. */
 function whyUnclaimed(
   snapshot: RemovalSnapshot,
   { member, claim }: Extract<RemovalTarget, { kind: "remove" }>,

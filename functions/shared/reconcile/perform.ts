@@ -142,8 +142,8 @@ interface GateLook<Snapshot> {
 }
 
 /**
- * Rule R5: what a watch remembers of StatefulSets will do to wait; to permit, they are read, and those who joined are listed. Until
- * a ledger's first decision every look is a consistent LIST (rule R4): one that may permit saves a second one.
+ * Rule R5: what a watch remembers of StatefulSets will do to wait; to permit, they are read, and those who joined are listed.
+ * Until a ledger's first decision every look is a consistent LIST (rule R4): one that may permit saves a second one.
  */
 async function lookToPermit<Snapshot, Target>(
   context: Context,
