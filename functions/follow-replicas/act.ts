@@ -1,23 +1,17 @@
-/** What is done: sizes are changed, claims are ended, and what a StatefulSet has is written to the object that it mirrors. */
+/** What is done: sizes are changed, and what a StatefulSet has is written to the object that it mirrors. */
 
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { isNewEvent } from "../shared/events/recorder.ts";
 import { ClusterError, wordsOf } from "../shared/kubernetes/cluster.ts";
+import type { KnownClaim } from "../shared/ledger/claim.ts";
 import type { Act } from "../shared/reconcile/act.ts";
+import type { OwnClaimEnd } from "../shared/reconcile/reconcile-claims.ts";
 import type { EventPolicy } from "../shared/reconcile/record.ts";
 import { type FollowerSize, followerSizes, readScales, type Scales } from "../shared/scaling/follower-sizes.ts";
 import type { MirroredScale } from "../shared/scaling/mirrored-scale.ts";
-import {
-  endOfScaleDown,
-  forgetWithdrawn,
-  noteRefusal,
-  readAgain,
-  resize,
-  sizeChanged,
-} from "../shared/scaling/resize.ts";
+import { endOfScaleDown, noteRefusal, readAgain, resize, sizeChanged } from "../shared/scaling/resize.ts";
 import type { SizeBlocked } from "../shared/scaling/wanted-replicas.ts";
-import { claimsBy, openTransaction, writeClaim } from "../shared/transaction/claims.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { FollowerResize } from "./decide.ts";
@@ -61,18 +55,10 @@ async function checkAgain(context: Context, before: StatefulSet, target: number)
   throw sizeChanged(before);
 }
 
-/** Takes out of our claims what is over, and what no process carries out: no pod was told. Throws as a look does. */
-export async function endClaims(context: Context, observed: GroupObservation): Promise<void> {
-  const { key } = observed;
-  let now: GroupObservation | undefined = observed;
-  for (const { id } of claimsBy(observed, "scale-down", name)) {
-    const claim = now && claimsBy(now, "scale-down", name).find((one) => one.id === id);
-    if (now === undefined || claim === undefined) continue;
-    if ((await endOfScaleDown(context, key, claim)).kind === "stands") continue;
-    await writeClaim(context, now, claim, undefined);
-    forgetWithdrawn(context, key, claim);
-    now = (await openTransaction(context, key))?.observed;
-  }
+/** A claim that no process carries out is over as well, because no pod was told. Throws as a look does. */
+export async function endOf(context: Context, { key }: GroupObservation, claim: KnownClaim): Promise<OwnClaimEnd> {
+  const { kind } = await endOfScaleDown(context, key, claim);
+  return { kind: kind === "stands" ? "stands" : "over" };
 }
 
 /**

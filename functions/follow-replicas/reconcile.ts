@@ -2,54 +2,31 @@
 
 import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
-import type { Claim } from "../shared/ledger/claim.ts";
-import { skipUnconcerned } from "../shared/reconcile/concern.ts";
-import { type GroupReconciler, reconcileGroup } from "../shared/reconcile/perform.ts";
+import { askedBy } from "../shared/reconcile/concern.ts";
+import { type ClaimingFunction, reconcileClaims } from "../shared/reconcile/reconcile-claims.ts";
 import { isFollowing, readScales, type Scales } from "../shared/scaling/follower-sizes.ts";
-import { openTransaction } from "../shared/transaction/claims.ts";
-import { Conflict, forgetLedger, knownLedger, waitForLedger } from "../shared/transaction/ledger-copy.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
-import { actOn, endClaims, telling, writeBack } from "./act.ts";
+import { actOn, endOf, telling, writeBack } from "./act.ts";
 import { decide, type FollowerResize, type FollowSnapshot } from "./decide.ts";
 import { ask, name, snapshotOf } from "./observe.ts";
 
-const isOwn = (claim: Claim): boolean => claim.isKnown && claim.by === name;
+const asks = askedBy(isFollowing);
 
 /** Throws ClusterError where trying again later can help. */
-export async function run(
-  context: Context,
-  key: GroupKey,
-  wake: { readonly sweep: boolean },
-): Promise<ReconcileResult> {
-  const idle = await skipUnconcerned(context, key, wake, { isAsked: isFollowing, isOwn });
-  if (idle !== undefined) return idle;
-  try {
-    await endOwn(context, key, wake.sweep);
-  } catch (error) {
-    forgetLedger(context.memoryOf(key));
-    // What is the matter with a ledger that cannot be used is said by the pass itself.
-    if (error instanceof Conflict) context.reporter.conflict(key, name);
-    else if (waitForLedger(error) === undefined) throw error;
-  }
-  return reconcileGroup(context, gateOf(), key, wake);
-}
-
-async function endOwn(context: Context, key: GroupKey, sweep: boolean): Promise<void> {
-  if (context.mode === "shadow") return;
-  if (sweep) forgetLedger(context.memoryOf(key));
-  const known = knownLedger(context, context.memoryOf(key));
-  if (known !== undefined && !known.claims.some(isOwn)) return;
-  const look = await openTransaction(context, key);
-  if (look !== undefined && look.young === undefined) await endClaims(context, look.observed);
+export function run(context: Context, key: GroupKey, wake: { readonly sweep: boolean }): Promise<ReconcileResult> {
+  return reconcileClaims(context, following(), key, wake);
 }
 
 /** What is mirrored is read once in a pass, however often that decides; the act reads it again. */
-function gateOf(): GroupReconciler<FollowSnapshot, FollowerResize> {
+function following(): ClaimingFunction<FollowSnapshot, FollowerResize> {
   let reading: Promise<Scales> | undefined;
   return {
     name,
+    claimKind: "scale-down",
     telling,
+    asks,
+    endOf,
     decide,
     ask,
     actOn,

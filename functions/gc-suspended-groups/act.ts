@@ -2,13 +2,14 @@
 
 import * as keys from "../shared/annotations/suspension.ts";
 import type { Context } from "../shared/contract/context.ts";
-import type { GroupMemory } from "../shared/contract/memory.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { isRefused, type Metadata, type PvcObject } from "../shared/kubernetes/cluster.ts";
 import { deleteIfThere } from "../shared/kubernetes/find.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { kinds } from "../shared/ledger/claim-kinds.ts";
+import { ledgerNewMs } from "../shared/ledger/reservation.ts";
 import type { Act } from "../shared/reconcile/act.ts";
+import type { OwnClaimEnd } from "../shared/reconcile/reconcile-claims.ts";
 import type { EventPolicy } from "../shared/reconcile/record.ts";
 import { whyClocksUnsure } from "../shared/suspension/clocks.ts";
 import { removalEnded } from "../shared/suspension/looks.ts";
@@ -27,12 +28,13 @@ import {
   recordPvcEvent,
 } from "../shared/suspension/writing.ts";
 import { readClaimedObjects } from "../shared/transaction/claimed-objects.ts";
-import { claimsBy, openTransaction, writeClaims } from "../shared/transaction/claims.ts";
+import { statefulSetNamed } from "../shared/transaction/claims.ts";
 import { isLongKnown } from "../shared/transaction/ledger-copy.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
+import { isWithdrawn, noteWithdrawn } from "../shared/transaction/withdrawn-claims.ts";
 import { describeAgreeing, isRemoving, type Member } from "../shared/volumes/members.ts";
 import type { Pvc } from "../shared/volumes/pvc.ts";
-import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
+import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import type { RemovalTarget } from "./decide.ts";
 import { isRetained, whyKept } from "./holding.ts";
 import { name } from "./observe.ts";
@@ -53,27 +55,18 @@ export const telling: EventPolicy = {
   ]),
 };
 
-/** Claims whose only attempt was refused, by id, as a process remembers them. Losing it costs the time of rule R10a. */
-const withdrawn = new WeakMap<GroupMemory, Set<string>>();
-
-function withdrawnOf(context: Context, key: GroupKey): Set<string> {
-  const memory = context.memoryOf(key);
-  const known = withdrawn.get(memory) ?? new Set();
-  withdrawn.set(memory, known);
-  return known;
-}
-
 /** How soon to look again at what was just written, in milliseconds. */
 const goOnMs = 200;
 
-/** `statefulSet`: that of the target, as the group's view has it. */
-export function actOn(key: GroupKey, statefulSet: StatefulSet, target: RemovalTarget): Act {
+/** Throws Conflict for a zone that came after the group's view. */
+export function actOn(target: RemovalTarget, observed: GroupObservation): Act {
   const { member, kind } = target;
+  const { key } = observed;
   return {
     name: kind,
     object: member.name,
     subjectUid: member.pvcs[0]?.uid ?? member.name,
-    statefulSet,
+    statefulSet: statefulSetNamed(observed, member.set.name),
     ...(target.kind === "remove" ? { claims: [target.claim] } : { claims: [], takesNothing: true }),
     requeueAfterDoneMs: goOnMs,
     carryOut: (context, notAfterMs) => carryOut(context, key, target, notAfterMs),
@@ -81,37 +74,53 @@ export function actOn(key: GroupKey, statefulSet: StatefulSet, target: RemovalTa
     refused: (context, _key, error) => {
       const { message, code, attempts } = error;
       const isNotDone = attempts === 1 && isRefused(error);
-      if (target.kind === "remove" && isNotDone) withdrawnOf(context, key).add(target.claim.id);
+      if (target.kind === "remove" && isNotDone) noteWithdrawn(context, key, target.claim.id);
       if (code !== 409 && code !== 404) context.reporter.problem(key, name, `${kind} of ${member.name}: ${message}`);
     },
   };
 }
 
-async function carryOut(context: Context, key: GroupKey, target: RemovalTarget, notAfterMs: number): Promise<void> {
-  if (target.kind === "remove") return remove(context, key, target.member, target.claim.id, notAfterMs);
-  if (target.kind === "restamp") return beginAnew(context, name, key, target.anew, notAfterMs);
-  if (target.kind === "release") {
-    for (const pvc of target.pvcs) {
-      if (target.kept.includes(pvc)) await retainOrStay(context, key, pvc, notAfterMs);
-      await answerLateWish(context, key, pvc);
-      await patchPvc(context, pvc, releasingPatch(pvc), notAfterMs);
-    }
-    return;
+function carryOut(context: Context, key: GroupKey, target: RemovalTarget, notAfterMs: number): Promise<void> {
+  switch (target.kind) {
+    case "remove":
+      return remove(context, key, target.member, target.claim.id, notAfterMs);
+    case "restamp":
+      return beginAnew(context, name, key, target.anew, notAfterMs);
+    case "release":
+      return release(context, key, target, notAfterMs);
+    case "stand-back":
+      return standBack(context, key, target, notAfterMs);
+    case "tell":
+      return tell(context, key, target, notAfterMs);
   }
-  if (target.kind === "stand-back") {
-    const annotations = {
-      [keys.suspendState.key]: "Suspended",
-      [keys.removalClaim.key]: null,
-      ...messageFor(target.guard, target.sentence),
-    };
-    for (const pvc of target.pvcs) await patchPvc(context, pvc, { annotations }, notAfterMs);
-    // A deletion that a process was about to send names an earlier revision, so that none is under way any more.
-    for (const { removalClaim } of target.pvcs) if (removalClaim) withdrawnOf(context, key).add(removalClaim);
-    return;
+}
+
+type TargetOf<Kind extends RemovalTarget["kind"]> = Extract<RemovalTarget, { readonly kind: Kind }>;
+
+async function release(context: Context, key: GroupKey, { pvcs, kept }: TargetOf<"release">, notAfterMs: number) {
+  for (const pvc of pvcs) {
+    if (kept.includes(pvc)) await retainOrStay(context, key, pvc, notAfterMs);
+    await answerLateWish(context, key, pvc);
+    await patchPvc(context, pvc, releasingPatch(pvc), notAfterMs);
   }
-  const annotations = messageFor(target.guard, target.sentence);
-  for (const pvc of target.member.pvcs) {
-    await patchPvc(context, pvc, { annotations }, notAfterMs);
+}
+
+async function standBack(context: Context, key: GroupKey, target: TargetOf<"stand-back">, notAfterMs: number) {
+  const { pvcs, guard, sentence } = target;
+  const annotations = {
+    [keys.suspendState.key]: "Suspended",
+    [keys.removalClaim.key]: null,
+    ...messageFor(guard, sentence),
+  };
+  for (const pvc of pvcs) await patchPvc(context, pvc, { annotations }, notAfterMs);
+  // A deletion that a process was about to send names an earlier revision, so that none is under way any more.
+  for (const { removalClaim } of pvcs) if (removalClaim) noteWithdrawn(context, key, removalClaim);
+}
+
+async function tell(context: Context, key: GroupKey, target: TargetOf<"tell">, notAfterMs: number) {
+  const { member, guard, sentence } = target;
+  for (const pvc of member.pvcs) {
+    await patchPvc(context, pvc, { annotations: messageFor(guard, sentence) }, notAfterMs);
     noteSaid(context, key, pvc);
   }
 }
@@ -183,41 +192,29 @@ async function remove(context: Context, key: GroupKey, member: Member, id: strin
 }
 
 /**
- * Takes out of our claims those whose volumes are gone, and those that nothing rests on any more. Resolves to true where one of
- * them stands on that is older than anything that may rest on it, and not known for long. Throws as a look does.
+ * A claim is over when its volumes are gone, and when nothing rests on it any more. One that is older than anything that may rest
+ * on it, and not known for long, is looked at again: a process that has just begun may be the only one until the next sweep.
+ * Throws as a look does.
  */
-export async function endClaims(context: Context, observed: GroupObservation): Promise<boolean> {
-  const { key } = observed;
+export async function endOf(context: Context, observed: GroupObservation, claim: KnownClaim): Promise<OwnClaimEnd> {
   const { cluster } = context;
-  let now: GroupObservation | undefined = observed;
-  let isLeft = false;
-  for (const { id } of claimsBy(observed, "volume", name)) {
-    const claim = now && claimsBy(now, "volume", name).find((one) => one.id === id);
-    if (now === undefined || claim === undefined) continue;
-    // By a LIST that is made after the ledger was read (rule R21).
-    const { items } = await cluster.list("persistentvolumeclaims", { namespace: key.namespace });
-    // Sluice cannot save a volume claim that is deleted and has no finalizer of ours, even if another finalizer holds it.
-    const left = items.filter(({ metadata }) => !isLost(metadata));
-    const volumes = new Map(left.map(({ metadata }) => [metadata.name, metadata.uid]));
-    const found = await readClaimedObjects(cluster, key.namespace, claim, volumes);
-    // So a mark on it keeps nothing: the pod may run on it again, and its volume claim stands as long as that pod.
-    const where = { ...found, isAnchored: found.isAnchored && volumes.has(claim.anchor?.name ?? "") };
-    const row = kinds[claim.kind];
-    const nowMs = cluster.serverTimeMs();
-    // Nothing of a renewed one is known to be over: an attempt of before may still arrive.
-    const isWithdrawn = claim.sinceMs === undefined && !where.isAnchored && withdrawnOf(context, key).has(id);
-    const isKnown = isLongKnown(context, key, claim);
-    const isAbandoned = row.isAbandoned(claim, where, nowMs);
-    if (!isWithdrawn && !row.isSettled(claim, where, nowMs) && !(isAbandoned && isKnown)) {
-      isLeft ||= isAbandoned;
-      continue;
-    }
-    const times = isWithdrawn && isUntouched(claim, items) ? {} : removalEnded(now.ledger, nowMs);
-    await writeClaims(context, now, { out: [claim], into: [], ...times });
-    withdrawnOf(context, key).delete(id);
-    now = (await openTransaction(context, key))?.observed;
-  }
-  return isLeft;
+  const { key } = observed;
+  // By a LIST that is made after the ledger was read (rule R21).
+  const { items } = await cluster.list("persistentvolumeclaims", { namespace: key.namespace });
+  // Sluice cannot save a volume claim that is deleted and has no finalizer of ours, even if another finalizer holds it.
+  const left = items.filter(({ metadata }) => !isLost(metadata));
+  const volumes = new Map(left.map(({ metadata }) => [metadata.name, metadata.uid]));
+  const found = await readClaimedObjects(cluster, key.namespace, claim, volumes);
+  // So a mark on it keeps nothing: the pod may run on it again, and its volume claim stands as long as that pod.
+  const where = { ...found, isAnchored: found.isAnchored && volumes.has(claim.anchor?.name ?? "") };
+  const row = kinds[claim.kind];
+  const nowMs = cluster.serverTimeMs();
+  const isVoid = isWithdrawn(context, key, claim) && !where.isAnchored;
+  const isKnown = isLongKnown(context, key, claim);
+  const isAbandoned = row.isAbandoned(claim, where, nowMs);
+  if (isVoid || row.isSettled(claim, where, nowMs) || (isAbandoned && isKnown))
+    return { kind: "over", times: isVoid && isUntouched(claim, items) ? {} : removalEnded(observed.ledger, nowMs) };
+  return { kind: "stands", ...(isAbandoned ? { requeueAfterMs: ledgerNewMs } : {}) };
 }
 
 /** True while each volume of a claim stands: one may have been deleted before the deletion of the next was refused. */

@@ -1,18 +1,16 @@
 /** Which suspended volumes are removed, and what holds the others (spec suspend-before-delete 3.2, 3.3; invariant S1). Pure. */
 
-import { hold, removalClaim } from "../shared/annotations/suspension.ts";
+import { hold } from "../shared/annotations/suspension.ts";
 import { clockSkewMs } from "../shared/clock/skew.ts";
 import { take, type Verdict, wait } from "../shared/contract/verdict.ts";
-import { type LedgerSurroundings, refuseClaim } from "../shared/groups/refuse-claim.ts";
-import type { KnownClaim } from "../shared/ledger/claim.ts";
-import type { OtherClaim } from "../shared/reconcile/act.ts";
-import { type Clocks, earlierMs, laterMs, whyClocksUnsure } from "../shared/suspension/clocks.ts";
-import { lastRemovalOf, type SuspensionTimes, seenSinceMs } from "../shared/suspension/looks.ts";
-import { chooseTurn, whyFrozen } from "../shared/suspension/removal-turn.ts";
-import { type Anew, isOurs, whyAnew } from "../shared/suspension/restart-time.ts";
+import { earlierMs, laterMs, whyClocksUnsure } from "../shared/suspension/clocks.ts";
+import { seenSinceMs } from "../shared/suspension/looks.ts";
+import { whyFrozen } from "../shared/suspension/removal-turn.ts";
+import { isOurs, whyAnew } from "../shared/suspension/restart-time.ts";
 import { keepsWord, keptWordMs, tellerOf } from "../shared/suspension/teller.ts";
 import { isRemoving, isUsed, type Member } from "../shared/volumes/members.ts";
 import { type Pvc, valueIn } from "../shared/volumes/pvc.ts";
+import { chooseRemovals, type RemovalSnapshot, type RemovalTarget } from "./decide-removals.ts";
 import {
   goneRequeueMs,
   heldRequeueMs,
@@ -28,43 +26,7 @@ import {
   whyTimeUnsure,
 } from "./holding.ts";
 
-export interface RemovalSnapshot extends LedgerSurroundings, Clocks {
-  readonly group: string;
-  /** All of the group that have volume claims. */
-  readonly members: readonly Member[];
-  /** What this function has claimed and not ended. */
-  readonly claims: readonly KnownClaim[];
-  /** False: our finalizer goes, and no volume is removed. */
-  readonly removes: boolean;
-  readonly isNamespaceEnding: boolean;
-  /** What the ledger says of the last removal, and of looks. */
-  readonly times: SuspensionTimes;
-  /** The uids of volume claims that keep what they say for now. */
-  readonly saidLately: ReadonlySet<string>;
-}
-
-export type RemovalTarget =
-  /** Its pod is wanted or there, or a volume is in use, or it must not go after all: its time begins anew. */
-  | { readonly kind: "restamp"; readonly member: Member; readonly anew: Anew }
-  /** The point of no return, and what comes after it, under a claim of the ledger. */
-  | { readonly kind: "remove"; readonly member: Member; readonly claim: OtherClaim }
-  /** Our finalizer goes from volume claims that are being deleted; or from all, where nothing is to be held any more. */
-  | {
-      readonly kind: "release";
-      readonly member: Member;
-      readonly pvcs: readonly Pvc[];
-      /** Those of them whose PersistentVolume is kept first. */
-      readonly kept: readonly Pvc[];
-    }
-  /** The mark is taken back, and with it the claim of the ledger, for which others wait. */
-  | {
-      readonly kind: "stand-back";
-      readonly member: Member;
-      readonly pvcs: readonly Pvc[];
-      readonly guard: string;
-      readonly sentence: string;
-    }
-  | { readonly kind: "tell"; readonly member: Member; readonly guard: string; readonly sentence: string };
+export type { RemovalSnapshot, RemovalTarget };
 
 /** A weekly time is looked at now and then all the same: a user may shorten it, and no event tells of a StatefulSet. */
 const longestRequeueMs = 300_000;
@@ -229,71 +191,6 @@ function releaseAll(
   if (first !== undefined)
     return take(targets, sentence, { zone: first.member.set.name, requeueAfterMs: goneRequeueMs });
   return wait(guard, sentence, { requeueAfterMs: heldRequeueMs });
-}
-
-/** Those that go now, each under a claim of its own; the others are added to `held`. */
-function chooseRemovals(
-  snapshot: RemovalSnapshot,
-  due: readonly Member[],
-  held: Map<Member, RemovalBlocked>,
-): RemovalTarget[] {
-  const { nowMs, claims, times } = snapshot;
-  const targets: RemovalTarget[] = [];
-  // What was begun is ended first, and needs no turn: the point of no return is behind it.
-  const begun = due.filter(isRemoving);
-  for (const member of begun)
-    targets.push({ kind: "remove", member, claim: claimOf(member, standing(claims, member), nowMs) });
-  const waiting = due.filter((member) => !isRemoving(member));
-  // What is claimed already goes before what is not, and its own claim does not count as a removal before it.
-  const claimed = waiting.filter((member) => standing(claims, member) !== undefined);
-  const next = claimed.length > 0 ? claimed : waiting;
-  const lastMs = lastRemovalOf(times, snapshot, claimed.length > 0 ? [] : waiting);
-  const current = claims[0]?.zone ?? begun[0]?.set.name;
-  const turn = next.length === 0 ? undefined : chooseTurn(next, lastMs, current, snapshot);
-  if (turn === undefined) return targets;
-  for (const member of waiting) {
-    const { guard, sentence } = turn.kind === "wait" ? turn : { guard: "zone-busy", sentence: notYet(member) };
-    const isNow = turn.kind === "now" && turn.members.includes(member);
-    if (!isNow) held.set(member, { guard, sentence, requeueAfterMs: requeueOf(turn) });
-  }
-  if (turn.kind === "wait") return targets;
-  for (const member of turn.members) {
-    const claim = claimOf(member, standing(claims, member), nowMs);
-    // One that stands is ours already. All of one turn are of one zone: none of them is in the way of another.
-    const why = standing(claims, member)
-      ? undefined
-      : refuseClaim(snapshot, { ...claim, by: "", stampMs: nowMs }, Number.POSITIVE_INFINITY);
-    if (why === undefined) targets.push({ kind: "remove", member, claim });
-    else held.set(member, { guard: why.guard, sentence: `the volumes of ${member.name} wait: ${why.sentence}` });
-  }
-  return targets;
-}
-
-function notYet({ name }: Member): string {
-  return `the volumes of ${name} wait for their turn`;
-}
-
-function requeueOf(turn: { readonly requeueAfterMs?: number } | object): number {
-  return "requeueAfterMs" in turn && typeof turn.requeueAfterMs === "number" ? turn.requeueAfterMs : heldRequeueMs;
-}
-
-function standing(claims: readonly KnownClaim[], { set, ordinal }: Member): KnownClaim | undefined {
-  return claims.find(({ zone, members }) => zone === set.name && members[0]?.first === ordinal);
-}
-
-/** Rule R10a: it rests on the mark that the first of its volume claims gets. */
-function claimOf({ set, ordinal, pvcs }: Member, known: KnownClaim | undefined, nowMs: number): OtherClaim {
-  const anchored = pvcs[0] as Pvc;
-  return {
-    id: known?.id ?? `volume ${set.name} ${ordinal} ${nowMs}`,
-    kind: "volume",
-    zone: set.name,
-    members: [{ first: ordinal, last: ordinal }],
-    uids: { ...known?.uids, ...Object.fromEntries(pvcs.map(({ name, uid }) => [name, uid])) },
-    phase: "removing",
-    terms: "asked",
-    anchor: { resource: "persistentvolumeclaims", name: anchored.name, annotation: removalClaim.key },
-  };
 }
 
 /**

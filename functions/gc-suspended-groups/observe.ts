@@ -21,7 +21,7 @@ export function removesVolumes(context: Context): boolean {
 }
 
 /** Throws ClusterError. */
-export async function observe(context: Context, observed: GroupObservation): Promise<RemovalSnapshot> {
+export async function observe(observed: GroupObservation, context: Context): Promise<RemovalSnapshot> {
   const { key, zones, departed, strayClaims } = observed;
   const names = zones.map(({ statefulSet }) => statefulSet.name);
   const beforeMs = context.cluster.serverTimeMs();

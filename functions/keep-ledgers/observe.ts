@@ -1,22 +1,13 @@
 /** What there is of groups and of their ledgers: by lists for a sweep, by a view for one group. */
 
-import {
-  claims,
-  lastDownscales,
-  lastRemoval,
-  ledgerEntries,
-  ledgerGroup,
-  looks,
-  managedBy,
-  read,
-  verdicts,
-} from "../shared/annotations/table.ts";
+import { claims, lastDownscales, lastRemoval, ledgerEntries, looks, verdicts } from "../shared/annotations/table.ts";
 import { listBudgets, membersNeed } from "../shared/cache/cache.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { parseStoredBudget, type StoredBudget, selects } from "../shared/groups/governing.ts";
 import type { LeaseObject } from "../shared/kubernetes/cluster.ts";
 import { find } from "../shared/kubernetes/find.ts";
 import { parseLedger } from "../shared/ledger/contents.ts";
+import { groupKeyOfLease, listLedgerLeases } from "../shared/ledger/lease.ts";
 import { ledgerName } from "../shared/ledger/lease-name.ts";
 import type { Ledger } from "../shared/ledger/reservation.ts";
 import { longestGapMs } from "../shared/suspension/looks.ts";
@@ -67,10 +58,8 @@ function groupsOf(statefulSet: StatefulSet, budgets: readonly StoredBudget[]): r
 }
 
 async function listLedgers({ cluster, namespaces }: Context): Promise<LeaseObject[]> {
-  const scopes = namespaces?.map((namespace) => ({ namespace })) ?? [{}];
-  const labelSelector = `${managedBy.key}=sluice`;
-  const lists = await Promise.all(scopes.map((scope) => cluster.list("leases", { ...scope, labelSelector })));
-  return lists.flatMap((list) => list.items);
+  const scopes = namespaces ?? [undefined];
+  return (await Promise.all(scopes.map((scope) => listLedgerLeases(cluster, scope)))).flat();
 }
 
 /** The ledgers of groups that are not among these. Other functions make an owner's ledger; this one collects it. */
@@ -80,16 +69,9 @@ export function vanishedOf({
 }: LedgerInventory): readonly { readonly key: GroupKey; readonly lease: LeaseObject }[] {
   const living = new Set(groups.map(groupPathOf));
   return leases.flatMap((lease) => {
-    const key = keyOf(lease);
+    const key = groupKeyOfLease(lease);
     return key === undefined || living.has(groupPathOf(key)) ? [] : [{ key, lease }];
   });
-}
-
-/** The group whose ledger a Lease is; undefined if it lacks the annotation or the ledger's name (rule R1). */
-function keyOf({ metadata }: LeaseObject): GroupKey | undefined {
-  const group = read(ledgerGroup, metadata);
-  const { namespace = "", name: leaseName } = metadata;
-  return group === undefined || ledgerName(group) !== leaseName ? undefined : { namespace, group };
 }
 
 /** Whether a StatefulSet is in a group, as far as is known without asking for more: what is collected is looked at afresh. */

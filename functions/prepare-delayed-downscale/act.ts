@@ -1,19 +1,13 @@
-/** What is done: one zone is made smaller, and the claim for that is ended. */
+/** What is done: one zone is made smaller, and a claim for that is undone. */
 
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { isSuccess, PodHttpError } from "../shared/http/pod-http.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import type { Act } from "../shared/reconcile/act.ts";
+import type { OwnClaimEnd } from "../shared/reconcile/reconcile-claims.ts";
 import type { EventPolicy } from "../shared/reconcile/record.ts";
-import {
-  endOfScaleDown,
-  forgetWithdrawn,
-  noteRefusal,
-  readAgain,
-  resize,
-  sizeChanged,
-} from "../shared/scaling/resize.ts";
+import { endOfScaleDown, noteRefusal, readAgain, resize, sizeChanged } from "../shared/scaling/resize.ts";
 import { type ClaimEnd, claimsBy, openTransaction, renewClaim, writeClaim } from "../shared/transaction/claims.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
@@ -64,21 +58,12 @@ async function checkAgain(context: Context, { statefulSet, target, claim }: Lowe
   throw sizeChanged(statefulSet);
 }
 
-/** Takes out our claims that are over or that no process carries out. Resolves to the ledger of then. Throws as a look does. */
-export async function endClaims(context: Context, observed: GroupObservation): Promise<GroupObservation | undefined> {
-  const { key } = observed;
-  let now: GroupObservation | undefined = observed;
-  for (const { id } of claimsBy(observed, "scale-down", name)) {
-    const claim: KnownClaim | undefined = now && claimsBy(now, "scale-down", name).find((one) => one.id === id);
-    if (now === undefined || claim === undefined) continue;
-    const end = await endOfScaleDown(context, key, claim);
-    if (end.kind === "stands") continue;
-    if (end.kind === "abandoned") await undo(context, now, claim, end);
-    else await writeClaim(context, now, claim, undefined);
-    forgetWithdrawn(context, key, claim);
-    now = (await openTransaction(context, key))?.observed;
-  }
-  return now;
+/** A claim that no process carries out is undone first. Throws as a look does. */
+export async function endOf(context: Context, observed: GroupObservation, claim: KnownClaim): Promise<OwnClaimEnd> {
+  const end = await endOfScaleDown(context, observed.key, claim);
+  if (end.kind !== "abandoned") return { kind: end.kind === "stands" ? "stands" : "over" };
+  await undo(context, observed, claim, end);
+  return { kind: "undone" };
 }
 
 /**

@@ -4,65 +4,33 @@ import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
 import { leaversOf } from "../shared/groups/refuse-claim.ts";
 import { openQuestions, withAnswers } from "../shared/health/ask-pods.ts";
-import type { Claim } from "../shared/ledger/claim.ts";
-import { skipUnconcerned } from "../shared/reconcile/concern.ts";
-import { type GroupReconciler, reconcileGroup } from "../shared/reconcile/perform.ts";
+import { askedBy } from "../shared/reconcile/concern.ts";
+import { type ClaimingFunction, reconcileClaims } from "../shared/reconcile/reconcile-claims.ts";
 import { refusedSizes } from "../shared/scaling/resize.ts";
-import { claimsBy, openTransaction } from "../shared/transaction/claims.ts";
-import { Conflict, forgetLedger, waitForLedger } from "../shared/transaction/ledger-copy.ts";
+import { claimsBy } from "../shared/transaction/claims.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
-import { actOn, endClaims, telling } from "./act.ts";
+import { actOn, endOf, telling } from "./act.ts";
 import { type Delayed, type DelaySnapshot, decide, type Lowering } from "./decide.ts";
 import { isDelayed, name } from "./observe.ts";
 import { type Round, tellPods } from "./tell-pods.ts";
 
-const contendedMs = 1_000;
-const isOwn = (claim: Claim): boolean => claim.isKnown && claim.by === name;
+const delayedDownscale: ClaimingFunction<DelaySnapshot, Lowering, Round> = {
+  name,
+  claimKind: "scale-down",
+  telling,
+  asks: askedBy(isDelayed),
+  endOf,
+  prepare: (context, observed, { sweep }) => tellPods(context, observed, sweep),
+  observe: (observed, context, round) => snapshotOf(context, observed, round),
+  decide,
+  ask,
+  actOn,
+};
 
 /** Throws ClusterError where trying again later can help. */
-export async function run(
-  context: Context,
-  key: GroupKey,
-  wake: { readonly sweep: boolean },
-): Promise<ReconcileResult> {
-  const idle = await skipUnconcerned(context, key, wake, { isAsked: isDelayed, isOwn });
-  if (idle !== undefined) return idle;
-  let round: Round | undefined;
-  try {
-    round = await lookAndTell(context, key, wake.sweep);
-  } catch (error) {
-    forgetLedger(context.memoryOf(key));
-    // What is the matter with a ledger that cannot be used is said by the pass itself.
-    if (error instanceof Conflict) context.reporter.conflict(key, name);
-    else if (waitForLedger(error) === undefined) throw error;
-  }
-  const outcome = await reconcileGroup(context, gateOf(round), key, wake);
-  const soonMs = round === undefined ? contendedMs : round.requeueAfterMs;
-  return soonMs === undefined
-    ? outcome
-    : { ...outcome, requeueAfterMs: Math.min(soonMs, outcome.requeueAfterMs ?? soonMs) };
-}
-
-/** Reads the ledger anew, because another function may have claimed the pods that would be told to stay. */
-async function lookAndTell(context: Context, key: GroupKey, sweep: boolean): Promise<Round | undefined> {
-  forgetLedger(context.memoryOf(key));
-  const look = await openTransaction(context, key);
-  if (look === undefined) return undefined;
-  const isWriting = context.mode === "act" && look.young === undefined;
-  const observed = isWriting ? await endClaims(context, look.observed) : look.observed;
-  return observed && tellPods(context, observed, sweep);
-}
-
-function gateOf(round: Round | undefined): GroupReconciler<DelaySnapshot, Lowering> {
-  return {
-    name,
-    telling,
-    decide,
-    ask,
-    actOn,
-    observe: (observed, context) => snapshotOf(context, observed, round),
-  };
+export function run(context: Context, key: GroupKey, wake: { readonly sweep: boolean }): Promise<ReconcileResult> {
+  return reconcileClaims(context, delayedDownscale, key, wake);
 }
 
 /** What was found and told, over the StatefulSets and the ledger that are decided on. */

@@ -3,6 +3,7 @@
 import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
 import type { GroupMemory } from "../shared/contract/memory.ts";
+import type { Wait } from "../shared/contract/verdict.ts";
 import type { NewEvent } from "../shared/events/event.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { recordOnce } from "../shared/events/recorder.ts";
@@ -10,7 +11,7 @@ import { notifyPods } from "../shared/http/tell-pods.ts";
 import { changeClaim, type KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim } from "../shared/ledger/claim-kinds.ts";
 import { maxConflicts } from "../shared/ledger/reservation.ts";
-import { skipUnconcerned } from "../shared/reconcile/concern.ts";
+import { askedBy, skipUnconcerned } from "../shared/reconcile/concern.ts";
 import {
   addressOf,
   isPrepared,
@@ -48,7 +49,7 @@ const contendedMs = 1_000;
 const giveUpAfterMs = 1_800_000;
 /** The status 501; 404 and 405 say already that a pod has nothing to take back. */
 const notImplemented = 501;
-const isAsked = ({ scaling }: StatefulSet): boolean => scaling?.preparesDownscale === true;
+const asks = askedBy(({ scaling }) => scaling?.preparesDownscale === true);
 
 /** Throws ClusterError where trying again can help. */
 export async function look(
@@ -61,20 +62,14 @@ export async function look(
   const memory = context.memoryOf(key);
   const remainingMs = (nextLookMs.get(memory) ?? Number.NEGATIVE_INFINITY) - cluster.monotonicMs();
   if (!sweep && remainingMs > 0) return { requeueAfterMs: remainingMs, absorbsEvents: true, acting: undefined };
-  const idle = await skipUnconcerned(context, key, { sweep }, { isAsked, isOwn: isPrepared });
+  const idle = await skipUnconcerned(context, key, { sweep }, { asks, isOwn: isPrepared });
   if (idle !== undefined) return idle;
   const lookedMs = cluster.monotonicMs();
   nextLookMs.set(memory, lookedMs + lookEveryMs);
   const requeues: number[] = [];
   let everyMs = lookEveryMs;
   try {
-    for (const claim of await readPrepared(context, key)) {
-      const end = await endInTurn(context, key, claim);
-      const { guard, sentence, requeueAfterMs } = end;
-      const { zone } = claim;
-      context.reporter.pass({ key, function: name, guard, zone, sentence, sinceMs: claim.stampMs, shadow: false });
-      if (requeueAfterMs !== undefined) requeues.push(requeueAfterMs);
-    }
+    await endAll(context, key, requeues);
     if (requeues.length > 0) everyMs = lookSoonMs;
     const writableMs = await writeTimes(context, key);
     if (writableMs !== undefined) requeues.push(writableMs);
@@ -83,15 +78,31 @@ export async function look(
     if (error instanceof Conflict) return { requeueAfterMs: contendedMs, acting: undefined };
     const unusable = waitForLedger(error);
     if (unusable === undefined) throw error;
-    const { guard, zone, sentence } = unusable;
-    const sinceMs = cluster.serverTimeMs();
-    context.reporter.pass({ key, function: name, guard, zone, sentence, sinceMs, shadow: false });
+    report(context, key, unusable, cluster.serverTimeMs());
     requeues.push(ledgerRequeueMs);
   }
   if (requeues.length === 0) return nothing;
   const requeueAfterMs = Math.min(...requeues);
   nextLookMs.set(memory, Math.min(lookedMs + everyMs, cluster.monotonicMs() + requeueAfterMs));
   return { requeueAfterMs, acting: undefined };
+}
+
+/** Ends what is over, one claim after the other, and adds when to look at those again that are left. */
+async function endAll(context: Context, key: GroupKey, requeues: number[]): Promise<void> {
+  for (const claim of await readPrepared(context, key)) {
+    const end = await endInTurn(context, key, claim);
+    report(context, key, { ...end, zone: claim.zone }, claim.stampMs);
+    if (end.requeueAfterMs !== undefined) requeues.push(end.requeueAfterMs);
+  }
+}
+
+function report(
+  { reporter }: Context,
+  key: GroupKey,
+  { guard, zone, sentence }: Pick<Wait, "guard" | "zone" | "sentence">,
+  sinceMs: number,
+): void {
+  reporter.pass({ key, function: name, guard, zone, sentence, sinceMs, shadow: false });
 }
 
 /** Rule R3: after a conflict it begins again, five times. */

@@ -6,7 +6,7 @@ import { eventReasons } from "../shared/events/reasons.ts";
 import { deleteIfThere } from "../shared/kubernetes/find.ts";
 import type { Act } from "../shared/reconcile/act.ts";
 import type { EventPolicy } from "../shared/reconcile/record.ts";
-import { isOver, noteRefusal, noteRefused, noteWithdrawn, readAgain, resize } from "../shared/scaling/resize.ts";
+import { isOver, noteRefusal, noteRefused, readAgain, resize } from "../shared/scaling/resize.ts";
 import { noteSaid } from "../shared/suspension/said.ts";
 import {
   beginAnew,
@@ -18,6 +18,9 @@ import {
   podSeen,
   recordPvcEvent,
 } from "../shared/suspension/writing.ts";
+import { statefulSetNamed } from "../shared/transaction/claims.ts";
+import type { GroupObservation } from "../shared/transaction/observe-group.ts";
+import { noteWithdrawn } from "../shared/transaction/withdrawn-claims.ts";
 import { describeAgreeing, durationOf, type Member, type VolumeUser } from "../shared/volumes/members.ts";
 import { hasNewPartners, wordsOnPartners } from "../shared/volumes/owners.ts";
 import { type Pvc, valueIn } from "../shared/volumes/pvc.ts";
@@ -47,8 +50,10 @@ export const telling: EventPolicy = {
 /** How soon to look again at what was just written, in milliseconds. */
 const goOnMs = 200;
 
-/** `statefulSet`: that of the target, as the group's view has it. */
-export function actOn(key: GroupKey, statefulSet: StatefulSet, target: SuspensionTarget): Act {
+/** Throws Conflict for a zone that came after the group's view. */
+export function actOn(target: SuspensionTarget, observed: GroupObservation): Act {
+  const { key } = observed;
+  const statefulSet = statefulSetNamed(observed, "set" in target ? target.set.name : target.member.set.name);
   if (target.kind === "resize") return resizing(statefulSet, target);
   if (target.kind === "let-go") return lettingGo(statefulSet, target);
   const { member } = target;
@@ -113,7 +118,7 @@ function lettingGo(statefulSet: StatefulSet, { set, leaving, claim }: LettingGo)
       if (failures.length > 0) throw failures[0];
     },
     refused(context, key, error) {
-      if (!isUnderWay && isOver(error)) noteWithdrawn(context, key, claim);
+      if (!isUnderWay && isOver(error)) noteWithdrawn(context, key, claim.id);
       if (isOver(error) && error.code !== 409) noteRefused(context, key, set.uid, `pods of ${set.name} go`, error);
     },
   };

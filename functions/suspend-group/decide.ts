@@ -147,45 +147,59 @@ function tell(
 
 interface Raised {
   readonly targets: readonly SuspensionResize[];
-  readonly waits: readonly (readonly [Member, Pick<MemberDecision, "guard" | "sentence">])[];
+  readonly waits: readonly (readonly [Member, Blocked])[];
 }
 
 /** One ordinal at a time comes back, the lowest first: that is how a StatefulSet grows. */
-function raise({ members, zones, refused }: SuspendSnapshot, returning: readonly Member[]): Raised {
-  const waits: (readonly [Member, Pick<MemberDecision, "guard" | "sentence">])[] = [];
+function raise(snapshot: SuspendSnapshot, returning: readonly Member[]): Raised {
+  const waits: (readonly [Member, Blocked])[] = [];
   const targets = new Map<string, SuspensionResize>();
   for (const member of returning) {
-    const { set, name, ordinal } = member;
-    const hold = (held: Blocked) => waits.push([member, held]);
-    const next = set.start + set.replicas;
-    const below = members.find(
-      (one) =>
-        one.set === set && one.ordinal >= next && one.ordinal < ordinal && isBegun(one) && !returning.includes(one),
-    );
-    // No process can still begin to remove a volume of it: it would write its mark under a revision from before the wish.
-    const claim = zones.find(({ statefulSet }) => statefulSet.uid === set.uid)?.claims.find(isNoVolume);
-    const refusal = refused.get(set.uid);
-    if (set.isDeleting)
-      hold({ guard: "owner-deleting", sentence: `${name} cannot come back: ${set.name} is being deleted` });
-    else if (ordinal < set.start) hold(belowStart(member));
-    else if (set.isLed) {
-      const sentence = `${name} is to come back, and another object says the size of ${set.name}: raise it there`;
-      hold({ guard: "size-led", sentence });
-    } else if (below !== undefined) {
-      const isLost = below.pvcs.every(({ isTerminating }) => isTerminating);
-      const what = isLost
-        ? `whose volume claim is deleted: a new one comes when nothing holds that, ${below.pvcs.flatMap(({ finalizers }) => finalizers).join(", ")}`
-        : "recover the lower one, too";
-      const sentence = `${name} is to come back, and ${below.name} comes before it: ${what}`;
-      hold({ guard: "recover-lower-first", sentence });
-    } else if (claim !== undefined) {
-      const { guard, sentence } = blockedBy(claim);
-      hold({ guard, sentence: `${name} is to come back, and waits: ${sentence}` });
-    } else if (refusal !== undefined) hold({ guard: "size-refused", sentence: refusal });
+    const { set } = member;
+    const why = whyNotBack(snapshot, member, returning);
+    if (why !== undefined) waits.push([member, why]);
     else if (!targets.has(set.uid))
       targets.set(set.uid, { kind: "resize", set, target: set.replicas + 1, leaving: [], claim: undefined });
   }
   return { targets: [...targets.values()], waits };
+}
+
+/** Why a member does not come back yet, whatever else returns. */
+function whyNotBack(
+  { members, zones, refused }: SuspendSnapshot,
+  member: Member,
+  returning: readonly Member[],
+): Blocked | undefined {
+  const { set, name, ordinal } = member;
+  if (set.isDeleting)
+    return { guard: "owner-deleting", sentence: `${name} cannot come back: ${set.name} is being deleted` };
+  if (ordinal < set.start) return belowStart(member);
+  if (set.isLed) {
+    const sentence = `${name} is to come back, and another object says the size of ${set.name}: raise it there`;
+    return { guard: "size-led", sentence };
+  }
+  const next = set.start + set.replicas;
+  const isBelow = (one: Member) => one.set === set && one.ordinal >= next && one.ordinal < ordinal;
+  const below = members.find((one) => isBelow(one) && isBegun(one) && !returning.includes(one));
+  if (below !== undefined) return behind(member, below);
+  // No process can still begin to remove a volume of it: it would write its mark under a revision from before the wish.
+  const claim = zones.find(({ statefulSet }) => statefulSet.uid === set.uid)?.claims.find(isNoVolume);
+  if (claim !== undefined) {
+    const { guard, sentence } = blockedBy(claim);
+    return { guard, sentence: `${name} is to come back, and waits: ${sentence}` };
+  }
+  const refusal = refused.get(set.uid);
+  return refusal === undefined ? undefined : { guard: "size-refused", sentence: refusal };
+}
+
+/** A StatefulSet has no holes: the lower one comes first. */
+function behind({ name }: Member, below: Member): Blocked {
+  const isLost = below.pvcs.every(({ isTerminating }) => isTerminating);
+  const what = isLost
+    ? `whose volume claim is deleted: a new one comes when nothing holds that, ${below.pvcs.flatMap(({ finalizers }) => finalizers).join(", ")}`
+    : "recover the lower one, too";
+  const sentence = `${name} is to come back, and ${below.name} comes before it: ${what}`;
+  return { guard: "recover-lower-first", sentence };
 }
 
 /** More replicas would only add pods at the other end: without end, because this one never comes. */

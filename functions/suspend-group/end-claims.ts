@@ -3,37 +3,30 @@
 import type { Context } from "../shared/contract/context.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { undoAfterMs } from "../shared/ledger/claim-kinds.ts";
-import { endOfScaleDown, forgetWithdrawn, isWithdrawn, type ScaleDownEnd } from "../shared/scaling/resize.ts";
+import type { OwnClaimEnd } from "../shared/reconcile/reconcile-claims.ts";
+import { endOfScaleDown, type ScaleDownEnd } from "../shared/scaling/resize.ts";
 import { removalEnded } from "../shared/suspension/looks.ts";
-import { claimsBy, openTransaction, timesAfter, writeClaims } from "../shared/transaction/claims.ts";
+import { timesAfter } from "../shared/transaction/claims.ts";
 import { isLongKnown } from "../shared/transaction/ledger-copy.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
+import { isWithdrawn } from "../shared/transaction/withdrawn-claims.ts";
 import { parseVolumeUser, type VolumeUser } from "../shared/volumes/members.ts";
 import { areLeaving, namedOf } from "../shared/volumes/owner-zones.ts";
 import { isOwnerGroup } from "../shared/workloads/group-key.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
-import { name } from "./observe.ts";
 
-/** Takes out our claims that are over or that no process carries out: no pod was told. Throws as a look does. */
-export async function endClaims(context: Context, observed: GroupObservation): Promise<void> {
-  const { key } = observed;
-  let now: GroupObservation | undefined = observed;
-  for (const { id } of claimsBy(observed, "scale-down", name)) {
-    const claim = now && claimsBy(now, "scale-down", name).find((one) => one.id === id);
-    if (now === undefined || claim === undefined) continue;
-    const end = await endOf(context, key, claim);
-    if (end === "stands") continue;
-    const times = end === "settled" ? timesAfter(now, [claim]) : {};
-    // Of what was given up some pods may have gone: the next ones wait all the same.
-    const ended = end === "withdrawn" ? {} : removalEnded(now.ledger, context.cluster.serverTimeMs());
-    await writeClaims(context, now, { out: [claim], into: [], ...times, ...ended });
-    forgetWithdrawn(context, key, claim);
-    now = (await openTransaction(context, key))?.observed;
-  }
+/** A claim that no process carries out is over as well, because no pod was told. Throws as a look does. */
+export async function endOf(context: Context, observed: GroupObservation, claim: KnownClaim): Promise<OwnClaimEnd> {
+  const end = await endOfLeaving(context, observed.key, claim);
+  if (end === "stands") return { kind: "stands" };
+  const times = end === "settled" ? timesAfter(observed, [claim]) : {};
+  // Of what was given up some pods may have gone: the next ones wait all the same.
+  const ended = end === "withdrawn" ? {} : removalEnded(observed.ledger, context.cluster.serverTimeMs());
+  return { kind: "over", times: { ...times, ...ended } };
 }
 
 /** Of a StatefulSet by its size and by its pods; of another owner by the pods that the claim names. Throws ClusterError. */
-async function endOf(context: Context, key: GroupKey, claim: KnownClaim): Promise<ScaleDownEnd["kind"]> {
+async function endOfLeaving(context: Context, key: GroupKey, claim: KnownClaim): Promise<ScaleDownEnd["kind"]> {
   if (!isOwnerGroup(key.group)) return (await endOfScaleDown(context, key, claim)).kind;
   const isKnown = isLongKnown(context, key, claim);
   // A LIST that is made after the ledger was read (rule R21).

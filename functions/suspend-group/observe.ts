@@ -20,7 +20,7 @@ export const name = "suspend-group";
 export const settings = { volumeHold: volumeHoldSetting };
 
 /** Throws ClusterError. */
-export async function observe(context: Context, observed: GroupObservation): Promise<SuspendSnapshot> {
+export async function observe(observed: GroupObservation, context: Context): Promise<SuspendSnapshot> {
   const { key, zones, departed, strayClaims } = observed;
   const names = zones.map(({ statefulSet }) => statefulSet.name);
   const { members: listed, nowMs, wallMs, isNamespaceEnding } = await readMembers(context, key, names);

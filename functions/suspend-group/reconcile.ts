@@ -2,61 +2,29 @@
 
 import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
-import type { Claim } from "../shared/ledger/claim.ts";
-import { type GroupReconciler, reconcileGroup } from "../shared/reconcile/perform.ts";
+import { type ClaimingFunction, reconcileClaims } from "../shared/reconcile/reconcile-claims.ts";
 import { notesOf } from "../shared/suspension/looks.ts";
-import { isGroupOfConcern } from "../shared/suspension/reading.ts";
-import { openTransaction } from "../shared/transaction/claims.ts";
-import { Conflict, forgetLedger, knownLedger, waitForLedger } from "../shared/transaction/ledger-copy.ts";
-import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
+import { asksForSuspension } from "../shared/suspension/reading.ts";
+import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { actOn, telling } from "./act.ts";
 import { decide, type SuspendSnapshot, type SuspensionTarget } from "./decide.ts";
-import { endClaims } from "./end-claims.ts";
+import { endOf } from "./end-claims.ts";
 import { ask, name, observe } from "./observe.ts";
 
-const isOwn = (claim: Claim): boolean => claim.isKnown && claim.by === name;
+const suspending: ClaimingFunction<SuspendSnapshot, SuspensionTarget> = {
+  name,
+  claimKind: "scale-down",
+  telling,
+  asks: asksForSuspension,
+  endOf,
+  observe,
+  decide,
+  ask,
+  actOn,
+  notesOn: ({ times, members, nowMs, protects }) => (protects ? notesOf(times, members, nowMs) : undefined),
+};
 
 /** Throws ClusterError where trying again later can help. */
-export async function run(
-  context: Context,
-  key: GroupKey,
-  wake: { readonly sweep: boolean },
-): Promise<ReconcileResult> {
-  if (!(await isGroupOfConcern(context, key, wake, isOwn))) return { requeueAfterMs: undefined, acting: undefined };
-  try {
-    await endOwn(context, key);
-  } catch (error) {
-    forgetLedger(context.memoryOf(key));
-    // What is the matter with a ledger that cannot be used is said by the pass itself.
-    if (error instanceof Conflict) context.reporter.conflict(key, name);
-    else if (waitForLedger(error) === undefined) throw error;
-  }
-  return reconcileGroup(context, gateOf(key), key, wake);
-}
-
-async function endOwn(context: Context, key: GroupKey): Promise<void> {
-  if (context.mode === "shadow") return;
-  const known = knownLedger(context, context.memoryOf(key));
-  if (known !== undefined && !known.claims.some(isOwn)) return;
-  const look = await openTransaction(context, key);
-  if (look !== undefined && look.young === undefined) await endClaims(context, look.observed);
-}
-
-function gateOf(key: GroupKey): GroupReconciler<SuspendSnapshot, SuspensionTarget> {
-  const known = new Map<string, StatefulSet>();
-  return {
-    name,
-    telling,
-    decide,
-    ask,
-    observe(observed, context) {
-      for (const { statefulSet } of observed.zones) known.set(statefulSet.name, statefulSet);
-      return observe(context, observed);
-    },
-    notesOn: ({ times, members, nowMs, protects }) => (protects ? notesOf(times, members, nowMs) : undefined),
-    actOn(target) {
-      const { name: set } = "set" in target ? target.set : target.member.set;
-      return actOn(key, known.get(set) as StatefulSet, target);
-    },
-  };
+export function run(context: Context, key: GroupKey, wake: { readonly sweep: boolean }): Promise<ReconcileResult> {
+  return reconcileClaims(context, suspending, key, wake);
 }

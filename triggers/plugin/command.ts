@@ -1,14 +1,14 @@
 /** `kubectl sluice` from its command line to its exit code, over whatever cluster and streams it is given. */
 
 import { dump } from "js-yaml";
-import { ledgerGroup, managedBy, read, rolloutGroup } from "../../functions/shared/annotations/table.ts";
+import { managedBy, rolloutGroup } from "../../functions/shared/annotations/table.ts";
 import { messageOf } from "../../functions/shared/base/error-message.ts";
 import { escapeControls, escapeLines, escapeTexts } from "../../functions/shared/base/escape-control.ts";
 import { listStatefulSets } from "../../functions/shared/cache/listing.ts";
 import type { Context } from "../../functions/shared/contract/context.ts";
 import { isMember } from "../../functions/shared/groups/governing.ts";
 import { type Cluster, ClusterError, type LeaseObject } from "../../functions/shared/kubernetes/cluster.ts";
-import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
+import { groupKeyOfLease, listLedgerLeases } from "../../functions/shared/ledger/lease.ts";
 import { budgetOfGroup, groupOfBudget } from "../../functions/shared/workloads/group-key.ts";
 import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts";
 import {
@@ -257,23 +257,22 @@ async function findGroups({ cluster, views }: Context, namespace: string): Promi
   const [{ statefulSets }, budgets, leases] = await Promise.all([
     listStatefulSets(cluster, namespace),
     views.budgets(namespace),
-    cluster.list("leases", { namespace, labelSelector: `${managedBy.key}=sluice` }),
+    listLedgerLeases(cluster, namespace),
   ]);
   const labelled = statefulSets.map(({ group }) => group);
   const ofBudgets = budgets
     .map(({ name }) => groupOfBudget(name))
     .filter((group) => statefulSets.some((one) => isMember(one, { namespace, group }, budgets)));
-  const ledgers = leases.items.filter(isLedger);
-  const left = ledgers.map(({ metadata }) => read(ledgerGroup, metadata));
+  const left = leases.map(ledgerGroupOf);
   const groups = [...labelled, ...ofBudgets, ...left].filter((group) => group !== undefined);
-  const strays = leases.items.filter((lease) => !isLedger(lease)).map(({ metadata }) => metadata.name);
+  const strays = leases.filter((_, index) => left[index] === undefined).map(({ metadata }) => metadata.name);
   return { keys: [...new Set(groups)].sort().map((group) => ({ namespace, group })), strays: strays.sort() };
 }
 
-/** Rule R1: the name of a ledger is made of its group. An account may give any Lease the label of a ledger. */
-function isLedger({ metadata }: LeaseObject): boolean {
-  const group = read(ledgerGroup, metadata);
-  return group !== undefined && group.length <= longestLedgerGroup && ledgerName(group) === metadata.name;
+/** Undefined for what is no ledger of ours: an account may give any Lease the label of a ledger. */
+function ledgerGroupOf(lease: LeaseObject): string | undefined {
+  const { group } = groupKeyOfLease(lease) ?? {};
+  return group !== undefined && group.length <= longestLedgerGroup ? group : undefined;
 }
 
 async function clear(

@@ -3,6 +3,7 @@
 import { getStatefulSet } from "../../functions/shared/cache/listing.ts";
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
 import { dropAfterMs, maxConflicts } from "../../functions/shared/ledger/reservation.ts";
+import { changeOf } from "../../functions/shared/transaction/claims.ts";
 import { isConflict } from "../../functions/shared/transaction/ledger-copy.ts";
 import { podNameOf } from "../../functions/shared/workloads/pods.ts";
 import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts";
@@ -116,14 +117,15 @@ async function write(
 ): Promise<boolean> {
   if (observed?.ledger.kind !== "stored") return false;
   const { ledger, view } = observed;
-  const change = {
+  // Nothing else settles with this write, and no zone begins to count: that is for the functions.
+  const { members, refusals } = ledger;
+  const change = changeOf(observed, {
     reservations: ledger.reservations.filter((other) => other !== reservation),
     // Rule R8. The pod that was read by itself counts, too: from now on no function may decide on a view that does not know it.
     seenThrough: Math.max(view.seenThrough, pod?.resourceVersion ?? 0),
-    membersThrough: view.membersThrough,
-    refusals: ledger.refusals,
-    verdicts: ledger.verdicts,
-  };
+    members,
+    refusals,
+  });
   try {
     await context.protocol.writeLedger(cluster, ledger, change);
     return true;

@@ -6,13 +6,13 @@
  * several times a second in a storm, to each replica, scraped or not; and it wants one more right.
  */
 
-import { ledgerGroup, managedBy, read } from "../../functions/shared/annotations/table.ts";
 import type { GroupCache, GroupView } from "../../functions/shared/cache/cache.ts";
 import { failingGuards } from "../../functions/shared/contract/verdict.ts";
 import { surveyZone, type Zone } from "../../functions/shared/groups/zones.ts";
 import type { Cluster, LeaseObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { parseLedger } from "../../functions/shared/ledger/contents.ts";
 import { LedgerUnreadable } from "../../functions/shared/ledger/errors.ts";
+import { groupKeyOfLease, listLedgerLeases } from "../../functions/shared/ledger/lease.ts";
 import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import type { Ledger } from "../../functions/shared/ledger/reservation.ts";
 import { readGroup } from "../../functions/shared/workloads/group-key.ts";
@@ -94,13 +94,12 @@ export function createGroupLook(options: GroupLookOptions): () => Promise<readon
 
 /** One LIST for each namespace, so that an unreadable namespace hides no other: what its last LIST said stands. */
 async function listLedgers({ cluster, namespaces }: GroupLookOptions, listed: Map<string, Listed>): Promise<void> {
-  const labelSelector = `${managedBy.key}=sluice`;
   const scopes = namespaces ?? [""];
   await Promise.allSettled(
     scopes.map(async (scope) => {
       const readMs = cluster.serverTimeMs();
-      const { items } = await cluster.list("leases", { ...(scope === "" ? {} : { namespace: scope }), labelSelector });
-      const byPath = items.map((lease) => [`${lease.metadata.namespace}/${lease.metadata.name}`, lease] as const);
+      const leases = await listLedgerLeases(cluster, scope === "" ? undefined : scope);
+      const byPath = leases.map((lease) => [`${lease.metadata.namespace}/${lease.metadata.name}`, lease] as const);
       listed.set(scope, { byPath: new Map(byPath), readMs });
     }),
   );
@@ -136,11 +135,7 @@ async function standingsOf(
 /** The groups that have a ledger, whether or not the watches have told of them. */
 function groupsOf(listed: ReadonlyMap<string, Listed>): GroupKey[] {
   const leases = [...listed.values()].flatMap(({ byPath }) => [...byPath.values()]);
-  return leases.flatMap(({ metadata }) => {
-    const group = read(ledgerGroup, metadata);
-    const isNamedSo = group !== undefined && ledgerName(group) === metadata.name;
-    return isNamedSo ? [{ namespace: metadata.namespace ?? "", group }] : [];
-  });
+  return leases.flatMap((lease) => groupKeyOfLease(lease) ?? []);
 }
 
 /** Vanished: no StatefulSet is in the group any more. What cannot be told of now is told as it was, if it was ever known. */

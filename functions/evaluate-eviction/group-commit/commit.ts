@@ -11,6 +11,7 @@ import type { Context } from "../../shared/contract/context.ts";
 import type { GroupMemory } from "../../shared/contract/memory.ts";
 import { renewalOf } from "../../shared/ledger/renewals.ts";
 import { actWithinMs, type Ledger, maxConflicts, type Reservation } from "../../shared/ledger/reservation.ts";
+import { changeOf } from "../../shared/transaction/claims.ts";
 import {
   Conflict,
   forgetLedger,
@@ -20,7 +21,7 @@ import {
   waitForLedger,
   writeChange,
 } from "../../shared/transaction/ledger-copy.ts";
-import { type GroupObservation, keptRefusals, observeGroup } from "../../shared/transaction/observe-group.ts";
+import { type GroupObservation, observeGroup } from "../../shared/transaction/observe-group.ts";
 import { podNameOf } from "../../shared/workloads/pods.ts";
 import type { GroupKey } from "../../shared/workloads/statefulsets.ts";
 import { type Made, without } from "./granted.ts";
@@ -208,14 +209,7 @@ export class GroupCommit<Subject, Snapshot> {
     const made = new Map(granted.map(({ reservation }) => [podNameOf(reservation), reservation]));
     const kept = observed.open.filter((reservation) => !made.has(podNameOf(reservation)));
     try {
-      await writeChange(this.#context, observed, {
-        reservations: [...kept, ...made.values()],
-        seenThrough: observed.view.seenThrough,
-        membersThrough: observed.view.membersThrough,
-        members: observed.joining.members,
-        refusals: keptRefusals(observed),
-        verdicts: observed.ledger.verdicts,
-      });
+      await writeChange(this.#context, observed, changeOf(observed, { reservations: [...kept, ...made.values()] }));
     } catch (error) {
       // No answer came. What this write reserved, or undid, is not known; and another process may reserve the same pod at the
       // same moment. So nothing is undone: what stands counts until its pod is asked for again, or for two minutes (rule R10).

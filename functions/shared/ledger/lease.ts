@@ -2,7 +2,7 @@
 
 import * as vocabulary from "../annotations/table.ts";
 import { escapeControls } from "../base/escape-control.ts";
-import { type Cluster, hasCode } from "../kubernetes/cluster.ts";
+import { type Cluster, hasCode, type LeaseObject } from "../kubernetes/cluster.ts";
 import { find } from "../kubernetes/find.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
 import { formatClaims } from "./claim.ts";
@@ -16,6 +16,23 @@ import { annotationBytes, type Informing, isFarBelowBound, maxLedgerBytes, shed 
 export async function readLedger(cluster: Cluster, key: GroupKey): Promise<StoredLedger | undefined> {
   const lease = await find(cluster, "leases", { namespace: key.namespace, name: ledgerName(key.group) });
   return lease && parseLedger(key, lease);
+}
+
+/** The Leases of a namespace, or of all, that have the label of ledgers. Any account may write that: throws ClusterError. */
+export async function listLedgerLeases(
+  cluster: Pick<Cluster, "list">,
+  namespace: string | undefined,
+): Promise<readonly LeaseObject[]> {
+  const labelSelector = `${vocabulary.managedBy.key}=sluice`;
+  const { items } = await cluster.list("leases", { ...(namespace === undefined ? {} : { namespace }), labelSelector });
+  return items;
+}
+
+/** The group whose ledger a Lease is; undefined if it lacks the annotation or the ledger's name (rule R1). */
+export function groupKeyOfLease({ metadata }: LeaseObject): GroupKey | undefined {
+  const group = vocabulary.read(vocabulary.ledgerGroup, metadata);
+  const { namespace = "", name } = metadata;
+  return group === undefined || ledgerName(group) !== name ? undefined : { namespace, group };
 }
 
 /** Creates the group's ledger, empty. Rule R4: no owner references. One that exists meanwhile is as good: it is read. */

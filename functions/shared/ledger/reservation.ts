@@ -105,7 +105,7 @@ export interface LedgerChange extends LedgerTimes {
   /** The StatefulSet revision from which on all members of that view are known (rule R5). */
   readonly membersThrough: number;
   /** The zones that are counted from now on; absent: as they are. */
-  readonly members?: readonly string[];
+  readonly members?: readonly string[] | undefined;
   /** The claims from now on, by a function that has changed its own; absent: as they are. */
   readonly claims?: readonly Claim[];
   readonly refusals: readonly Refusal[];

@@ -33,7 +33,7 @@ export function isFarBelowBound(
   },
   change: Informing & {
     readonly reservations: readonly unknown[];
-    readonly members?: readonly string[];
+    readonly members?: readonly string[] | undefined;
     readonly claims?: readonly unknown[];
   },
 ): boolean {

@@ -5,14 +5,24 @@ import type { Context } from "../contract/context.ts";
 import type { ReconcileResult } from "../contract/definition.ts";
 import type { GroupMemory } from "../contract/memory.ts";
 import type { Claim } from "../ledger/claim.ts";
-import { knownLedger, waitForLedger } from "../transaction/ledger-copy.ts";
+import { holdsClaim } from "../transaction/claims.ts";
+import { knownLedger } from "../transaction/ledger-copy.ts";
 import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
 
 export interface Concern {
-  /** A StatefulSet asks for what the function does. */
-  isAsked(statefulSet: StatefulSet): boolean;
-  /** A claim is the function's to end, although no StatefulSet may ask for it any more. */
+  /** Whether an object of the group asks for what the function does; `gone`: no object of it is left. Throws ClusterError. */
+  asks(context: Context, key: GroupKey): Promise<"yes" | "no" | "gone">;
+  /** A claim is the function's to end, although no object may ask for it any more. */
   isOwn(claim: Claim): boolean;
+}
+
+/** A {@link Concern} about which the StatefulSets of a group say whether they ask. */
+export function askedBy(isAsked: (statefulSet: StatefulSet) => boolean): Concern["asks"] {
+  return async ({ views }, key) => {
+    const { statefulSets } = await views.read(key, membersNeed);
+    if (statefulSets.some(isAsked)) return "yes";
+    return statefulSets.length === 0 ? "gone" : "no";
+  };
 }
 
 /** Where each look at a group is a LIST, one that was of no concern is not looked at again for this long; in milliseconds. */
@@ -20,8 +30,8 @@ const lookEveryMs = 30_000;
 const idleSinceMs = new WeakMap<GroupMemory, number>();
 
 /**
- * Undefined for a group that is of concern; otherwise what a pass over it comes to. It costs nothing where a process remembers
- * the group, and a read of the ledger in a sweep. Throws ClusterError.
+ * Undefined for a group that is of concern; otherwise what a pass over it comes to. A sweep always looks, and so does a process
+ * that knows of an own claim in the ledger: to know that costs no read. Throws ClusterError.
  */
 export async function skipUnconcerned(
   context: Context,
@@ -32,7 +42,8 @@ export async function skipUnconcerned(
   const memory = context.memoryOf(key);
   const nowMs = context.cluster.monotonicMs();
   const idleMs = (idleSinceMs.get(memory) ?? Number.NEGATIVE_INFINITY) + lookEveryMs - nowMs;
-  if (!context.views.isLasting && !sweep && idleMs > 0)
+  const isIdle = !context.views.isLasting && !sweep && idleMs > 0;
+  if (isIdle && !knownLedger(context, memory)?.claims.some(concern.isOwn))
     return { requeueAfterMs: idleMs, absorbsEvents: true, acting: undefined };
   if (await concerns(context, key, sweep, concern)) {
     idleSinceMs.delete(memory);
@@ -42,23 +53,7 @@ export async function skipUnconcerned(
   return { requeueAfterMs: undefined, acting: undefined };
 }
 
-async function concerns(
-  context: Context,
-  key: GroupKey,
-  sweep: boolean,
-  { isAsked, isOwn }: Concern,
-): Promise<boolean> {
-  const { views, cluster, protocol } = context;
-  const view = await views.read(key, membersNeed);
-  if (view.statefulSets.some(isAsked)) return true;
-  if (view.statefulSets.length === 0) return false;
-  try {
-    const known = knownLedger(context, context.memoryOf(key));
-    const ledger = known ?? (sweep ? await protocol.readLedger(cluster, key) : undefined);
-    return ledger?.claims.some(isOwn) ?? false;
-  } catch (error) {
-    // The functions that decide by the ledger say so.
-    if (waitForLedger(error) !== undefined) return false;
-    throw error;
-  }
+async function concerns(context: Context, key: GroupKey, sweep: boolean, concern: Concern): Promise<boolean> {
+  const asks = await concern.asks(context, key);
+  return asks === "no" ? holdsClaim(context, key, sweep, concern.isOwn) : asks === "yes";
 }

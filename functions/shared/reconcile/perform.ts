@@ -9,8 +9,6 @@ import type { Context } from "../contract/context.ts";
 import type { ReconcileResult } from "../contract/definition.ts";
 import type { GroupMemory } from "../contract/memory.ts";
 import { failingGuards, guardOf, type Verdict, type Wait, wait } from "../contract/verdict.ts";
-import { eventReasons } from "../events/reasons.ts";
-import { isNewEvent, recordEvent } from "../events/recorder.ts";
 import { type ClaimContent, changeClaim, countRanges, type KnownClaim, makeClaim } from "../ledger/claim.ts";
 import {
   actWithinMs,
@@ -22,7 +20,6 @@ import {
   type RecordedVerdict,
   type Reservation,
 } from "../ledger/reservation.ts";
-import { changeOf } from "../transaction/claims.ts";
 import {
   Conflict,
   forgetLedger,
@@ -30,13 +27,22 @@ import {
   loadLedger,
   refuseNewLedger,
   waitForLedger,
+  withoutRefused,
   writeChange,
 } from "../transaction/ledger-copy.ts";
 import { type GroupObservation, type Notes, observeGroup } from "../transaction/observe-group.ts";
 import { podNameOf } from "../workloads/pods.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
 import { type Act, carryOutAll, fittingInto, isOfPod, isOther, whileYoung } from "./act.ts";
-import { type EventSource, recordOf, recordVerdictEvent, writeAloneInMs } from "./record.ts";
+import {
+  changeToRecord,
+  type EventSource,
+  recordOf,
+  recordVerdictEvent,
+  sayMalformed,
+  sayUnusable,
+  writeAloneInMs,
+} from "./record.ts";
 
 /** A function's own part of a pass: what it makes of an observation, what it decides, and what is done about that. */
 export interface GroupReconciler<Snapshot, Target> extends EventSource {
@@ -45,8 +51,8 @@ export interface GroupReconciler<Snapshot, Target> extends EventSource {
   decide(snapshot: Snapshot): Verdict<Target>;
   /** Asks pods what a verdict rests on (rule R22): the snapshot with their answers; undefined where no pod is to be asked. */
   ask?(context: Context, observed: GroupObservation, snapshot: Snapshot): Promise<Snapshot> | undefined;
-  /** What is done to a target of a verdict. */
-  actOn(target: Target): Act;
+  /** What is done to a target of a verdict on this observation. */
+  actOn(target: Target, observed: GroupObservation): Act;
   /** What each write of the ledger says of times besides. */
   notesOn?(snapshot: Snapshot): Notes | undefined;
 }
@@ -64,12 +70,25 @@ export async function reconcileGroup<Snapshot, Target>(
   key: GroupKey,
   wake: { readonly sweep: boolean },
 ): Promise<ReconcileResult> {
+  if (wake.sweep) forgetForSweep(context.memoryOf(key));
+  return reconcileByKnown(context, gate, key, wake);
+}
+
+/** A sweep reads the ledger, and tries a write again that was refused for good. */
+export function forgetForSweep(memory: GroupMemory): void {
+  forgetLedger(memory);
+  memory.ledgerRefused = undefined;
+}
+
+/** The same of a pass that has begun already: a ledger that it has read serves, in a sweep as well. */
+export async function reconcileByKnown<Snapshot, Target>(
+  context: Context,
+  gate: GroupReconciler<Snapshot, Target>,
+  key: GroupKey,
+  wake: { readonly sweep: boolean },
+): Promise<ReconcileResult> {
   const memory = context.memoryOf(key);
   const held = memory.holding;
-  if (wake.sweep) {
-    forgetLedger(memory);
-    memory.ledgerRefused = undefined;
-  }
   for (let conflicts = 0; conflicts < maxConflicts; conflicts++) {
     let loaded = knownLedger(context, memory);
     try {
@@ -87,21 +106,6 @@ export async function reconcileGroup<Snapshot, Target>(
   return { requeueAfterMs: contendedRequeueMs, acting: undefined };
 }
 
-/**
- * The ledger without the reservations whose only attempt was refused: nothing of them is under way, and the next write leaves
- * them out. Any other stays until rule R10 drops it, for an attempt whose answer was lost may still arrive.
- */
-function withoutRefused({ refusedOnce }: GroupMemory, ledger: Ledger): Ledger {
-  if (refusedOnce.size === 0) return ledger;
-  const isRefused = ({ uid, by, stampMs }: Reservation) => {
-    const refused = refusedOnce.get(uid);
-    return refused?.by === by && refused.stampMs === stampMs;
-  };
-  const refused = new Set(ledger.reservations.filter(isRefused).map(({ uid }) => uid));
-  for (const uid of refusedOnce.keys()) if (!refused.has(uid)) refusedOnce.delete(uid);
-  return { ...ledger, reservations: ledger.reservations.filter((reservation) => !isRefused(reservation)) };
-}
-
 async function attempt<Snapshot, Target>(
   context: Context,
   gate: GroupReconciler<Snapshot, Target>,
@@ -109,55 +113,80 @@ async function attempt<Snapshot, Target>(
   sweep: boolean,
 ): Promise<ReconcileResult> {
   const { key } = ledger;
-  const memory = context.memoryOf(key);
-  const decideOn = async (permitSinceMs: number | undefined) => {
-    const observed = await observeGroup(context, ledger, { permitSinceMs, consistent: sweep });
-    const snapshot = await gate.observe(observed, context);
-    return { observed, snapshot, verdict: verdictBy(gate, snapshot) };
-  };
-  // Until a ledger's first decision every look is a consistent LIST (rule R4): one that may permit saves a second one.
-  let { observed, snapshot, verdict } = await decideOn(
-    ledger.settledThrough === undefined ? memory.ledgerReadMs : undefined,
-  );
-  let young = refuseNewLedger(context, observed);
-  // Rule R5: what a watch remembers of StatefulSets will do to wait; to permit, they are read, and those who joined are listed.
-  const isRead = observed.view.statefulSetsReadMs !== undefined && !observed.joining.needsList;
-  if (isPermit(verdict) && young === undefined && !isRead) {
-    ({ observed, snapshot, verdict } = await decideOn(memory.ledgerReadMs));
-    young = refuseNewLedger(context, observed);
-  }
-  if (isPermit(verdict) && young === undefined) {
-    const asking = gate.ask?.(context, observed, snapshot);
-    if (asking !== undefined) verdict = verdictBy(gate, await asking);
-  }
-  if (young !== undefined && isPermit(verdict)) verdict = whileYoung(verdict, young);
+  const look = await lookToPermit(context, gate, ledger, sweep);
+  const { observed, snapshot, young } = look;
+  const verdict = limitedBy(look, await verdictAfterAsking(context, gate, look));
   sayMalformed(context, gate.name, observed);
-  const room = roomIn(observed);
-  const isHeldByRoom = (acts: readonly Act[]) =>
-    acts.every(({ claims }) => claims.length > 0) && fittingInto(room, acts).length === 0;
-  if (isPermit(verdict) && isHeldByRoom(verdict.targets)) {
-    verdict = wait("ledger-full", `the ledger holds ${maxReservations - room} reservations, and no more are made`);
-  }
-  const record = recordOf(memory, gate, observed, verdict);
+  const record = recordOf(context.memoryOf(key), gate, observed, verdict);
   const notes = young === undefined ? gate.notesOn?.(snapshot) : undefined;
   const outcome = await conclude(context, gate, { ...observed, notes }, verdict, record, young);
   const shadow = context.mode === "shadow";
+  const guard = guardOf(verdict, gate.telling.taking);
+  const { zone, sentence } = verdict;
+  const would = shadow && isPermit(verdict) ? verdict.targets : [];
+  const wouldTake = would.map(({ name: action, object }) => ({ action, object }));
   context.reporter.pass({
-    key,
-    function: gate.name,
-    guard: guardOf(verdict, gate.telling.taking),
-    zone: verdict.zone,
-    sentence: verdict.sentence,
-    sinceMs: record.since,
-    shadow,
-    ...(shadow && isPermit(verdict)
-      ? { wouldTake: verdict.targets.map(({ name: action, object }) => ({ action, object })) }
-      : {}),
+    ...{ key, function: gate.name, guard, zone, sentence, sinceMs: record.since, shadow },
+    ...(wouldTake.length > 0 ? { wouldTake } : {}),
   });
   const isGone = observed.view.statefulSets.length === 0;
-  return failingGuards.has(guardOf(verdict, gate.telling.taking))
-    ? { ...outcome, isGone, failure: verdict.sentence }
-    : { ...outcome, isGone };
+  return { ...outcome, isGone, ...(failingGuards.has(guard) ? { failure: sentence } : {}) };
+}
+
+/** What a gate makes of one observation. `young`: why nothing may be permitted yet (rule R4). */
+interface GateLook<Snapshot> {
+  readonly observed: GroupObservation;
+  readonly snapshot: Snapshot;
+  readonly verdict: Verdict<Act>;
+  readonly young: Wait | undefined;
+}
+
+/**
+ * Rule R5: what a watch remembers of StatefulSets will do to wait; to permit, they are read, and those who joined are listed.
+ * Until a ledger's first decision every look is a consistent LIST (rule R4): one that may permit saves a second one.
+ */
+async function lookToPermit<Snapshot, Target>(
+  context: Context,
+  gate: GroupReconciler<Snapshot, Target>,
+  ledger: Ledger,
+  consistent: boolean,
+): Promise<GateLook<Snapshot>> {
+  const memory = context.memoryOf(ledger.key);
+  const decideOn = async (permitSinceMs: number | undefined): Promise<GateLook<Snapshot>> => {
+    const observed = await observeGroup(context, ledger, { permitSinceMs, consistent });
+    const snapshot = await gate.observe(observed, context);
+    const verdict = verdictBy(gate, observed, snapshot);
+    return { observed, snapshot, verdict, young: refuseNewLedger(context, observed) };
+  };
+  const first = await decideOn(ledger.settledThrough === undefined ? memory.ledgerReadMs : undefined);
+  const { view, joining } = first.observed;
+  const isRead = view.statefulSetsReadMs !== undefined && !joining.needsList;
+  return mayPermit(first) && !isRead ? decideOn(memory.ledgerReadMs) : first;
+}
+
+function mayPermit({ verdict, young }: Pick<GateLook<unknown>, "verdict" | "young">): boolean {
+  return isPermit(verdict) && young === undefined;
+}
+
+async function verdictAfterAsking<Snapshot, Target>(
+  context: Context,
+  gate: GroupReconciler<Snapshot, Target>,
+  look: GateLook<Snapshot>,
+): Promise<Verdict<Act>> {
+  const { observed, snapshot, verdict } = look;
+  const asking = mayPermit(look) ? gate.ask?.(context, observed, snapshot) : undefined;
+  return asking === undefined ? verdict : verdictBy(gate, observed, await asking);
+}
+
+/** What is left of a verdict under a ledger that is new (rule R4), or full (rule R2). */
+function limitedBy({ observed, young }: GateLook<unknown>, decided: Verdict<Act>): Verdict<Act> {
+  const verdict = young !== undefined && isPermit(decided) ? whileYoung(decided, young) : decided;
+  if (!isPermit(verdict)) return verdict;
+  const room = roomIn(observed);
+  const isHeldByRoom =
+    verdict.targets.every(({ claims }) => claims.length > 0) && fittingInto(room, verdict.targets).length === 0;
+  if (!isHeldByRoom) return verdict;
+  return wait("ledger-full", `the ledger holds ${maxReservations - room} reservations, and no more are made`);
 }
 
 /** Rule R2: how many more reservations the ledger takes. */
@@ -166,9 +195,14 @@ function roomIn({ open, ledger }: GroupObservation): number {
 }
 
 /** The verdict of a gate, whose targets are the acts that are done to them. */
-function verdictBy<Snapshot, Target>(gate: GroupReconciler<Snapshot, Target>, snapshot: Snapshot): Verdict<Act> {
+function verdictBy<Snapshot, Target>(
+  gate: GroupReconciler<Snapshot, Target>,
+  observed: GroupObservation,
+  snapshot: Snapshot,
+): Verdict<Act> {
   const verdict = gate.decide(snapshot);
-  return verdict.kind === "wait" ? verdict : { ...verdict, targets: verdict.targets.map((one) => gate.actOn(one)) };
+  if (verdict.kind === "wait") return verdict;
+  return { ...verdict, targets: verdict.targets.map((target) => gate.actOn(target, observed)) };
 }
 
 /** What is done about a verdict: nothing in shadow mode (rule R16) or under a new ledger, acts, or a record of the wait. */
@@ -215,13 +249,13 @@ async function takeTargets(
     const reservations = [...kept, ...made];
     // Rules R8 and R18: all of it is reserved, by one write, before anything is done.
     await writeChange(context, observed, {
-      ...changeOf(observed, by, record),
+      ...changeToRecord(observed, by, record),
       reservations,
       ...adding(observed, claims),
     });
     const renewed = new Set(observed.open.map(({ uid }) => uid));
     for (const reservation of made) if (!renewed.has(reservation.uid)) sole.set(reservation.uid, reservation);
-  } else if (observed.notes?.isDue) await writeChange(context, observed, changeOf(observed, by, record));
+  } else if (observed.notes?.isDue) await writeChange(context, observed, changeToRecord(observed, by, record));
   else if (others.some(({ confirmsLedger }) => confirmsLedger)) {
     // Rules R13 and R18: nothing is written that could fail, and a ledger of long ago says nothing of the claims of now.
     const now = await context.protocol.readLedger(cluster, observed.key);
@@ -266,43 +300,9 @@ async function recordAlone(
   const memory = context.memoryOf(observed.key);
   const inMs = writeAloneInMs(context, memory, teller.name, observed, record);
   let said: Promise<undefined> | undefined;
-  if (inMs === 0) await writeChange(context, observed, changeOf(observed, teller.name, record));
+  if (inMs === 0) await writeChange(context, observed, changeToRecord(observed, teller.name, record));
   if (inMs === 0 || inMs === undefined)
     said = recordVerdictEvent(context, teller, observed, record).then(() => undefined);
   const requeues = [verdict.requeueAfterMs, inMs].filter((ms) => ms !== undefined && ms > 0) as number[];
   return { requeueAfterMs: requeues.length > 0 ? Math.min(...requeues) : undefined, acting: said };
-}
-
-/** A ledger that cannot be used holds no record of the wait: it is counted and logged. */
-function sayUnusable(
-  context: Context,
-  by: string,
-  key: GroupKey,
-  { guard, zone, sentence, requeueAfterMs }: Wait,
-  held: GroupMemory["holding"],
-): ReconcileResult {
-  const sinceMs = held?.guard === guard ? held.sinceMs : context.cluster.serverTimeMs();
-  context.memoryOf(key).holding = { guard, zone, sinceMs };
-  context.reporter.pass({ key, function: by, guard, zone, sentence, sinceMs, shadow: context.mode === "shadow" });
-  return { requeueAfterMs, acting: undefined };
-}
-
-/** A value that does not parse warns on its object, once while it stays as it is; the safe answer is already taken. */
-function sayMalformed(context: Context, by: string, observed: GroupObservation): void {
-  for (const { statefulSet } of observed.zones) {
-    for (const { key: annotation, sentence } of statefulSet.malformed) {
-      const identity = `${statefulSet.uid} ${annotation} ${sentence}`;
-      if (!isNewEvent(context, observed.key, identity)) continue;
-      context.reporter.malformed(observed.key, statefulSet.name, annotation, sentence);
-      if (context.mode === "shadow") continue;
-      const about = { resource: "statefulsets" as const, ...statefulSet };
-      void recordEvent(context, by, observed.key, {
-        about,
-        type: "Warning",
-        reason: eventReasons.malformed,
-        message: sentence,
-        identity,
-      });
-    }
-  }
 }

@@ -2,16 +2,19 @@
 
 import { cut } from "../base/truncate.ts";
 import type { Context } from "../contract/context.ts";
+import type { ReconcileResult } from "../contract/definition.ts";
 import type { GroupMemory } from "../contract/memory.ts";
-import { guardOf, type Verdict } from "../contract/verdict.ts";
-import { recordOnce } from "../events/recorder.ts";
+import { guardOf, type Verdict, type Wait } from "../contract/verdict.ts";
+import { eventReasons } from "../events/reasons.ts";
+import { isNewEvent, recordEvent, recordOnce } from "../events/recorder.ts";
 import { fitting } from "../ledger/lease.ts";
-import type { RecordedVerdict } from "../ledger/reservation.ts";
+import type { LedgerChange, RecordedVerdict } from "../ledger/reservation.ts";
 import { isFarBelowBound } from "../ledger/size.ts";
 import { mendStamp } from "../ledger/stamps.ts";
 import { changeOf } from "../transaction/claims.ts";
 import type { GroupObservation } from "../transaction/observe-group.ts";
 import { isOwnerGroup } from "../workloads/group-key.ts";
+import type { GroupKey } from "../workloads/statefulsets.ts";
 
 /** A verdict is written alone at most this often: each write makes other replicas conflict. */
 export const recordEveryMs = 5_000;
@@ -61,6 +64,11 @@ export function recordOf(
   return { guard, zone, sentence, since, at: observed.nowMs };
 }
 
+/** What a write of the ledger makes of it that records a verdict, and reserves nothing new. */
+export function changeToRecord(observed: GroupObservation, by: string, record: RecordedVerdict): LedgerChange {
+  return changeOf(observed, { verdicts: { ...observed.ledger.verdicts, [by]: record } });
+}
+
 /** How long until the record is worth a write of its own: 0 for now, undefined for not at all. */
 export function writeAloneInMs(
   context: Context,
@@ -75,7 +83,7 @@ export function writeAloneInMs(
   const changed = !fresh && (written?.guard !== record.guard || written.zone !== record.zone);
   const finished = record.guard === "done" && settled > 0;
   // What a write would shed again is no news: it would be written for ever.
-  const change = changeOf(observed, by, record);
+  const change = changeToRecord(observed, by, record);
   const kept = isFarBelowBound(observed.ledger, change) ? change : fitting(observed.ledger, change);
   const newRefusals = kept.refusals.some(
     ({ uid, by: whose, stampMs }) =>
@@ -143,4 +151,38 @@ function announcementOf(
     return now.at - now.since >= quietForMs ? { type: "Normal", reason: reasons.waits } : undefined;
   }
   return changed ? { type: "Warning", reason: reasons.waits } : undefined;
+}
+
+/** A ledger that cannot be used holds no record of the wait: it is counted and logged. */
+export function sayUnusable(
+  context: Context,
+  by: string,
+  key: GroupKey,
+  { guard, zone, sentence, requeueAfterMs }: Wait,
+  held: GroupMemory["holding"],
+): ReconcileResult {
+  const sinceMs = held?.guard === guard ? held.sinceMs : context.cluster.serverTimeMs();
+  context.memoryOf(key).holding = { guard, zone, sinceMs };
+  context.reporter.pass({ key, function: by, guard, zone, sentence, sinceMs, shadow: context.mode === "shadow" });
+  return { requeueAfterMs, acting: undefined };
+}
+
+/** A value that does not parse warns on its object, once while it stays as it is; the safe answer is already taken. */
+export function sayMalformed(context: Context, by: string, observed: GroupObservation): void {
+  for (const { statefulSet } of observed.zones) {
+    for (const { key: annotation, sentence } of statefulSet.malformed) {
+      const identity = `${statefulSet.uid} ${annotation} ${sentence}`;
+      if (!isNewEvent(context, observed.key, identity)) continue;
+      context.reporter.malformed(observed.key, statefulSet.name, annotation, sentence);
+      if (context.mode === "shadow") continue;
+      const about = { resource: "statefulsets" as const, ...statefulSet };
+      void recordEvent(context, by, observed.key, {
+        about,
+        type: "Warning",
+        reason: eventReasons.malformed,
+        message: sentence,
+        identity,
+      });
+    }
+  }
 }

@@ -9,6 +9,7 @@ import type { KnownClaim } from "../ledger/claim.ts";
 import type { ClaimedObjects } from "../ledger/claim-kinds.ts";
 import { type ClaimEnd, findEnd } from "../transaction/claims.ts";
 import { ledgerNeeds } from "../transaction/ledger-copy.ts";
+import { isWithdrawn, noteWithdrawn } from "../transaction/withdrawn-claims.ts";
 import { type GroupKey, isWanted, type StatefulSet } from "../workloads/statefulsets.ts";
 
 /** The rights of a function that changes sizes by a ledger. */
@@ -22,26 +23,22 @@ export const resizingNeeds: readonly Need[] = [
 /** How long a refused size is not asked for again, in milliseconds. */
 const refusedForMs = 30_000;
 
-interface Refusals {
-  /** Claims whose only attempt was refused, by id: nothing of them is under way. */
-  readonly withdrawn: Set<string>;
-  /** By StatefulSet uid; until when, by the monotonic clock. */
-  readonly refused: Map<string, { readonly sentence: string; readonly untilMs: number }>;
-}
+/** By StatefulSet uid; until when, by the monotonic clock. */
+type Refusals = Map<string, { readonly sentence: string; readonly untilMs: number }>;
 
-/** What a process remembers of a group. Losing it costs a try, or the time of rule R20. */
+/** What a process remembers of a group. Losing it costs a try. */
 const memories = new WeakMap<GroupMemory, Refusals>();
 
 function refusalsOf(context: Context, key: GroupKey): Refusals {
   const group = context.memoryOf(key);
-  const refusals = memories.get(group) ?? { withdrawn: new Set(), refused: new Map() };
-  memories.set(group, refusals);
-  return refusals;
+  const refused: Refusals = memories.get(group) ?? new Map();
+  memories.set(group, refused);
+  return refused;
 }
 
 /** What the API server has refused of late, by the uid of the zone. */
 export function refusedSizes(context: Context, key: GroupKey): ReadonlyMap<string, string> {
-  const { refused } = refusalsOf(context, key);
+  const refused = refusalsOf(context, key);
   const nowMs = context.cluster.monotonicMs();
   for (const [uid, { untilMs }] of refused) if (untilMs <= nowMs) refused.delete(uid);
   return new Map([...refused].map(([uid, { sentence }]) => [uid, sentence]));
@@ -59,7 +56,7 @@ export function noteRefusal(
   error: ClusterError,
 ): void {
   // A try that was repeated may still be carried out: rule R20 alone ends the claim then.
-  if (claim !== undefined && isOver(error)) noteWithdrawn(context, key, claim);
+  if (claim !== undefined && isOver(error)) noteWithdrawn(context, key, claim.id);
   if (error.code !== 409)
     noteRefused(context, key, statefulSet.uid, `${statefulSet.name} go to ${target} replicas`, error);
 }
@@ -69,23 +66,10 @@ export function isOver(error: unknown): boolean {
   return error instanceof ClusterError && error.attempts === 1 && isRefused(error);
 }
 
-/** Remembers that nothing is done under a claim. */
-export function noteWithdrawn(context: Context, key: GroupKey, claim: { readonly id: string }): void {
-  refusalsOf(context, key).withdrawn.add(claim.id);
-}
-
 /** Remembers what the API server has not let a zone do, by the zone's uid; `wish` follows "does not let". */
 export function noteRefused(context: Context, key: GroupKey, uid: string, wish: string, error: ClusterError): void {
   const sentence = `the API server does not let ${wish}: ${wordsOf(error)}`;
-  refusalsOf(context, key).refused.set(uid, { sentence, untilMs: context.cluster.monotonicMs() + refusedForMs });
-}
-
-/**
- * True for a claim under which nothing is on its way, as this process knows. One that a review has joined since was renewed, and
- * another's change may be (rule R19).
- */
-export function isWithdrawn(context: Context, key: GroupKey, { id, sinceMs }: KnownClaim): boolean {
-  return sinceMs === undefined && refusalsOf(context, key).withdrawn.has(id);
+  refusalsOf(context, key).set(uid, { sentence, untilMs: context.cluster.monotonicMs() + refusedForMs });
 }
 
 export type ScaleDownEnd = ClaimEnd | { readonly kind: "withdrawn" };
@@ -103,11 +87,6 @@ export async function endOfScaleDown(context: Context, key: GroupKey, claim: Kno
 
 function areWanted({ statefulSet, pods }: ClaimedObjects): boolean {
   return [...pods.keys()].every((ordinal) => statefulSet !== undefined && isWanted(statefulSet, ordinal));
-}
-
-/** The claim has been taken out. */
-export function forgetWithdrawn(context: Context, key: GroupKey, { id }: KnownClaim): void {
-  refusalsOf(context, key).withdrawn.delete(id);
 }
 
 /** A StatefulSet and the one that it follows, as GETs show them. Throws ClusterError where it is not as it was. */

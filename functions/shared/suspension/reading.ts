@@ -1,14 +1,14 @@
 /** What is read of a group whose volumes are suspended: by LISTs that are made after its ledger was read (rule R21). */
 
-import { claims, ledgerGroup, managedBy, read } from "../annotations/table.ts";
+import { claims, read } from "../annotations/table.ts";
 import { type GroupCache, membersNeed } from "../cache/cache.ts";
 import type { Context } from "../contract/context.ts";
 import type { KeyLookUp, KnownKeys } from "../contract/keys.ts";
 import type { Cluster, ObjectKey, PvcObject } from "../kubernetes/cluster.ts";
 import { find, isNamespaceEnding } from "../kubernetes/find.ts";
 import { type Claim, parseClaims } from "../ledger/claim.ts";
-import { ledgerName } from "../ledger/lease-name.ts";
-import { knownLedger, waitForLedger } from "../transaction/ledger-copy.ts";
+import { listLedgerLeases } from "../ledger/lease.ts";
+import { listClaimed } from "../transaction/claimed-groups.ts";
 import { findMembers, type Member, parseVolumeUser, type Stray, type VolumeUser } from "../volumes/members.ts";
 import { findOwned, groupOfPvc, notOf } from "../volumes/owners.ts";
 import { isSuspensionAsked, type Pvc, parsePvc } from "../volumes/pvc.ts";
@@ -20,10 +20,13 @@ import type { Clocks } from "./clocks.ts";
 
 type Lists = Pick<Cluster, "list">;
 
+/** The groups whose ledgers hold a claim of any kind: that of a volume outlives the volume. */
+const listHolding = listClaimed(() => true);
+
 /** The groups in which a user asks, or Sluice has begun something, in a namespace or in all. Throws ClusterError. */
 export async function listKeys(context: Context, namespace: string | undefined): Promise<readonly GroupKey[]> {
   const { cluster, views } = context;
-  const [asked, claimed] = await Promise.all([listAsked(cluster, namespace), listClaimed(cluster, namespace)]);
+  const [asked, claimed] = await Promise.all([listAsked(cluster, namespace), listHolding(context, namespace)]);
   const made = await Promise.all(
     [...byNamespace(asked)].map(([where, names]) => groupsOf(cluster, views, where, names)),
   );
@@ -80,23 +83,10 @@ async function listAsked(cluster: Lists, namespace: string | undefined): Promise
   return items.filter(isSuspensionAsked);
 }
 
-/** The groups whose ledgers hold a claim: that of a volume outlives the volume. */
-async function listClaimed(cluster: Lists, namespace: string | undefined): Promise<readonly GroupKey[]> {
-  const labelSelector = `${managedBy.key}=sluice`;
-  const { items } = await cluster.list("leases", { ...(namespace === undefined ? {} : { namespace }), labelSelector });
-  return items.flatMap(({ metadata }) => {
-    const group = read(ledgerGroup, metadata);
-    const holdsClaims = (read(claims, metadata) ?? "") !== "";
-    if (group === undefined || !holdsClaims || ledgerName(group) !== metadata.name) return [];
-    return [{ namespace: metadata.namespace ?? "", group }];
-  });
-}
-
 /** What the ledgers of a namespace, or of all, have claimed; malformed claims count as none. Throws ClusterError. */
 export async function listLedgerClaims(cluster: Lists, namespace: string | undefined): Promise<readonly Claim[]> {
-  const labelSelector = `${managedBy.key}=sluice`;
-  const { items } = await cluster.list("leases", { ...(namespace === undefined ? {} : { namespace }), labelSelector });
-  return items.flatMap(({ metadata }) => {
+  const leases = await listLedgerLeases(cluster, namespace);
+  return leases.flatMap(({ metadata }) => {
     try {
       return parseClaims(read(claims, metadata) ?? "", (why) => new Error(String(why)));
     } catch {
@@ -160,33 +150,18 @@ export async function readMembers(
 }
 
 /**
- * True if a user asks for something in a group, a function has begun it, or its ledger holds a claim that is the function's
- * own, as this process knows it, or in a sweep as it is. No ledger is made for any other group. Throws ClusterError.
+ * Whether a user asks for something in a group, or a function has begun it; `gone`: no StatefulSet is left of one that is not an
+ * owner's. Each look is a LIST of all volume claims of the namespace. Throws ClusterError.
  */
-export async function isGroupOfConcern(
-  context: Context,
-  key: GroupKey,
-  { sweep }: { readonly sweep: boolean },
-  isOwn: (claim: Claim) => boolean,
-): Promise<boolean> {
+export async function asksForSuspension({ cluster, views }: Context, key: GroupKey): Promise<"yes" | "no" | "gone"> {
   if (isOwnerGroup(key.group)) {
-    const asked = await listAsked(context.cluster, key.namespace);
-    if (asked.flatMap(ownerKeyOf).some(({ group }) => group === key.group)) return true;
-  } else {
-    const view = await context.views.read(key, membersNeed);
-    if (view.statefulSets.length === 0) return false;
-    const names = view.statefulSets.map(({ name }) => name);
-    if (await isAnyAsked(context.cluster, key.namespace, names)) return true;
+    const asked = await listAsked(cluster, key.namespace);
+    return asked.flatMap(ownerKeyOf).some(({ group }) => group === key.group) ? "yes" : "no";
   }
-  try {
-    const known = knownLedger(context, context.memoryOf(key));
-    const ledger = known ?? (sweep ? await context.protocol.readLedger(context.cluster, key) : undefined);
-    return ledger?.claims.some(isOwn) ?? false;
-  } catch (error) {
-    // The functions that decide by the ledger say so.
-    if (waitForLedger(error) !== undefined) return false;
-    throw error;
-  }
+  const { statefulSets } = await views.read(key, membersNeed);
+  if (statefulSets.length === 0) return "gone";
+  const names = statefulSets.map(({ name }) => name);
+  return (await isAnyAsked(cluster, key.namespace, names)) ? "yes" : "no";
 }
 
 async function isAnyAsked(cluster: Lists, namespace: string, statefulSets: readonly string[]): Promise<boolean> {

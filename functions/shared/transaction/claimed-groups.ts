@@ -1,11 +1,11 @@
 /** Which groups have a claim in their ledgers. One LIST of Leases says it, and no group is looked at. */
 
-import { claims, ledgerGroup, managedBy, read } from "../annotations/table.ts";
+import { claims, read } from "../annotations/table.ts";
 import type { Need, Schedule } from "../contract/definition.ts";
-import type { LeaseObject } from "../kubernetes/cluster.ts";
 import { type Claim, parseClaims } from "../ledger/claim.ts";
-import { ledgerName } from "../ledger/lease-name.ts";
+import { groupKeyOfLease, listLedgerLeases } from "../ledger/lease.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
+import { madeBy } from "./claims.ts";
 import { forgetLedger } from "./ledger-copy.ts";
 
 /**
@@ -14,12 +14,9 @@ import { forgetLedger } from "./ledger-copy.ts";
  */
 export function listClaimed(isSought: (claim: Claim) => boolean): Schedule<GroupKey>["listDue"] {
   return async ({ cluster, memoryOf }, namespace) => {
-    const labelSelector = `${managedBy.key}=sluice`;
-    const { items } = await cluster.list("leases", {
-      ...(namespace === undefined ? {} : { namespace }),
-      labelSelector,
-    });
-    const keys = items.flatMap((lease) => keyOf(lease, isSought));
+    const leases = await listLedgerLeases(cluster, namespace);
+    const holding = leases.filter(({ metadata }) => holds(read(claims, metadata) ?? "", isSought));
+    const keys = holding.flatMap((lease) => groupKeyOfLease(lease) ?? []);
     // A copy of the ledger may be from before the claim, and no event tells of a ledger that another process writes.
     for (const key of keys) forgetLedger(memoryOf(key));
     return keys;
@@ -31,18 +28,11 @@ export function listClaimed(isSought: (claim: Claim) => boolean): Schedule<Group
  * was killed leaves its claim, which holds the group, and no event tells of that.
  */
 export function scheduleOfClaims(by: string): Schedule<GroupKey> {
-  return { everySeconds: 30, listDue: listClaimed((claim) => claim.isKnown && claim.by === by) };
+  return { everySeconds: 30, listDue: listClaimed(madeBy(by)) };
 }
 
 /** The right that such lists need. */
 export const claimedNeed: Need = { group: "coordination.k8s.io", resource: "leases", verbs: ["list"] };
-
-function keyOf({ metadata }: LeaseObject, isSought: (claim: Claim) => boolean): GroupKey[] {
-  const group = read(ledgerGroup, metadata);
-  const text = read(claims, metadata) ?? "";
-  if (group === undefined || ledgerName(group) !== metadata.name || !holds(text, isSought)) return [];
-  return [{ namespace: metadata.namespace ?? "", group }];
-}
 
 function holds(text: string, isSought: (claim: Claim) => boolean): boolean {
   if (text === "") return false;

@@ -2,13 +2,21 @@
 
 import type { Context } from "../contract/context.ts";
 import type { Wait } from "../contract/verdict.ts";
-import { changeClaim, type KindName, type KnownClaim, type OrdinalRange } from "../ledger/claim.ts";
+import { type Claim, changeClaim, type KindName, type KnownClaim, type OrdinalRange } from "../ledger/claim.ts";
 import { type ClaimedObjects, kinds } from "../ledger/claim-kinds.ts";
-import { actWithinMs, type LedgerChange, type LedgerTimes, type RecordedVerdict } from "../ledger/reservation.ts";
+import { actWithinMs, type LedgerChange, type LedgerTimes } from "../ledger/reservation.ts";
 import { readGroup } from "../workloads/group-key.ts";
-import type { GroupKey } from "../workloads/statefulsets.ts";
+import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
 import { readClaimedObjects } from "./claimed-objects.ts";
-import { isLongKnown, knownLedger, loadLedger, refuseNewLedger, writeChange } from "./ledger-copy.ts";
+import {
+  Conflict,
+  isLongKnown,
+  knownLedger,
+  loadLedger,
+  refuseNewLedger,
+  waitForLedger,
+  writeChange,
+} from "./ledger-copy.ts";
 import { type GroupObservation, keptRefusals, observeGroup } from "./observe-group.ts";
 
 /** What one look at a group and its ledger says, and what keeps the ledger from permitting anything yet (rule R4). */
@@ -31,7 +39,42 @@ export async function openTransaction(context: Context, key: GroupKey): Promise<
 
 /** The claims of one kind that a function has made. */
 export function claimsBy({ ledger }: GroupObservation, kind: KindName, by: string): readonly KnownClaim[] {
-  return ledger.claims.filter((claim): claim is KnownClaim => claim.isKnown && claim.kind === kind && claim.by === by);
+  return ledger.claims.filter(madeBy(by)).filter((claim) => claim.kind === kind);
+}
+
+/**
+ * The StatefulSet of a zone. Throws Conflict where the group has none of that name: what was read besides is newer than the view,
+ * and all of it is read once more.
+ */
+export function statefulSetNamed({ zones }: Pick<GroupObservation, "zones">, name: string): StatefulSet {
+  const zone = zones.find(({ statefulSet }) => statefulSet.name === name);
+  if (zone === undefined) throw new Conflict();
+  return zone.statefulSet;
+}
+
+/** Tells the claims that a function has made from all others. */
+export function madeBy(name: string): (claim: Claim) => claim is KnownClaim {
+  return (claim): claim is KnownClaim => claim.isKnown && claim.by === name;
+}
+
+/**
+ * True if the ledger of a group holds such a claim, as this process knows it, or in a sweep as it is. One that cannot be used is
+ * said to hold none: the functions that decide by it say what is the matter. No ledger is made. Throws ClusterError.
+ */
+export async function holdsClaim(
+  context: Context,
+  key: GroupKey,
+  sweep: boolean,
+  isSought: (claim: Claim) => boolean,
+): Promise<boolean> {
+  try {
+    const known = knownLedger(context, context.memoryOf(key));
+    const ledger = known ?? (sweep ? await context.protocol.readLedger(context.cluster, key) : undefined);
+    return ledger?.claims.some(isSought) ?? false;
+  } catch (error) {
+    if (waitForLedger(error) !== undefined) return false;
+    throw error;
+  }
 }
 
 /**
@@ -65,16 +108,7 @@ export async function writeClaims(
 ): Promise<number> {
   const others = observed.ledger.claims.filter((claim) => !out.some(({ id }) => id === claim.id));
   const sentMs = context.cluster.monotonicMs();
-  await writeChange(context, observed, {
-    reservations: observed.open,
-    seenThrough: observed.view.seenThrough,
-    membersThrough: observed.view.membersThrough,
-    members: observed.joining.members,
-    refusals: keptRefusals(observed),
-    verdicts: observed.ledger.verdicts,
-    claims: [...others, ...into],
-    ...times,
-  });
+  await writeChange(context, observed, changeOf(observed, { claims: [...others, ...into], ...times }));
   return sentMs + actWithinMs;
 }
 
@@ -117,15 +151,19 @@ export async function findEnd(context: Context, key: GroupKey, claim: KnownClaim
   return { kind: "abandoned", where, undoes: row.undoes(claim, where) };
 }
 
-/** What a write of the ledger makes of it when nothing new is reserved: the settled and abandoned reservations go. */
-export function changeOf(observed: GroupObservation, by: string, record: RecordedVerdict): LedgerChange {
+/**
+ * What a write makes of the ledger that was looked at: the settled and abandoned reservations go, and the write says how new the
+ * view was (rule R8). What is in `changes` stands instead.
+ */
+export function changeOf(observed: GroupObservation, changes: Partial<LedgerChange>): LedgerChange {
   return {
     reservations: observed.open,
     seenThrough: observed.view.seenThrough,
     membersThrough: observed.view.membersThrough,
     members: observed.joining.members,
     refusals: keptRefusals(observed),
-    verdicts: { ...observed.ledger.verdicts, [by]: record },
+    verdicts: observed.ledger.verdicts,
     ...observed.notes?.change,
+    ...changes,
   };
 }

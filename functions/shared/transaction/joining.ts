@@ -38,6 +38,8 @@ export function findJoining(
   const names = statefulSets.map(({ name }) => name).sort();
   const joined = counted === undefined ? [] : statefulSets.filter(({ name }) => !counted.includes(name));
   for (const { name, uid } of statefulSets) if (counted?.includes(name) !== false) seenIn.set(uid, here);
+  const isNewHere = (one: StatefulSet) =>
+    (seenIn.get(one.uid) ?? here) === here && isJustMade(one, cluster.serverTimeMs());
   if (joined.length === 0) {
     since.clear();
     return { awaited: noneAwaited, needsList: false, members: names };
@@ -50,9 +52,7 @@ export function findJoining(
     const sinceMs = since.get(identity) ?? nowMs;
     since.set(identity, sinceMs);
     const remainingMs = sinceMs + ledgerNewMs - nowMs;
-    const isMoved = (seenIn.get(statefulSet.uid) ?? here) !== here;
-    const isNew = !isMoved && isJustMade(statefulSet, cluster.serverTimeMs());
-    if (remainingMs > 0 && !isNew) awaited.set(statefulSet.name, remainingMs);
+    if (remainingMs > 0 && !isNewHere(statefulSet)) awaited.set(statefulSet.name, remainingMs);
     else seenIn.set(statefulSet.uid, here);
   }
   const isListed = consistentAt !== undefined;

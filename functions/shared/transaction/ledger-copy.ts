@@ -18,6 +18,7 @@ import {
   type Ledger,
   type LedgerChange,
   ledgerNewMs,
+  type Reservation,
   type StoredLedger,
 } from "../ledger/reservation.ts";
 import { noteKnown } from "../ledger/settling.ts";
@@ -277,4 +278,19 @@ function forgetWithdrawn({ refusedOnce }: GroupMemory, { reservations }: Ledger)
     const isKept = reservations.some((kept) => kept.uid === uid && kept.by === by && kept.stampMs === stampMs);
     if (!isKept) refusedOnce.delete(uid);
   }
+}
+
+/**
+ * The ledger without the reservations whose only attempt was refused: nothing of them is under way, and the next write leaves
+ * them out. Any other stays until rule R10 drops it, for an attempt whose answer was lost may still arrive.
+ */
+export function withoutRefused({ refusedOnce }: GroupMemory, ledger: Ledger): Ledger {
+  if (refusedOnce.size === 0) return ledger;
+  const isRefused = ({ uid, by, stampMs }: Reservation) => {
+    const refused = refusedOnce.get(uid);
+    return refused?.by === by && refused.stampMs === stampMs;
+  };
+  const refused = new Set(ledger.reservations.filter(isRefused).map(({ uid }) => uid));
+  for (const uid of refusedOnce.keys()) if (!refused.has(uid)) refusedOnce.delete(uid);
+  return { ...ledger, reservations: ledger.reservations.filter((reservation) => !isRefused(reservation)) };
 }

@@ -75,7 +75,7 @@ export class WaitsChecker implements Checker {
   onDeletionArrived({ role }: Caller, resource: Resource, key: ObjectKey, conditions: Preconditions): void {
     if (resource !== claimsResource || key.namespace !== this.#run.namespace || role.name !== "collector") return;
     const claim = this.#run.world.store.find(claimsResource, key);
-    if (claim?.metadata.uid !== conditions.uid) return;
+    if (claim === undefined || claim.metadata.uid !== conditions.uid) return;
     // The API server refuses it where another client has written on the volume claim since, and nothing goes.
     const { resourceVersion } = claim.metadata;
     if ((conditions.resourceVersion ?? resourceVersion) === resourceVersion) this.#went(setNameOf(podOf(claim)));

@@ -1,0 +1,158 @@
+/**
+ * One pass of a function that makes claims. Its own claims that are over go first, because nothing is decided while one stands
+ * that no process carries out. Then it decides, writes and acts as every function does ({@link reconcileByKnown}).
+ */
+
+import type { Context } from "../contract/context.ts";
+import type { ReconcileResult } from "../contract/definition.ts";
+import type { KindName, KnownClaim } from "../ledger/claim.ts";
+import type { LedgerTimes } from "../ledger/reservation.ts";
+import { claimsBy, madeBy, openTransaction, writeClaims } from "../transaction/claims.ts";
+import { Conflict, forgetLedger, knownLedger, loadLedger, waitForLedger } from "../transaction/ledger-copy.ts";
+import type { GroupObservation } from "../transaction/observe-group.ts";
+import { forgetWithdrawn } from "../transaction/withdrawn-claims.ts";
+import type { GroupKey } from "../workloads/statefulsets.ts";
+import { type Concern, skipUnconcerned } from "./concern.ts";
+import { forgetForSweep, type GroupReconciler, reconcileByKnown } from "./perform.ts";
+
+/** What becomes of a claim of the function. */
+export type OwnClaimEnd =
+  /** It stays. `requeueAfterMs`: when it may be over at the latest, where no event tells of that. */
+  | { readonly kind: "stands"; readonly requeueAfterMs?: number }
+  /** It is taken out, by a write that says this of times. */
+  | { readonly kind: "over"; readonly times?: LedgerTimes }
+  /** The function has written the ledger itself. */
+  | { readonly kind: "undone" };
+
+/** What a function has done before it decides, and when it has to go on with that. */
+export interface Preparation {
+  readonly requeueAfterMs: number | undefined;
+}
+
+/** A function's own part of such a pass. */
+export interface ClaimingFunction<Snapshot, Target, Prepared extends Preparation = never>
+  extends Omit<GroupReconciler<Snapshot, Target>, "observe"> {
+  readonly claimKind: KindName;
+  readonly asks: Concern["asks"];
+  /** What becomes of a claim, by reads that are made after its ledger was read (rule R21). Throws as a look does. */
+  endOf(context: Context, observed: GroupObservation, claim: KnownClaim): Promise<OwnClaimEnd>;
+  /** Done before the decision, by a ledger that is read anew, in shadow mode as well; absent: nothing. Throws as a look does. */
+  prepare?(context: Context, observed: GroupObservation, wake: { readonly sweep: boolean }): Promise<Prepared>;
+  /** May read more than what was observed. `prepared`: undefined where that has failed. Throws ClusterError. */
+  observe(observed: GroupObservation, context: Context, prepared: Prepared | undefined): Snapshot | Promise<Snapshot>;
+  /** Done with the last snapshot that was decided on, whatever came of it. */
+  after?(context: Context, key: GroupKey, last: Snapshot): Promise<void>;
+}
+
+/** The part of it that comes before the decision. */
+type Beginning<Prepared extends Preparation> = Pick<
+  ClaimingFunction<never, never, Prepared>,
+  "name" | "claimKind" | "endOf" | "prepare"
+>;
+
+interface BeginResult<Prepared> {
+  readonly prepared?: Prepared | undefined;
+  readonly requeueAfterMs?: number | undefined;
+}
+
+/** How soon to go on where the preparation has failed, in milliseconds. */
+const unpreparedRequeueMs = 1_000;
+
+/** Throws ClusterError where trying again later can help. */
+export async function reconcileClaims<Snapshot, Target, Prepared extends Preparation>(
+  context: Context,
+  claiming: ClaimingFunction<Snapshot, Target, Prepared>,
+  key: GroupKey,
+  wake: { readonly sweep: boolean },
+): Promise<ReconcileResult> {
+  const { name, asks } = claiming;
+  const idle = await skipUnconcerned(context, key, wake, { asks, isOwn: madeBy(name) });
+  if (idle !== undefined) return idle;
+  if (wake.sweep) forgetForSweep(context.memoryOf(key));
+  const { prepared, requeueAfterMs } = await begin(context, claiming, key, wake);
+  let last: Snapshot | undefined;
+  const gate: GroupReconciler<Snapshot, Target> = {
+    ...claiming,
+    async observe(observed) {
+      last = await claiming.observe(observed, context, prepared);
+      return last;
+    },
+  };
+  const outcome = await reconcileByKnown(context, gate, key, wake);
+  if (last !== undefined) await claiming.after?.(context, key, last);
+  return requeueAfterMs === undefined
+    ? outcome
+    : { ...outcome, requeueAfterMs: Math.min(requeueAfterMs, outcome.requeueAfterMs ?? requeueAfterMs) };
+}
+
+/** Ends and prepares; what is the matter with a ledger that cannot be used is said by the pass itself. */
+async function begin<Prepared extends Preparation>(
+  context: Context,
+  claiming: Beginning<Prepared>,
+  key: GroupKey,
+  wake: { readonly sweep: boolean },
+): Promise<BeginResult<Prepared>> {
+  const { name, prepare } = claiming;
+  try {
+    const begun = await endAndPrepare(context, claiming, key, wake);
+    if (prepare === undefined || begun.prepared !== undefined) return begun;
+  } catch (error) {
+    forgetLedger(context.memoryOf(key));
+    if (error instanceof Conflict) context.reporter.conflict(key, name);
+    else if (waitForLedger(error) === undefined) throw error;
+  }
+  return { requeueAfterMs: prepare && unpreparedRequeueMs };
+}
+
+/** The group is looked at only to end an own claim, or to prepare: the pass itself looks at it in any case. */
+async function endAndPrepare<Prepared extends Preparation>(
+  context: Context,
+  claiming: Beginning<Prepared>,
+  key: GroupKey,
+  wake: { readonly sweep: boolean },
+): Promise<BeginResult<Prepared>> {
+  const { name, prepare } = claiming;
+  const memory = context.memoryOf(key);
+  // Another function may have claimed what the preparation is about.
+  if (prepare !== undefined) forgetLedger(memory);
+  else {
+    if (context.mode === "shadow") return {};
+    const ledger = knownLedger(context, memory) ?? (await loadLedger(context, key, memory));
+    if (!ledger?.claims.some(madeBy(name))) return {};
+  }
+  const look = await openTransaction(context, key);
+  if (look === undefined) return {};
+  const isEnding = context.mode === "act" && look.young === undefined;
+  const { observed, requeueAfterMs } = isEnding
+    ? await endClaims(context, claiming, look.observed)
+    : { observed: look.observed };
+  if (prepare === undefined) return { requeueAfterMs };
+  const now = observed ?? (await openTransaction(context, key))?.observed;
+  const prepared = now && (await prepare(context, now, wake));
+  return { prepared, requeueAfterMs: prepared?.requeueAfterMs };
+}
+
+/** Takes out of the own claims those that are over. `observed` is the last look; undefined if the ledger was written since. */
+async function endClaims(
+  context: Context,
+  { name, claimKind, endOf }: Beginning<Preparation>,
+  first: GroupObservation,
+): Promise<{ readonly observed: GroupObservation | undefined; readonly requeueAfterMs?: number }> {
+  const { key } = first;
+  let observed: GroupObservation | undefined = first;
+  let soonestMs = Number.POSITIVE_INFINITY;
+  for (const { id } of claimsBy(first, claimKind, name)) {
+    observed ??= (await openTransaction(context, key))?.observed;
+    const claim = observed && claimsBy(observed, claimKind, name).find((one) => one.id === id);
+    if (observed === undefined || claim === undefined) continue;
+    const end = await endOf(context, observed, claim);
+    if (end.kind === "stands") {
+      soonestMs = Math.min(soonestMs, end.requeueAfterMs ?? soonestMs);
+      continue;
+    }
+    if (end.kind === "over") await writeClaims(context, observed, { out: [claim], into: [], ...end.times });
+    forgetWithdrawn(context, key, claim);
+    observed = undefined;
+  }
+  return { observed, ...(Number.isFinite(soonestMs) ? { requeueAfterMs: soonestMs } : {}) };
+}

@@ -1,0 +1,83 @@
+/** How often a function looks at a group in which nothing is suspended. Each look lists all volume claims of the namespace. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { gcSuspendedGroups } from "../../../../functions/gc-suspended-groups/function.ts";
+import type { ReconcileResult } from "../../../../functions/shared/contract/definition.ts";
+import { formatClaims, makeClaim } from "../../../../functions/shared/ledger/claim.ts";
+import { suspendGroup } from "../../../../functions/suspend-group/function.ts";
+import { key, namespace, Passes, played } from "../../shared/reconcile/passes.ts";
+
+const pvcs = "persistentvolumeclaims";
+
+class Woken extends Passes {
+  readonly #definition: typeof suspendGroup | typeof gcSuspendedGroups;
+
+  constructor(definition: typeof suspendGroup | typeof gcSuspendedGroups) {
+    super({ zones: ["a"], replicas: 1, volumes: ["data"] });
+    this.#definition = definition;
+  }
+
+  /** One pass, and whether it has looked at the volume claims. */
+  async wake(sweep = false): Promise<ReconcileResult & { readonly looked: boolean }> {
+    const before = this.count(`list ${pvcs}`);
+    const outcome = await played(this.timeline, this.#definition.run(this.context, key, { sweep }));
+    if (outcome.acting !== undefined) await played(this.timeline, outcome.acting);
+    return { ...outcome, looked: this.count(`list ${pvcs}`) > before };
+  }
+
+  ask(): void {
+    this.world.annotate({ namespace, name: "data-group-a-0" }, { "sluice.dev/suspend": "true" }, pvcs);
+  }
+}
+
+for (const definition of [suspendGroup, gcSuspendedGroups]) {
+  const { name } = definition;
+
+  test(`${name} looks once in 30 s at a group of no concern, and what is heard meanwhile is served by the look after that`, async () => {
+    const group = new Woken(definition);
+    assert.equal((await group.wake()).looked, true);
+    await group.goOn(10_000);
+    const { looked, requeueAfterMs, absorbsEvents } = await group.wake();
+    assert.deepEqual([looked, absorbsEvents, Math.round((requeueAfterMs ?? 0) / 1_000)], [false, true, 20]);
+    group.ask();
+    assert.equal((await group.wake(true)).looked, true, "a sweep always looks");
+    assert.equal((await group.wake()).looked, true, "and what it has found is of concern from then on");
+    await group.goOn(31_000);
+    assert.equal((await group.wake()).looked, true);
+  });
+
+  test(`${name} is never delayed where something is asked for, or where watches remember the group`, async () => {
+    const asked = new Woken(definition);
+    asked.ask();
+    for (let wakeUps = 0; wakeUps < 3; wakeUps++) assert.equal((await asked.wake()).looked, true);
+    const watching = new Woken(definition);
+    const views = await watching.watch();
+    for (let wakeUps = 0; wakeUps < 2; wakeUps++) assert.equal((await watching.wake()).looked, true);
+    watching.ask();
+    assert.equal((await watching.wake()).looked, true);
+    assert.notEqual(watching.guard, undefined, "fresh work is found by the first wake-up");
+    await views.stop();
+  });
+
+  test(`${name} looks at once at a group of no concern in whose ledger it knows a claim of its own`, async () => {
+    const group = new Woken(definition);
+    await group.run(true);
+    await group.wake();
+    const claim = makeClaim({
+      id: "one",
+      kind: "volume",
+      zone: "group-a",
+      members: [{ first: 0, last: 0 }],
+      by: name,
+      stampMs: 0,
+      phase: "removing",
+      terms: "asked",
+      anchor: { resource: pvcs, name: "data-group-a-0", annotation: "sluice.dev/removal-claim" },
+    });
+    group.writeLedger({ "sluice.dev/claims": formatClaims([claim]) });
+    assert.equal((await group.wake()).looked, false);
+    // Another function of the process has read the ledger.
+    await group.run(true);
+    assert.equal((await group.wake()).looked, true);
+  });
+}
