@@ -6,53 +6,74 @@
  * Where they cannot be had, their suites are skipped and the summary says so; with CI=true that is a failure.
  */
 import { globSync } from "node:fs";
+import { availableParallelism } from "node:os";
 import { Readable } from "node:stream";
 import { spec, type TestEvent } from "node:test/reporters";
 import { ensureAssets, findAssets } from "./controlplane/controlplane.ts";
 import { findBuilt, findDataPlane } from "./knative/dataplane/assets.ts";
 import { canConfine } from "./knative/dataplane/confinement.ts";
 import { ensurePackages } from "./rabbitmq/packages.ts";
-import { runQueue, watchIdle } from "./runner/files.ts";
+import { buildServer } from "./runner/built.ts";
+import { costAfter, readCosts, writeCosts } from "./runner/costs.ts";
+import { type Job, runQueue, watchIdle } from "./runner/files.ts";
 import { isFailed, type Outcome, slowest, summarize } from "./runner/outcome.ts";
-import { Queue } from "./runner/queue.ts";
-import { readTimes, writeTimes } from "./runner/times.ts";
+import { Queue, type Waiting } from "./runner/queue.ts";
+
+/** Test files of one kind. */
+interface Kind {
+  readonly files: readonly string[];
+  /** The part of one processor that such a file takes, until it has been measured. */
+  readonly share: number;
+  /** Of these one runs at a time. */
+  readonly group?: string;
+  /** All of them run in one process for each processor. */
+  readonly isBatched?: boolean;
+}
 
 interface Phase {
   readonly name: string;
-  readonly concurrency: number;
-  readonly files: readonly string[];
-  /** Of these one runs at a time, as long as there are others to run beside it. */
-  readonly heavy?: readonly string[];
+  /** A file belongs to the first kind that names it. */
+  readonly kinds: readonly Kind[];
   /** Whether a file that fails runs once more: it depends on how busy the machine is. */
   readonly isTriedAgain?: boolean;
 }
 
-/** One after another; the files of a phase run side by side as far as `concurrency` goes. */
+/** One after another; the files of a phase run side by side as far as the processors go. */
 const phases: readonly Phase[] = [
   {
     name: "unit",
-    concurrency: 2,
-    files: ["test/{tidy,rooms}.test.ts", "test/{unit,property,fake-cluster,mutation,runner}/**/*.test.ts"],
+    kinds: [
+      // They count calls of the process's own crypto, which other tests may still have under way.
+      { files: ["test/unit/functions/rotate-certificate/*.test.ts"], share: 1 },
+      { files: ["test/unit/**/*.test.ts"], share: 1, isBatched: true },
+      { files: ["test/{tidy,rooms}.test.ts", "test/{property,fake-cluster,mutation,runner}/**/*.test.ts"], share: 1 },
+    ],
   },
   // Half of all the seeds are the rules': they come first, or one processor is left without work in the end.
-  { name: "simulation", concurrency: 2, files: ["test/simulation/rules.test.ts", "test/simulation/**/*.test.ts"] },
-  { name: "demo and bench", concurrency: 1, files: ["test/{demo,bench}/**/*.test.ts"] },
-  // Of the machine's time it measures what honest requests are left: nothing runs beside it.
-  { name: "attack", concurrency: 1, files: ["test/attack/**/*.test.ts"] },
-  // Most of them wait, with half a processor for each. Of those of Knative and RabbitMQ two take more than there is, and what
-  // waits for something gives up.
+  {
+    name: "simulation",
+    kinds: [{ files: ["test/simulation/rules.test.ts", "test/simulation/**/*.test.ts"], share: 1 }],
+  },
+  { name: "demo and bench", kinds: [{ files: ["test/{demo,bench}/**/*.test.ts"], share: 1, group: "measured" }] },
+  // The attack measures what is left of the machine for honest requests: nothing runs beside it.
+  { name: "attack", kinds: [{ files: ["test/attack/**/*.test.ts"], share: 1, group: "measured" }] },
   {
     name: "control plane",
-    concurrency: 2,
-    files: ["test/e2e/**/*.test.ts", "test/{contract,controlplane,image}/**/*.test.ts"],
-    heavy: ["test/{knative,rabbitmq}/**/*.test.ts"],
+    kinds: [
+      // Programs with time-outs of their own, which give up where two files want the same processor.
+      { files: ["test/knative/**/*.test.ts"], share: 1, group: "knative" },
+      { files: ["test/rabbitmq/**/*.test.ts"], share: 0.6, group: "rabbitmq" },
+      // Most of their time they wait.
+      { files: ["test/{e2e,contract,controlplane,image}/**/*.test.ts"], share: 0.5 },
+    ],
     isTriedAgain: true,
   },
 ];
 
 const root = new URL("..", import.meta.url).pathname;
-const timesPath = `${root}node_modules/.cache/test-times.json`;
-const times = readTimes(timesPath);
+const costsPath = `${root}node_modules/.cache/test-costs.json`;
+const costs = readCosts(costsPath);
+const processors = availableParallelism();
 const say = (line: string) => console.log(line);
 
 /** In the order of the patterns; each once. */
@@ -60,32 +81,68 @@ function matching(patterns: readonly string[]): readonly string[] {
   return [...new Set(patterns.flatMap((pattern) => globSync(pattern, { cwd: root }).sort()))];
 }
 
-function filesOf({ files, heavy = [] }: Phase): readonly string[] {
-  return [...new Set([...matching(heavy), ...matching(files)])];
+const filesOf = ({ kinds }: Phase): readonly string[] => matching(kinds.flatMap(({ files }) => files));
+
+/** One batch for each processor, each of which takes about as long. */
+function batchesOf(files: readonly string[]): readonly Job[] {
+  const batches = Array.from({ length: processors }, (_, index) => {
+    return { name: `batch ${index + 1} of the unit tests`, files: [] as string[], tookMs: 0 };
+  });
+  const tookMs = (file: string) => costs.get(file)?.tookMs ?? 0;
+  for (const file of files.toSorted((one, other) => tookMs(other) - tookMs(one))) {
+    const least = batches.reduce((one, other) => (load(other) < load(one) ? other : one));
+    least.files.push(file);
+    least.tookMs += tookMs(file);
+  }
+  return batches.filter((batch) => batch.files.length > 0);
+}
+
+/** What a batch has to do: by time where it is known, by the number of files where it is not. */
+const load = ({ files, tookMs }: { readonly files: readonly string[]; readonly tookMs: number }): number =>
+  tookMs + files.length;
+
+interface Work {
+  readonly queue: Queue;
+  readonly jobs: ReadonlyMap<string, Job>;
+}
+
+/** @param isAlone where no two files may run side by side */
+function workOf(phase: Phase, isAlone: boolean): Work {
+  const jobs = new Map<string, Job>();
+  const waiting: Waiting[] = [];
+  const seen = new Set<string>();
+  for (const { files, share, group, isBatched = false } of phase.kinds) {
+    const own = matching(files).filter((file) => !seen.has(file));
+    for (const file of own) seen.add(file);
+    for (const job of isBatched ? batchesOf(own) : own.map((file) => ({ name: file, files: [file] }))) {
+      jobs.set(job.name, job);
+      const cost = costs.get(job.name);
+      const tookMs = isBatched ? Number.MAX_VALUE : cost?.tookMs;
+      waiting.push({ file: job.name, tookMs, share: Math.min(processors, cost?.share ?? share), group });
+    }
+  }
+  return { queue: new Queue(waiting, isAlone ? 0 : processors), jobs };
 }
 
 /** Reports each file when it has ended, and collects what came of it. */
-async function* played(queue: Queue, concurrency: number, outcomes: Outcome[]): AsyncGenerator<TestEvent> {
-  for await (const { events, outcome } of runQueue(root, queue, concurrency)) {
-    outcomes.push(outcome);
-    times.set(outcome.file, outcome.tookMs);
+async function* played({ queue, jobs }: Work, collected: Outcome[]): AsyncGenerator<TestEvent> {
+  for await (const { events, outcomes } of runQueue(root, queue, jobs)) {
+    collected.push(...outcomes);
+    for (const { file, tookMs, cpuMs } of outcomes) costs.set(file, costAfter(costs.get(file), tookMs, cpuMs));
     yield* events;
   }
 }
 
-async function runFiles(queue: Queue, concurrency: number): Promise<readonly Outcome[]> {
+async function runFiles(work: Work): Promise<readonly Outcome[]> {
   const outcomes: Outcome[] = [];
-  for await (const text of Readable.from(played(queue, concurrency, outcomes)).compose(spec))
-    process.stdout.write(text);
+  for await (const text of Readable.from(played(work, outcomes)).compose(spec)) process.stdout.write(text);
   return outcomes;
 }
 
-async function runPhase(phase: Phase): Promise<readonly Outcome[]> {
-  const concurrency = phase.heavy !== undefined && !(await canRunSideBySide()) ? 1 : phase.concurrency;
-  return runFiles(
-    new Queue(matching(phase.heavy ?? []), matching(phase.files), (file) => times.get(file)),
-    concurrency,
-  );
+/** Runs each of these files alone. */
+function runAlone(files: readonly string[]): Promise<readonly Outcome[]> {
+  const waiting = files.map((file) => ({ file, share: 1, tookMs: undefined }));
+  return runFiles({ queue: new Queue(waiting, 0), jobs: new Map() });
 }
 
 /** Without networks of their own, the programs of Knative that two files start want the same ports. */
@@ -122,7 +179,11 @@ const inSeconds = (ms: number | undefined) => (ms === undefined ? "-" : `${(ms /
 
 function list(chosen: readonly Phase[]): void {
   for (const phase of chosen)
-    for (const file of filesOf(phase)) console.log(`${phase.name}\t${inSeconds(times.get(file))}\t${file}`);
+    for (const file of filesOf(phase)) {
+      const { tookMs, share } = costs.get(file) ?? {};
+      const part = share === undefined ? "-" : `${(share * 100).toFixed(0)} %`;
+      console.log(`${phase.name}\t${inSeconds(tookMs)}\t${part}\t${file}`);
+    }
 }
 
 function sayMistake(mistake: string): void {
@@ -131,9 +192,10 @@ function sayMistake(mistake: string): void {
 }
 
 async function runPhases(chosen: readonly Phase[]): Promise<void> {
-  if (chosen.some(({ heavy }) => heavy !== undefined)) {
+  if (chosen.some(({ isTriedAgain }) => isTriedAgain)) {
     await prepare(prepareControlPlane);
     await prepare(() => ensurePackages(say));
+    process.env.SLUICE_TEST_SERVER = await buildServer(root, `${root}node_modules/.cache/test-server`);
   }
   const startedMs = performance.now();
   const idle = watchIdle();
@@ -142,15 +204,15 @@ async function runPhases(chosen: readonly Phase[]): Promise<void> {
   for (const phase of chosen) {
     console.log(`\n=== ${phase.name}`);
     const phaseMs = performance.now();
-    const ended = await runPhase(phase);
+    const ended = await runFiles(workOf(phase, phase.isTriedAgain === true && !(await canRunSideBySide())));
     outcomes.push(...ended);
     console.log(`${phase.name}: ${ended.length} files in ${inSeconds(performance.now() - phaseMs)}`);
     const failed = phase.isTriedAgain === true ? ended.filter(isFailed).map(({ file }) => file) : [];
     if (failed.length === 0) continue;
     console.log(`\n=== once more, alone: ${failed.join(", ")}`);
-    again.push(...(await runFiles(new Queue([], failed, () => undefined), 1)));
+    again.push(...(await runAlone(failed)));
   }
-  writeTimes(timesPath, times);
+  writeCosts(costsPath, costs);
   report(outcomes, again, { tookMs: performance.now() - startedMs, idle: idle() });
 }
 

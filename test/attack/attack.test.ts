@@ -6,7 +6,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, test } from "node:test";
 import { eventually } from "../controlplane/api.ts";
-import { attacks } from "./attacks.ts";
 
 const script = join(import.meta.dirname, "main.ts");
 
@@ -47,15 +46,14 @@ function serverOf(pid: number): number | undefined {
 }
 
 describe("the attack", () => {
-  for (const { name, says } of attacks) {
-    test(`the server holds off, within 256 MiB and answering honest requests: ${says("short")}`, async () => {
-      const { code, stdout, stderr } = await runMain(["--only", name]);
-      assert.equal(stderr, "");
-      assert.equal(code, 0, stdout);
-      assert.match(stdout, /^limit: 256 MiB by /);
-      assert.match(stdout, /1 of 1 attacks were held off/);
-    });
-  }
+  // The others take two minutes, and measure: `npm run attack` is a command of its own, which `.ci/run` runs.
+  test("the server holds off malformed requests, within 256 MiB and answering honest requests", async () => {
+    const { code, stdout, stderr } = await runMain(["--only", "malformed"]);
+    assert.equal(stderr, "");
+    assert.equal(code, 0, stdout);
+    assert.match(stdout, /^limit: 256 MiB by /);
+    assert.match(stdout, /1 of 1 attacks were held off/);
+  });
 
   test("a limit that the server cannot keep ends it, and the attack says so in its table and by exit code 1", async () => {
     const folder = await mkdtemp(join(tmpdir(), "sluice-attack-table-"));

@@ -3,10 +3,10 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { after, before, test } from "node:test";
+import { costAfter, readCosts, writeCosts } from "./costs.ts";
 import { runQueue } from "./files.ts";
 import type { Outcome } from "./outcome.ts";
 import { Queue } from "./queue.ts";
-import { readTimes, writeTimes } from "./times.ts";
 
 const root = new URL("../..", import.meta.url).pathname;
 let folder = "";
@@ -16,20 +16,32 @@ before(async () => {
 });
 after(() => rm(folder, { recursive: true, force: true }));
 
-/** What comes of a file with that text. */
-async function play(text: string): Promise<Outcome> {
-  const path = join(folder, `${++count}.test.mjs`);
-  await writeFile(path, `import { test, suite } from "node:test";\n${text}`);
+/** What comes of files with these texts, which one process runs. */
+async function playBatch(texts: readonly string[]): Promise<readonly Outcome[]> {
+  const files = [];
+  for (const text of texts) {
+    const path = join(folder, `${++count}.test.mjs`);
+    await writeFile(path, `import { test, suite } from "node:test";\n${text}`);
+    files.push(relative(root, path));
+  }
   const context = process.env.NODE_TEST_CONTEXT;
   // A runner in a runner would take itself for a file that is run.
   delete process.env.NODE_TEST_CONTEXT;
   try {
-    const queue = new Queue([], [relative(root, path)], () => undefined);
-    for await (const { outcome } of runQueue(root, queue, 1)) return outcome;
+    const queue = new Queue([{ file: "batch", share: 1, tookMs: undefined }], 1);
+    const jobs = new Map([["batch", { name: "batch", files }]]);
+    for await (const { outcomes } of runQueue(root, queue, jobs)) return outcomes;
   } finally {
     if (context !== undefined) process.env.NODE_TEST_CONTEXT = context;
   }
   throw new Error("nothing ended");
+}
+
+/** What comes of a file with that text. */
+async function play(text: string): Promise<Outcome> {
+  const [outcome] = await playBatch([text]);
+  assert.ok(outcome);
+  return outcome;
 }
 
 test("passed, skipped and failed tests of a file are counted, those of its suites too", async () => {
@@ -59,13 +71,54 @@ test("cases of a real API server are told by the name of their suite", async () 
   assert.equal(real, 1);
 });
 
-test("times are kept for the next run, and a broken record is as none", async () => {
-  const path = join(folder, "deep", "times.json");
-  assert.equal(readTimes(path).size, 0);
-  writeTimes(path, new Map([["a", 12]]));
-  assert.deepEqual([...readTimes(path)], [["a", 12]]);
-  for (const text of ["{", "7", "null", '{"a":"12"}']) {
+test("the processor time of a file and of the processes that it has ended is measured", async () => {
+  const text = `import { execFileSync } from "node:child_process";
+    const work = "const end = process.cpuUsage().user + 300_000; while (process.cpuUsage().user < end);";
+    test("a child works", () => { execFileSync(process.execPath, ["-e", work]); });`;
+  const { cpuMs = 0, tookMs } = await play(text);
+  assert.ok(cpuMs >= 300, `${cpuMs} ms`);
+  assert.ok(cpuMs < tookMs * 2, `${cpuMs} of ${tookMs} ms`);
+});
+
+test("files of a batch run in one process, and each has an outcome of its own", async () => {
+  const texts = [
+    `test("one", () => {}); globalThis.first = process.pid;`,
+    `test("two", () => { if (globalThis.first !== process.pid) throw new Error("two processes"); });
+     test("three", () => { throw new Error("no"); });`,
+  ];
+  const [first, second, ...others] = await playBatch(texts);
+  assert.deepEqual([first?.passed, first?.failures], [1, []]);
+  assert.deepEqual([second?.passed, second?.failures], [1, ["three"]]);
+  assert.deepEqual(others, []);
+});
+
+test("a batch fails that has a file which cannot be loaded", async () => {
+  const outcomes = await playBatch([`test("one", () => {});`, "test("]);
+  assert.equal(outcomes.flatMap(({ failures }) => failures).length, 1);
+});
+
+test("costs are kept for the next run, and a broken record is as none", async () => {
+  const path = join(folder, "deep", "costs.json");
+  assert.equal(readCosts(path).size, 0);
+  const costs = new Map([
+    ["a", { tookMs: 12, share: 0.5 }],
+    ["b", { tookMs: 3, share: undefined }],
+  ]);
+  writeCosts(path, costs);
+  assert.deepEqual(
+    [...readCosts(path)].map(([file, { tookMs, share }]) => [file, { tookMs, share }]),
+    [...costs],
+  );
+  for (const text of ["{", "7", "null", '{"a":12}', '{"a":{"tookMs":"12"}}', '{"a":null}']) {
     await writeFile(path, text);
-    assert.equal(readTimes(path).size, 0, text);
+    assert.equal(readCosts(path).size, 0, text);
   }
+});
+
+test("the largest share that a file was seen to take is kept, and its last time", () => {
+  const first = costAfter(undefined, 1_000, 500);
+  assert.deepEqual(first, { tookMs: 1_000, share: 0.5 });
+  assert.deepEqual(costAfter(first, 2_000, 500), { tookMs: 2_000, share: 0.5 });
+  assert.deepEqual(costAfter(first, 1_000, 800), { tookMs: 1_000, share: 0.8 });
+  assert.deepEqual(costAfter(undefined, 1_000, undefined), { tookMs: 1_000, share: undefined });
 });

@@ -1,64 +1,113 @@
-/** Runs test files, each in a process of its own, and says what came of each. */
-import { cpus } from "node:os";
-import { relative } from "node:path";
+/** Runs test files, each job of them in a process of its own, and reports what came of each file. */
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { cpus, tmpdir } from "node:os";
+import { join, relative } from "node:path";
 import { run } from "node:test";
 import type { TestEvent } from "node:test/reporters";
 import type { Outcome } from "./outcome.ts";
 import type { Queue } from "./queue.ts";
 
-/** A file that has ended: what a reporter is told of it, and what came of it. */
+/** What one process runs: a file, or a batch of quick ones. */
+export interface Job {
+  readonly name: string;
+  readonly files: readonly string[];
+}
+
+/** A job that has ended: the events for a reporter, and what came of each of its files. */
 export interface Ended {
-  readonly outcome: Outcome;
+  readonly job: Job;
+  readonly outcomes: readonly Outcome[];
   readonly events: readonly TestEvent[];
 }
 
-/** Yields each file of a queue when it has ended. @param root of the repository, with a slash at its end */
-export async function* runQueue(root: string, queue: Queue, concurrency: number): AsyncGenerator<Ended> {
+/** Yields each job of a queue when it has ended. @param root of the repository, with a slash at its end */
+export async function* runQueue(root: string, queue: Queue, jobs: ReadonlyMap<string, Job>): AsyncGenerator<Ended> {
   const running = new Map<string, Promise<Ended>>();
   for (;;) {
-    while (running.size < concurrency) {
-      const file = queue.next(running.keys());
-      if (file === undefined) break;
-      running.set(file, runFile(root, file));
+    for (let name = queue.next(running.keys()); name !== undefined; name = queue.next(running.keys())) {
+      running.set(name, runJob(root, jobs.get(name) ?? { name, files: [name] }));
     }
     if (running.size === 0) return;
     const ended = await Promise.race(running.values());
-    running.delete(ended.outcome.file);
+    running.delete(ended.job.name);
     yield ended;
   }
 }
 
-async function runFile(root: string, file: string): Promise<Ended> {
+const batchScript = "test/runner/batch.ts";
+
+async function runJob(root: string, job: Job): Promise<Ended> {
   const startedMs = performance.now();
-  const execArgv = ["--import", `${root}test/ending.ts`];
+  const spent = mkdtempSync(join(tmpdir(), "sluice-test-cost-"));
+  const paths = job.files.map((file) => `${root}${file}`);
+  const isBatch = paths.length > 1;
   const events: TestEvent[] = [];
-  for await (const event of run({ files: [`${root}${file}`], concurrency: 1, cwd: root, execArgv })) {
-    if (!isOfRun(event)) events.push(event);
+  try {
+    for await (const event of run({
+      files: isBatch ? [`${root}${batchScript}`] : paths,
+      argv: isBatch ? paths : [],
+      concurrency: 1,
+      cwd: root,
+      execArgv: ["--import", `${root}test/ending.ts`],
+      env: { ...process.env, SLUICE_TEST_COST: spent },
+    })) {
+      if (!isOfRun(event)) events.push(event);
+    }
+    const tookMs = performance.now() - startedMs;
+    return { job, events, outcomes: outcomesOf(root, job, events, tookMs, cpuMsIn(spent)) };
+  } finally {
+    rmSync(spent, { recursive: true, force: true });
   }
-  return { events, outcome: outcomeOf(root, file, events, performance.now() - startedMs) };
 }
 
-/** How many tests a run had and how long it took: that is said of all files together. */
+/** What the process of a test file wrote at its end (`test/ending.ts`): the processor time of it and its children. */
+function cpuMsIn(folder: string): number | undefined {
+  const written = readdirSync(folder).map((name) => Number(readFileSync(join(folder, name), "utf8")));
+  return written.length === 0 ? undefined : written.reduce((sum, ms) => sum + ms, 0);
+}
+
+/** Counts and times of a whole run, which the runner reports for all jobs together. */
 function isOfRun({ type, data }: TestEvent): boolean {
   if (type === "test:summary") return true;
   return type === "test:diagnostic" && data.nesting === 0 && data.file === undefined;
 }
 
-function outcomeOf(root: string, file: string, events: readonly TestEvent[], tookMs: number): Outcome {
+/** One outcome for each file. What belongs to none of a batch, such as a file that cannot be loaded, is the batch's own. */
+function outcomesOf(
+  root: string,
+  { name, files }: Job,
+  events: readonly TestEvent[],
+  tookMs: number,
+  cpuMs: number | undefined,
+): readonly Outcome[] {
+  const [only] = files;
+  if (files.length === 1 && only !== undefined) return [{ ...outcomeOf(root, only, events), tookMs, cpuMs }];
+  const byFile = Map.groupBy(events, ({ data }) => {
+    const path = data !== undefined && "file" in data ? data.file : undefined;
+    return path === undefined ? name : relative(root, path);
+  });
+  const strays = [...byFile.keys()].filter((file) => !files.includes(file)).flatMap((file) => byFile.get(file) ?? []);
+  const outcomes = files.map((file) => outcomeOf(root, file, byFile.get(file) ?? []));
+  const stray = outcomeOf(root, name, strays);
+  return stray.failures.length > 0 ? [...outcomes, stray] : outcomes;
+}
+
+function outcomeOf(root: string, file: string, events: readonly TestEvent[]): Outcome {
   const failures: string[] = [];
-  let [passed, skipped, real, suite] = [0, 0, 0, ""];
+  let [passed, skipped, real, tookMs, suite] = [0, 0, 0, 0, ""];
   for (const event of events) {
     if (event.type === "test:start" && event.data.nesting === 0) suite = event.data.name;
-    if (event.type === "test:pass" && event.data.details.type !== "suite") {
-      if (event.data.skip !== undefined) skipped++;
-      else {
-        passed++;
-        if (isReal(relative(root, event.data.file ?? ""), suite)) real++;
-      }
+    if (event.type !== "test:pass" && event.type !== "test:fail") continue;
+    if (event.data.nesting === 0) tookMs += event.data.details.duration_ms;
+    if (event.data.details.type === "suite") continue;
+    if (event.type === "test:fail") failures.push(event.data.name);
+    else if (event.data.skip !== undefined) skipped++;
+    else {
+      passed++;
+      if (isReal(relative(root, event.data.file ?? ""), suite)) real++;
     }
-    if (event.type === "test:fail" && event.data.details.type !== "suite") failures.push(event.data.name);
   }
-  return { file, passed, skipped, real, failures, tookMs };
+  return { file, passed, skipped, real, failures, tookMs, cpuMs: undefined };
 }
 
 /** True for cases that talk to a real kube-apiserver: by their file, or by the suite that they stand in. */

@@ -10,6 +10,8 @@ export interface Outcome {
   /** The names of the tests that failed. */
   readonly failures: readonly string[];
   readonly tookMs: number;
+  /** Processor time of its process and of the children that ended before it; undefined: not measured. */
+  readonly cpuMs: number | undefined;
 }
 
 export interface Summary {

@@ -1,25 +1,48 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Queue } from "./queue.ts";
+import { Queue, type Waiting } from "./queue.ts";
 
-const unknown = () => undefined;
+const waiting = (file: string, share = 1, more: Partial<Waiting> = {}): Waiting => {
+  return { file, share, tookMs: undefined, ...more };
+};
 
-test("of the heavy files one runs at a time, as long as there are light ones to run beside it", () => {
-  const queue = new Queue(["h1", "h2", "h3"], ["l1", "h1", "l2"], unknown);
-  assert.equal(queue.next([]), "h1");
-  assert.equal(queue.next(["h1"]), "l1");
-  assert.equal(queue.next(["h1"]), "l2");
-  assert.equal(queue.next(["h1"]), "h2", "no light one is left");
-  assert.equal(queue.next([]), "h3");
+test("files run side by side as long as their shares are within the processors", () => {
+  const queue = new Queue([waiting("a", 0.9), waiting("b", 0.9), waiting("c", 0.2), waiting("d", 0.3)], 2);
+  assert.equal(queue.next([]), "a");
+  assert.equal(queue.next(["a"]), "b");
+  assert.equal(queue.next(["a", "b"]), "c");
+  assert.equal(queue.next(["a", "b", "c"]), undefined, "0.3 more is more than 2");
+  assert.equal(queue.next(["b", "c"]), "d");
   assert.equal(queue.next([]), undefined);
 });
 
+test("a file that takes more than there is runs alone", () => {
+  const queue = new Queue([waiting("a", 3), waiting("b", 0.1)], 2);
+  assert.equal(queue.next([]), "a");
+  assert.equal(queue.next(["a"]), undefined);
+  assert.equal(queue.next([]), "b");
+});
+
+test("shares that add up to all processors, but for a rounding error, run side by side", () => {
+  const files = Array.from({ length: 20 }, (_, index) => waiting(`${index}`, 0.1));
+  const queue = new Queue(files, 2);
+  const running: string[] = [];
+  for (let file = queue.next(running); file !== undefined; file = queue.next(running)) running.push(file);
+  assert.equal(running.length, 20);
+});
+
+test("of the files of a group one runs at a time", () => {
+  const group = "knative";
+  const queue = new Queue([waiting("a", 0.1, { group }), waiting("b", 0.1, { group }), waiting("c", 0.1)], 2);
+  assert.equal(queue.next([]), "a");
+  assert.equal(queue.next(["a"]), "c");
+  assert.equal(queue.next(["a", "c"]), undefined);
+  assert.equal(queue.next(["c"]), "b");
+});
+
 test("what took longest the last time begins first, and what has not run yet keeps its order", () => {
-  const times = new Map([
-    ["b", 2],
-    ["c", 3],
-  ]);
-  const queue = new Queue([], ["a", "b", "c", "d"], (file) => times.get(file));
+  const files = [waiting("a"), waiting("b", 1, { tookMs: 2 }), waiting("c", 1, { tookMs: 3 }), waiting("d")];
+  const queue = new Queue(files, 2);
   assert.deepEqual(
     [1, 2, 3, 4].map(() => queue.next([])),
     ["c", "b", "a", "d"],

@@ -15,8 +15,17 @@ export interface ServerOptions {
   readonly args?: readonly string[];
   /** The tree of the version that is started. Default: this one. */
   readonly checkout?: string;
-  /** The program that is started instead of the sources: `start.cjs` of a built server. */
+  /** The program that is started: `start.cjs` of a built server. Default: what `npm test` has built, or else the sources. */
   readonly program?: string;
+}
+
+/** What `npm test` has built of this tree, as the image has it: it starts in a third of the time. */
+const built = process.env.SLUICE_TEST_SERVER;
+
+function programOf({ program, checkout }: ServerOptions): string {
+  if (program !== undefined) return program;
+  if (checkout === undefined && built !== undefined) return built;
+  return join(checkout ?? here, "triggers/main.ts");
 }
 
 /** A line of its log. */
@@ -29,7 +38,6 @@ export interface LogLine {
 /** Starts the server and does not wait for anything. */
 export function launchServer(options: ServerOptions): Launched {
   const { kubeconfig, namespace, settings, args = [], checkout = here } = options;
-  const { program = join(checkout, "triggers/main.ts") } = options;
   const env = {
     PATH: process.env.PATH,
     KUBECONFIG: kubeconfig,
@@ -41,7 +49,7 @@ export function launchServer(options: ServerOptions): Launched {
     NODE_COMPILE_CACHE: join(checkout, "node_modules/.cache/node"),
     ...settings,
   };
-  return launch(process.execPath, [program, ...args], { env, output: "pipe" });
+  return launch(process.execPath, [programOf(options), ...args], { env, output: "pipe" });
 }
 
 export class Server {
