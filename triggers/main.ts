@@ -169,7 +169,7 @@ async function serve(parts: Process, onStart: (standalone: Standalone) => void):
   const options = {
     reporting,
     wakeUps: { changed, tick, due },
-    wokenBy: wakingTypes([...definitions, ...crons]),
+    watches: wakingTypes([...definitions, ...crons]),
     admissions: standalone.admissions,
     namespaces,
     bodyLimitBytes: settings.bodyLimitBytes,

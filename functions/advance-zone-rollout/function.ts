@@ -17,7 +17,7 @@ export const advanceZoneRollout: FunctionDefinition<GroupKey> = {
   name,
   concern: "replace outdated pods zone by zone",
   keyedBy: "groups",
-  wokenBy: [
+  watches: [
     { resource: "statefulsets", selector: vocabulary.rolloutGroup, keysOf: groupOfStatefulSet },
     // Kubernetes writes the name of a pod on the pods of StatefulSets alone.
     { resource: "pods", selector: vocabulary.podName, keysOf: groupOfPod },
@@ -42,5 +42,5 @@ export const advanceZoneRollout: FunctionDefinition<GroupKey> = {
   ],
   writes: [...vocabulary.ledgerEntries, vocabulary.verdicts],
   isReconcile: true,
-  run: (context, key, wake) => reconcileGroup(context, gate, key, wake),
+  reconcile: (context, key, wake) => reconcileGroup(context, gate, key, wake),
 };

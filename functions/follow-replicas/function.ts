@@ -14,7 +14,7 @@ import { resizingNeeds } from "../shared/scaling/resize.ts";
 import { claimedNeed, scheduleOfClaims } from "../shared/transaction/claimed-groups.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { name } from "./observe.ts";
-import { run } from "./reconcile.ts";
+import { reconcile } from "./reconcile.ts";
 
 /** Gives StatefulSets the size of the one that they follow, or of the object that they mirror. */
 export const followReplicas: FunctionDefinition<GroupKey> = {
@@ -22,7 +22,7 @@ export const followReplicas: FunctionDefinition<GroupKey> = {
   concern: "give StatefulSets the size of the one that they follow, or of the object that they mirror",
   keyedBy: "groups",
   // What a mirrored object says is found by looks every few seconds, and by the sweep.
-  wokenBy: [{ resource: "statefulsets", selector: rolloutGroup, keysOf: groupOfStatefulSet }],
+  watches: [{ resource: "statefulsets", selector: rolloutGroup, keysOf: groupOfStatefulSet }],
   listKeys: listGroupKeys,
   schedule: scheduleOfClaims(name),
   needs: [...resizingNeeds, claimedNeed],
@@ -48,5 +48,5 @@ export const followReplicas: FunctionDefinition<GroupKey> = {
     ...questionEntries,
   ],
   writes: [...ledgerEntries, claims, verdicts],
-  run,
+  reconcile,
 };

@@ -14,7 +14,11 @@ import { ask, name, snapshotOf } from "./observe.ts";
 const asks = askedBy(isFollowing);
 
 /** Throws ClusterError where trying again later can help. */
-export function run(context: Context, key: GroupKey, wake: { readonly sweep: boolean }): Promise<ReconcileResult> {
+export function reconcile(
+  context: Context,
+  key: GroupKey,
+  wake: { readonly sweep: boolean },
+): Promise<ReconcileResult> {
   return reconcileClaims(context, following(), key, wake);
 }
 

@@ -8,7 +8,7 @@ import { ledgerNeeds } from "../shared/transaction/ledger-copy.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { sweepStrays } from "./end-strays.ts";
 import { name, settings } from "./observe.ts";
-import { run } from "./reconcile.ts";
+import { reconcile } from "./reconcile.ts";
 
 /** Removes the volumes of suspended groups once their time is over, zone by zone, and warns before that. */
 export const gcSuspendedGroups: FunctionDefinition<GroupKey> & { readonly settings: typeof settings } = {
@@ -16,7 +16,7 @@ export const gcSuspendedGroups: FunctionDefinition<GroupKey> & { readonly settin
   concern: "remove the volumes of suspended groups once their time is over, zone by zone, and warn before that",
   keyedBy: "groups",
   // A time that passes sets a timer, and is found by the sweep.
-  wokenBy: [{ resource: "persistentvolumeclaims", keysOf: keysOfPvc }],
+  watches: [{ resource: "persistentvolumeclaims", keysOf: keysOfPvc }],
   listKeys,
   needs: [
     { group: "apps", resource: "statefulsets", verbs: ["get", "list", "watch"] },
@@ -37,6 +37,6 @@ export const gcSuspendedGroups: FunctionDefinition<GroupKey> & { readonly settin
   ],
   writes: [...ledgerEntries, claims, verdicts, ...suspensionTimes, ...suspension.stateEntries, suspension.suspended],
   settings,
-  run,
+  reconcile,
   sweep: (context) => sweepStrays(context),
 };

@@ -29,7 +29,11 @@ const collecting: ClaimingFunction<RemovalSnapshot, RemovalTarget> = {
 };
 
 /** Throws ClusterError where trying again later can help. */
-export function run(context: Context, key: GroupKey, wake: { readonly sweep: boolean }): Promise<ReconcileResult> {
+export function reconcile(
+  context: Context,
+  key: GroupKey,
+  wake: { readonly sweep: boolean },
+): Promise<ReconcileResult> {
   return reconcileClaims(context, collecting, key, wake);
 }
 

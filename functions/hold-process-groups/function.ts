@@ -5,7 +5,7 @@ import type { FunctionDefinition } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import { pvcWords } from "./messages.ts";
 import { clusterOfPvc, listKeys, name, resource, settings } from "./observe.ts";
-import { run } from "./reconcile.ts";
+import { reconcile } from "./reconcile.ts";
 
 /** What it writes to a FoundationDBCluster. */
 const clusterPaths = [
@@ -23,7 +23,7 @@ export const holdProcessGroups: FunctionDefinition<ObjectRef> & { readonly setti
   concern: "hold back the removal of FoundationDB's process groups until their volumes' time is over",
   keyedBy: resource,
   // Pods are looked at every few seconds while something is held.
-  wokenBy: [
+  watches: [
     { resource, keysOf: (key) => [{ resource, ...key }] },
     { resource: "persistentvolumeclaims", selector: foundation.clusterName, keysOf: clusterOfPvc },
   ],
@@ -55,5 +55,5 @@ export const holdProcessGroups: FunctionDefinition<ObjectRef> & { readonly setti
   ],
   writes: [foundation.heldGroups, ...pvcWords],
   settings,
-  run,
+  reconcile,
 };

@@ -22,6 +22,6 @@ const clusterReconciler: ObjectReconciler<ClusterObservation, ClusterVerdict> = 
 };
 
 /** Throws ClusterError. */
-export function run(context: Context, key: ObjectRef): Promise<ReconcileResult> {
+export function reconcile(context: Context, key: ObjectRef): Promise<ReconcileResult> {
   return reconcileObject(context, clusterReconciler, key);
 }

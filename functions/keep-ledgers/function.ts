@@ -28,7 +28,7 @@ export const keepLedgers: FunctionDefinition<GroupKey> = {
   name,
   concern: "make ledgers ahead of need, and collect those of groups that have vanished",
   keyedBy: "groups",
-  wokenBy: [
+  watches: [
     // One of no group has a ledger where a budget selects it, and is told of by that budget.
     { resource: "statefulsets", selector: rolloutGroup, keysOf: groupOfStatefulSet },
     { resource: "zoneawarepoddisruptionbudgets", keysOf: groupMadeBy },
@@ -53,7 +53,7 @@ export const keepLedgers: FunctionDefinition<GroupKey> = {
   ],
   writes: [ledgerGroup],
   // Its sweep looks at every group itself.
-  run: (context, key, { sweep: isSwept }) =>
+  reconcile: (context, key, { sweep: isSwept }) =>
     isSwept ? Promise.resolve({ requeueAfterMs: undefined, acting: undefined }) : look(context, key),
   sweep: (context) => sweep(context),
 };

@@ -3,7 +3,7 @@ import * as skipLabels from "../shared/annotations/skip-labels.ts";
 import type { FunctionDefinition } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import { listKeys, name, settings } from "./observe.ts";
-import { run } from "./reconcile.ts";
+import { reconcile } from "./reconcile.ts";
 
 /** What it needs of each kind of owner. */
 const owners = {
@@ -17,7 +17,7 @@ export const markSkipLabel: FunctionDefinition<ObjectRef> & { readonly settings:
   concern: "label the pods of a deleted owner so that their stop hooks let go, then release its finalizer",
   // Owners of every kind are; a namespace is a key, too: all owners in it.
   keyedBy: "rabbitmqclusters",
-  wokenBy: [
+  watches: [
     { resource: "rabbitmqclusters", keysOf: (key) => [{ resource: "rabbitmqclusters", ...key }] },
     // Its pods go five seconds after its deletion: no look-up comes first, which may have to wait its turn.
     { resource: "namespaces", keysOf: ({ name }) => [{ resource: "namespaces", namespace: "", name }] },
@@ -45,5 +45,5 @@ export const markSkipLabel: FunctionDefinition<ObjectRef> & { readonly settings:
   ],
   writes: [skipLabels.skipStatus, skipLabels.skipLabelledAt],
   settings,
-  run,
+  reconcile,
 };

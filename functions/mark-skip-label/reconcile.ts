@@ -13,7 +13,7 @@ import { labelRefusedForMs, listKeys, name, type OwnerObservation, observe } fro
 const ownersAtOnce = 16;
 
 /** Throws ClusterError where trying again later can help. */
-export async function run(context: Context, key: ObjectRef): Promise<ReconcileResult> {
+export async function reconcile(context: Context, key: ObjectRef): Promise<ReconcileResult> {
   if (key.resource !== "namespaces") return reconcileObject(context, ownerReconciler, key);
   const { namespaces, cluster } = context;
   const isServed = namespaces === undefined || namespaces.includes(key.name);

@@ -7,7 +7,7 @@ import { resizingNeeds } from "../shared/scaling/resize.ts";
 import { claimedNeed, scheduleOfClaims } from "../shared/transaction/claimed-groups.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { name } from "./observe.ts";
-import { run } from "./reconcile.ts";
+import { reconcile } from "./reconcile.ts";
 
 /** Tells pods long before they leave, and makes their StatefulSet smaller when they have known for the delay. */
 export const prepareDelayedDownscale: FunctionDefinition<GroupKey> = {
@@ -15,7 +15,7 @@ export const prepareDelayedDownscale: FunctionDefinition<GroupKey> = {
   concern: "tell pods long before they leave, and make their zone smaller when they have known for its delay",
   keyedBy: "groups",
   // What a mirrored object says is found by the sweep, and by the looks between two sweeps.
-  wokenBy: [{ resource: "statefulsets", selector: rolloutGroup, keysOf: groupOfStatefulSet }],
+  watches: [{ resource: "statefulsets", selector: rolloutGroup, keysOf: groupOfStatefulSet }],
   listKeys: listGroupKeys,
   schedule: scheduleOfClaims(name),
   needs: [...resizingNeeds, claimedNeed],
@@ -36,5 +36,5 @@ export const prepareDelayedDownscale: FunctionDefinition<GroupKey> = {
     ...questionEntries,
   ],
   writes: [...ledgerEntries, claims, verdicts],
-  run,
+  reconcile,
 };

@@ -49,7 +49,7 @@ const quietGuards: ReadonlySet<string> = new Set([
 ]);
 
 /** Throws ClusterError where trying again can help. */
-export async function run(context: Context, key: ObjectRef): Promise<ReconcileResult> {
+export async function reconcile(context: Context, key: ObjectRef): Promise<ReconcileResult> {
   const first = await observe(context, key);
   if (first === undefined) return nothing;
   sayMalformed(context, key, first);

@@ -9,7 +9,7 @@ import {
 import type { FunctionDefinition } from "../shared/contract/definition.ts";
 import type { KeyLookUp, ObjectRef } from "../shared/contract/keys.ts";
 import type { ObjectKey } from "../shared/kubernetes/cluster.ts";
-import { run } from "./act.ts";
+import { reconcile } from "./act.ts";
 import { isLabelled, listKeys, name, settings } from "./observe.ts";
 
 /** Has RabbitMQ spread its queue leaders again, after nodes were away. Its keys are StatefulSets. */
@@ -18,7 +18,7 @@ export const rebalanceQueues: FunctionDefinition<ObjectRef> & { readonly setting
   concern: "spread the queue leaders of RabbitMQ again after its pods were replaced",
   keyedBy: "statefulsets",
   // Its pods are counted in its status: each that goes or comes changes that.
-  wokenBy: [{ resource: "statefulsets", selector: wantsRebalance, keysOf: theOne }],
+  watches: [{ resource: "statefulsets", selector: wantsRebalance, keysOf: theOne }],
   listKeys,
   needs: [
     {
@@ -34,7 +34,7 @@ export const rebalanceQueues: FunctionDefinition<ObjectRef> & { readonly setting
   reads: [...rebalanceEntries, ...questionEntries],
   writes: [rebalanceState, queueRebalanceNeededAt],
   settings,
-  run: (context, key) => run(context, key),
+  reconcile,
 };
 
 /** An event may name any StatefulSet: one that has not the label costs a read, at the pace of look-ups, and no pass. */

@@ -5,7 +5,7 @@ import type { FunctionDefinition } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import { retainingNeed } from "../shared/suspension/retain-volume.ts";
 import { listKeys, name, settings } from "./observe.ts";
-import { run } from "./reconcile.ts";
+import { reconcile } from "./reconcile.ts";
 
 /** What it needs of each type of objects that have a finalizer of ours. */
 const held = {
@@ -19,7 +19,7 @@ export const releaseNamespace: FunctionDefinition<ObjectRef> & { readonly settin
   concern: "take our finalizers from everything in a namespace that is being deleted",
   keyedBy: "namespaces",
   // No look-up comes first: seconds after the deletion the account of this process may be gone.
-  wokenBy: [{ resource: "namespaces", keysOf: (key) => [{ resource: "namespaces", namespace: "", name: key.name }] }],
+  watches: [{ resource: "namespaces", keysOf: (key) => [{ resource: "namespaces", namespace: "", name: key.name }] }],
   listKeys,
   needs: [
     { group: "", resource: "namespaces", verbs: ["get", "list"] },
@@ -32,5 +32,5 @@ export const releaseNamespace: FunctionDefinition<ObjectRef> & { readonly settin
   reads: [hold, retainVolume],
   writes: [],
   settings,
-  run,
+  reconcile,
 };

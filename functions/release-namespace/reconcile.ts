@@ -13,7 +13,7 @@ import { name, observe, ours } from "./observe.ts";
 const atOnce = 16;
 
 /** Throws ClusterError where trying again later can help, having tried every object. */
-export async function run(context: Context, key: ObjectRef): Promise<ReconcileResult> {
+export async function reconcile(context: Context, key: ObjectRef): Promise<ReconcileResult> {
   const notAfterMs = context.cluster.monotonicMs() + actOnLookWithinMs;
   const { releases, requeueAfterMs, ...said } = decide(await observe(context, key), ours);
   const step = releases.length === 0 ? undefined : { kind: "release" };

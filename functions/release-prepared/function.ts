@@ -18,7 +18,7 @@ export const releasePrepared: FunctionDefinition<GroupKey> & { readonly settings
   name,
   concern: "end the claims of prepared downscales, and take back those that never came",
   keyedBy: "groups",
-  wokenBy: [
+  watches: [
     { resource: "statefulsets", selector: rolloutGroup, keysOf: groupOfStatefulSet },
     { resource: "pods", selector: podName, keysOf: groupOfPod },
   ],
@@ -42,5 +42,5 @@ export const releasePrepared: FunctionDefinition<GroupKey> & { readonly settings
   reads: [rolloutGroup, prepareDownscalePath, prepareDownscalePort, unpreparedPods, lastDownscale],
   writes: [...ledgerEntries, claims, lastDownscales, lastDownscale],
   settings,
-  run: look,
+  reconcile: look,
 };

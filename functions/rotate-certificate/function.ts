@@ -19,7 +19,7 @@ const configurations: readonly KnownResource[] = ["mutatingwebhookconfigurations
 /** Keeps the certificate of the TLS port in a Secret, renews it, and has every webhook configuration trust it in time. */
 export const rotateCertificate: CronDefinition & { readonly settings: typeof certificateSettings } = {
   name,
-  wokenBy: configurations.map((resource) => ({ resource, selector: webhookNamespace })),
+  watches: configurations.map((resource) => ({ resource, selector: webhookNamespace })),
   concern: "renew the webhooks' certificate, and have it trusted before it is presented",
   needs: [
     { group: "", resource: "secrets", verbs: ["get", "patch"], names: [usualSecretName], changes: ["data"] },

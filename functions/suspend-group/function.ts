@@ -15,14 +15,14 @@ import { suspensionNeeds } from "../shared/suspension/writing.ts";
 import { claimedNeed, scheduleOfClaims } from "../shared/transaction/claimed-groups.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { name, settings } from "./observe.ts";
-import { run } from "./reconcile.ts";
+import { reconcile } from "./reconcile.ts";
 
 /** Takes the pods of volumes that are to be suspended, and brings them back with the same volumes until those are removed. */
 export const suspendGroup: FunctionDefinition<GroupKey> & { readonly settings: typeof settings } = {
   name,
   concern: "take the pods of volumes that are to be suspended, zone by zone, and bring them back on demand",
   keyedBy: "groups",
-  wokenBy: [{ resource: "persistentvolumeclaims", keysOf: keysOfPvc }],
+  watches: [{ resource: "persistentvolumeclaims", keysOf: keysOfPvc }],
   listKeys,
   schedule: scheduleOfClaims(name),
   needs: [
@@ -53,5 +53,5 @@ export const suspendGroup: FunctionDefinition<GroupKey> & { readonly settings: t
     suspension.suspended,
   ],
   settings,
-  run,
+  reconcile,
 };

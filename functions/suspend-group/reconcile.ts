@@ -25,6 +25,10 @@ const suspending: ClaimingFunction<SuspendSnapshot, SuspensionTarget> = {
 };
 
 /** Throws ClusterError where trying again later can help. */
-export function run(context: Context, key: GroupKey, wake: { readonly sweep: boolean }): Promise<ReconcileResult> {
+export function reconcile(
+  context: Context,
+  key: GroupKey,
+  wake: { readonly sweep: boolean },
+): Promise<ReconcileResult> {
   return reconcileClaims(context, suspending, key, wake);
 }

@@ -29,10 +29,10 @@ function sourceAccount(name: string): string {
  * for that.
  */
 export function sourcesOf(definition: Woken): readonly Manifest[] {
-  const { name, wokenBy } = definition;
-  const own = wokenBy?.filter((waking) => broughtBy(waking) === undefined);
-  const watches = own === undefined ? [] : watching(definition, sourceAccount(name), own);
-  return [...watches, pingSource(name, name, schedule), ...ownScheduleOf(definition)];
+  const { name, watches } = definition;
+  const own = watches?.filter((waking) => broughtBy(waking) === undefined);
+  const sources = own === undefined ? [] : watching(definition, sourceAccount(name), own);
+  return [...sources, pingSource(name, name, schedule), ...ownScheduleOf(definition)];
 }
 
 /**
@@ -40,13 +40,13 @@ export function sourcesOf(definition: Woken): readonly Manifest[] {
  * not serve ends with an error again and again, so that only users of the operator install them beside the others.
  */
 export function sourcesBroughtBy(operator: string, definition: Woken): readonly Manifest[] {
-  const theirs = (definition.wokenBy ?? []).filter((waking) => broughtBy(waking) === operator);
+  const theirs = (definition.watches ?? []).filter((waking) => broughtBy(waking) === operator);
   return theirs.length === 0 ? [] : watching(definition, `${definition.name}-${operator}-source`, theirs);
 }
 
 /** The operators whose kinds wake a function. */
-export function operatorsOf({ wokenBy = [] }: Woken): readonly string[] {
-  return [...new Set(wokenBy.flatMap((waking) => broughtBy(waking) ?? []))];
+export function operatorsOf({ watches = [] }: Woken): readonly string[] {
+  return [...new Set(watches.flatMap((waking) => broughtBy(waking) ?? []))];
 }
 
 /** Where an operator alone writes the label by which objects are chosen, there are none without it. */
@@ -55,12 +55,12 @@ function broughtBy({ resource, selector }: Waking): string | undefined {
   return operator ?? selector?.broughtBy;
 }
 
-function watching({ name }: Woken, account: string, wokenBy: readonly Waking[]): readonly Manifest[] {
-  const needs: Need[] = wokenBy.map((waking) => {
+function watching({ name }: Woken, account: string, watches: readonly Waking[]): readonly Manifest[] {
+  const needs: Need[] = watches.map((waking) => {
     const need = watchNeed(waking);
     return { ...need, verbs: ["get", ...need.verbs] };
   });
-  const sources = wokenBy.map((waking) => ({
+  const sources = watches.map((waking) => ({
     apiVersion: "sources.knative.dev/v1",
     kind: "ApiServerSource",
     metadata: { name: `${name}-${waking.resource}`, labels: labelsOf(name) },
@@ -119,12 +119,12 @@ function pingSource(source: string, name: string, at: string): Manifest {
 
 /** Takes from the broker what is for one function, by its own filter: the broker may be others' too. */
 export function triggerOf(definition: Woken): Manifest {
-  const { name, wokenBy = [] } = definition;
+  const { name, watches = [] } = definition;
   const isScheduled = "schedule" in definition && definition.schedule !== undefined;
   const ticks = [name, ...(isScheduled ? [`${name}${dueSuffix}`] : [])].map((source) => ({
     all: [{ exact: { type: pingType } }, { suffix: { source: `/pingsources/${source}` } }],
   }));
-  const changes = wokenBy.map(({ resource, selector: label }) => ({
+  const changes = watches.map(({ resource, selector: label }) => ({
     all: [
       { prefix: { type: "dev.knative.apiserver.ref." } },
       { exact: { kind: resources[resource].kind } },

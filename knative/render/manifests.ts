@@ -126,7 +126,7 @@ function admissionOf(definitions: readonly AdmissionDefinition[]): readonly Mani
 function standaloneOf({ groupFunctions, admissionFunctions, cronFunctions }: Functions): readonly Manifest[] {
   const all = [...groupFunctions, ...admissionFunctions, ...cronFunctions];
   // What wakes a function is watched here by the process itself, and not by a source's account.
-  const watches = groupFunctions.flatMap(({ wokenBy }) => wokenBy.map(watchNeed));
+  const watches = groupFunctions.flatMap(({ watches }) => watches.map(watchNeed));
   const needs = union([...all.flatMap((definition) => definition.needs), ...watches, ...tlsPortNeeds]);
   return [...rightsOf({ name: standalone, needs }), ...deployment(standalone, { FUNCTION: "all" })];
 }

@@ -156,7 +156,7 @@ suite("rendered manifests", () => {
   test("standalone has the rights of all functions, and none besides", () => {
     const rules = objectsOf("standalone/standalone.yaml").flatMap((object) => object.rules ?? []);
     // What wakes a function on Knative is watched by the account of its source, and here by the process itself.
-    const watched = groupFunctions.flatMap(({ wokenBy }) => wokenBy.map(watchNeed));
+    const watched = groupFunctions.flatMap(({ watches }) => watches.map(watchNeed));
     const needed = rightsNeeded([...table.flatMap(({ needs }) => needs), ...watched]);
     assert.deepEqual(sorted(rightsIn(rules)), sorted(needed));
   });
@@ -283,15 +283,15 @@ suite("rendered manifests", () => {
   });
 
   test("the sources of a function send references to what wakes it, and nothing else", () => {
-    for (const { name, wokenBy = [] } of [...inside, ...cronFunctions]) {
+    for (const { name, watches = [] } of [...inside, ...cronFunctions]) {
       // What an operator brings has sources of its own.
       const files = [...rendered.keys()].filter((path) => /^sources/.test(path) && path.endsWith(`/${name}.yaml`));
       const sources = files.flatMap((file) => ofKind("ApiServerSource", objectsOf(file)));
       const watched = sources.flatMap(({ spec }) => spec.resources.map(({ kind }) => kind));
-      assert.deepEqual(watched.sort(), wokenBy.map(({ resource }) => resources[resource].kind).sort());
+      assert.deepEqual(watched.sort(), watches.map(({ resource }) => resources[resource].kind).sort());
       for (const { spec } of sources) assert.equal(spec.mode, "Reference");
     }
-    assert.ok(cronFunctions.some(({ wokenBy = [] }) => wokenBy.length > 0));
+    assert.ok(cronFunctions.some(({ watches = [] }) => watches.length > 0));
     const scheduled = inside.filter(({ schedule }) => schedule !== undefined);
     assert.ok(scheduled.length > 0);
     const pings = inside.length + cronFunctions.length + scheduled.length;

@@ -69,7 +69,7 @@ const templates = { plural: "replicatemplates", group: "rollout-operator.grafana
 const follower: FunctionDefinition = {
   ...keepLedgers,
   name: "follow-kinds",
-  wokenBy: [],
+  watches: [],
   needs: [],
   kindNeeds: [{ subresource: "scale", verbs: ["get", "patch"], changes: ["spec.replicas"] }],
 };

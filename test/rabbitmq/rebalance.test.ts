@@ -81,7 +81,7 @@ class Stage {
   async until(guard: string): Promise<ReconcileReport> {
     const from = this.#guards.length;
     return eventually(guard, 60_000, async () => {
-      const { requeueAfterMs = 0 } = await rebalanceQueues.run(this.#context, key, { sweep: false });
+      const { requeueAfterMs = 0 } = await rebalanceQueues.reconcile(this.#context, key, { sweep: false });
       await delay(Math.min(requeueAfterMs, 500));
       return this.#guards.slice(from).find((report) => report.guard === guard);
     });

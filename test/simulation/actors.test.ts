@@ -14,7 +14,7 @@ function careless({ namespace, group }: SeedRun, heard: string[]): Actor {
     roles: [
       {
         name: "careless",
-        wokenBy: "itself",
+        watches: "itself",
         count: 1,
         inPeace: "none",
         open({ process, cluster }) {

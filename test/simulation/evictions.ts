@@ -63,7 +63,7 @@ export class Evictions implements Actor {
   constructor(run: SeedRun) {
     this.#run = run;
     const { plan, world, violate } = run;
-    const asked = { wokenBy: "reviews" } as const;
+    const asked = { watches: "reviews" } as const;
     const webhook: Role = {
       ...asked,
       name: "webhook",

@@ -25,7 +25,7 @@ export class Functions implements Actor {
     this.#run = run;
     const isActive = () => isFaulty() && world.timeline.nowMs() < this.#recycleUntilMs;
     const recycler = createRecycler(draw, isActive, plan.recycleEveryMs);
-    const told = { wokenBy: "events" } as const;
+    const told = { watches: "events" } as const;
     this.roles = [
       {
         ...told,

@@ -9,8 +9,8 @@ import { LivelockChecker } from "./livelock.ts";
 const namespace = "db";
 const name = "data-group-a-0";
 const resource = "persistentvolumeclaims";
-const callerOf = (role: string, wokenBy = "itself") =>
-  ({ process: { name: `${role}-1` }, role: { name: role, wokenBy }, views: new Map() }) as unknown as Caller;
+const callerOf = (role: string, watches = "itself") =>
+  ({ process: { name: `${role}-1` }, role: { name: role, watches }, views: new Map() }) as unknown as Caller;
 
 /** A pod with a volume claim; each write says something new. */
 function scene() {

@@ -63,7 +63,7 @@ export class LivelockChecker implements Checker {
   /** A write of one of our processes is heard of right after the change that it made. */
   onWritten({ process, role }: Caller, verb: string, resource: Resource): void {
     const written = this.#last;
-    if (verb === "create" || role.wokenBy === "reviews" || written?.resource !== resource) return;
+    if (verb === "create" || role.watches === "reviews" || written?.resource !== resource) return;
     this.#last = undefined;
     if (!this.#judged.includes(resource)) return;
     const { namespace, name } = written.object.metadata;

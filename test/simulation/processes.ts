@@ -6,7 +6,7 @@ import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts"
 import type { Actor } from "./actor.ts";
 import { viewKey } from "./checker.ts";
 import { connectProcess } from "./connection.ts";
-import type { Connection, Role, WokenBy } from "./roles.ts";
+import type { Connection, Role, WatchSource } from "./roles.ts";
 import type { SeedRun } from "./seed.ts";
 import { newProcess, type Process, type ProcessClocks, runIn } from "./simulated-cluster.ts";
 import type { RevisionClock } from "./stale-views.ts";
@@ -53,7 +53,7 @@ export class Processes implements Actor {
   tell(key: GroupKey, by: ObjectRef): void {
     const { draw, plan, world } = this.#run;
     for (const { wake, told, process, role } of this.#running) {
-      if (role.wokenBy !== "events") continue;
+      if (role.watches !== "events") continue;
       const take = () => {
         told?.(by.resource, by);
         wake?.(key);
@@ -89,7 +89,7 @@ export class Processes implements Actor {
       },
       revisions: this.#revisions,
       judgesEvictions: role.judgesEvictions ?? false,
-      comesAndGoes: role.wokenBy === "events",
+      comesAndGoes: role.watches === "events",
       onChange: (key) => wake?.(key),
       onVerdict: (key, zone) => checkers.verdict(caller, key, zone),
       onView: (key, view) => views.set(viewKey(key), view),
@@ -106,8 +106,8 @@ export class Processes implements Actor {
     if (victim !== undefined) this.#kill(victim);
   }
 
-  #of(wokenBy: WokenBy): readonly Running[] {
-    return this.#running.filter(({ role }) => role.wokenBy === wokenBy);
+  #of(watches: WatchSource): readonly Running[] {
+    return this.#running.filter(({ role }) => role.watches === watches);
   }
 
   /** All, in an order that a process which begins does not change for the others of its kind. */

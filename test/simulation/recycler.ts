@@ -59,12 +59,12 @@ export function createRecycler(draw: Draw, isActive: () => boolean, everyMs: num
     name,
     concern: "take pods that no other function would take now",
     keyedBy: "groups",
-    wokenBy: [{ resource: "pods", keysOf: groupOfPod }],
+    watches: [{ resource: "pods", keysOf: groupOfPod }],
     listKeys: listGroupKeys,
     needs: [],
     reads: [],
     writes: [],
-    run: (context, key, wake) => reconcileGroup(context, gate, key, wake),
+    reconcile: (context, key, wake) => reconcileGroup(context, gate, key, wake),
   };
 }
 

@@ -80,7 +80,7 @@ export function startReplica(
     // The queue keeps time for itself: a test that takes a clock from the protocol must not stop the queue.
     clock: direct.cluster,
     nameOf: ({ namespace, group }) => `${namespace}/${group}`,
-    run: (key, wake) => definition.run(context, key, wake),
+    run: (key, wake) => definition.reconcile(context, key, wake),
     onFailure: (_key, error, retryMs) => {
       if (!(error instanceof ClusterError)) throw error;
       log(process.name, `pass failed, again in ${retryMs} ms: ${error.code} ${error.message}`);

@@ -23,7 +23,7 @@ export interface Connection {
  * `events`: it is told of what changes. `itself`: it looks for its work when it likes. `reviews`: the API server asks it.
  * Troubles come to each of these in its own way.
  */
-export type WokenBy = "events" | "itself" | "reviews";
+export type WatchSource = "events" | "itself" | "reviews";
 
 /**
  * What one healthy process of each function cannot bring to its end, no number of them may. `any`: one is left, whichever it is.
@@ -34,7 +34,7 @@ export type InPeace = "any" | "first" | "new" | "none" | "all";
 export interface Role {
   /** The names of its processes begin so. */
   readonly name: string;
-  readonly wokenBy: WokenBy;
+  readonly watches: WatchSource;
   /** How many begin with the seed. */
   readonly count: number;
   readonly inPeace: InPeace;

@@ -10,7 +10,7 @@ export const validation = { definition: validateZoneBudget, judge: validateZoneB
 /** A door of reviews that no event wakes, and that asks its clients for nothing. */
 export const quietDoor = {
   wakeUps: { changed: () => "queued", tick: () => true, due: () => true },
-  wokenBy: new Set<KnownResource>(),
+  watches: new Set<KnownResource>(),
   namespaces: undefined,
   bodyLimitBytes: 1_024,
   reviewsOnPort: false,
@@ -40,7 +40,7 @@ export function createTestApp(options: Partial<AppOptions> & { full?: boolean } 
       tick: () => remember("sweep"),
       due: () => remember("due"),
     },
-    wokenBy: new Set<KnownResource>(["statefulsets", "pods"]),
+    watches: new Set<KnownResource>(["statefulsets", "pods"]),
     namespaces: undefined,
     admissions: [validation],
     bodyLimitBytes: 1_048_576,

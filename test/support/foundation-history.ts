@@ -112,9 +112,9 @@ class Play {
       },
     });
     for (let number = 0; number < 2; number++) {
-      void processes.serve((context) => holdProcessGroups.run(context, key, { sweep: false }));
-      void processes.serve((context, wake) => suspendGroup.run(context, groupKey, wake));
-      void processes.serve((context, wake) => gcSuspendedGroups.run(context, groupKey, wake));
+      void processes.serve((context) => holdProcessGroups.reconcile(context, key, { sweep: false }));
+      void processes.serve((context, wake) => suspendGroup.reconcile(context, groupKey, wake));
+      void processes.serve((context, wake) => gcSuspendedGroups.reconcile(context, groupKey, wake));
     }
     await this.#until(600_000);
     this.#calm();

@@ -116,7 +116,7 @@ class Play {
       onDelete: (resource, name) => this.#seeDeletion(resource, name),
     });
     for (const definition of [suspendGroup, suspendGroup, gcSuspendedGroups, gcSuspendedGroups])
-      void processes.serve((context, wake) => definition.run(context, key, wake));
+      void processes.serve((context, wake) => definition.reconcile(context, key, wake));
     await this.#until(600_000);
     if (this.#isEnding) {
       this.#world.store.delete("namespaces", { namespace: "", name: namespace });

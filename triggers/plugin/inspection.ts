@@ -269,7 +269,7 @@ async function inspectFunctions({ context, key, nowMs, observed }: Inspection): 
     const passes: ReconcileReport[] = [];
     const reporter = { ...silentReporter, pass: (report: ReconcileReport) => void passes.push(report) };
     const written = ledger?.verdicts[definition.name];
-    const { requeueAfterMs } = await definition.run({ ...context, reporter }, key, { sweep: false });
+    const { requeueAfterMs } = await definition.reconcile({ ...context, reporter }, key, { sweep: false });
     const pass = passes.at(-1);
     if (pass === undefined) continue;
     const { guard, zone, sentence } = pass;

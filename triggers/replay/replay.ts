@@ -115,14 +115,14 @@ function startServers(heard: ReplayReport, options: ReplayOptions) {
   };
   const changed = (resource: Resource, object: ObjectKey) => {
     heard.statefulSet = statefulSetOf(resource, object);
-    const woken = options.crons.filter(({ wokenBy = [] }) => wokenBy.some((waking) => waking.resource === resource));
+    const woken = options.crons.filter(({ watches = [] }) => watches.some((waking) => waking.resource === resource));
     run(woken);
     return answerOf([woken.length > 0 ? "queued" : "ignored", standalone.wakeUps.changed(resource, object)]);
   };
   const app = createApp({
     reporting,
     wakeUps: { changed, tick, due: () => standalone.wakeUps.due() },
-    wokenBy: wakingTypes([...definitions, ...options.crons]),
+    watches: wakingTypes([...definitions, ...options.crons]),
     admissions: standalone.admissions.map((admission) => listened(admission, heard)),
     namespaces,
     bodyLimitBytes: settings.bodyLimitBytes,

@@ -24,7 +24,7 @@ export interface EventEndpointOptions {
     due(): boolean;
   };
   /** The kinds of object whose events wake a function. */
-  readonly wokenBy: ReadonlySet<KnownResource>;
+  readonly watches: ReadonlySet<KnownResource>;
   /** Undefined: all of them. */
   readonly namespaces: readonly string[] | undefined;
   /** Why events should come later, or undefined when they are welcome. */
@@ -84,12 +84,12 @@ function queue(event: CloudEvent<unknown>, options: EventEndpointOptions): Retur
 /** Enqueues the keys that the event's object concerns. Throws HTTPException 400 if the event does not name an object. */
 function wakeObject(
   event: CloudEvent<unknown>,
-  { wakeUps, wokenBy, namespaces }: EventEndpointOptions,
+  { wakeUps, watches, namespaces }: EventEndpointOptions,
 ): ReturnType<Enqueuer["changed"]> {
   if (!apiServerType.test(event.type)) return "ignored";
   const { kind, apiVersion, namespace, name } = readKey(event);
   const resource = resourceOf(required("kind", kind), apiVersion);
-  if (resource === undefined || !wokenBy.has(resource)) return "ignored";
+  if (resource === undefined || !watches.has(resource)) return "ignored";
   const { isNamespaced } = resources[resource];
   const where = isNamespaced ? required("namespace", namespace) : "";
   const object = required("name", name);

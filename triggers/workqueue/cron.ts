@@ -71,14 +71,14 @@ export function startCron(options: CronOptions): Cron {
   const wake = () => served.map(wakeOne).every(Boolean);
   wake();
   const byEvents = served.map((one) => ({
-    wokenBy: one.definition.wokenBy ?? [],
+    watches: one.definition.watches ?? [],
     wakeSoon: paceTicks(cluster, () => wakeOne(one)),
   }));
   let isEnding = false;
   return {
     wake,
     changed(resource) {
-      const woken = byEvents.filter(({ wokenBy }) => wokenBy.some((waking) => waking.resource === resource));
+      const woken = byEvents.filter(({ watches }) => watches.some((waking) => waking.resource === resource));
       if (woken.length === 0) return "ignored";
       return !isEnding && woken.map(({ wakeSoon }) => wakeSoon()).every(Boolean) ? "queued" : "refused";
     },

@@ -101,16 +101,16 @@ const viewed: ReadonlySet<Resource> = new Set(["pods", "statefulsets", "zoneawar
 
 /** The sources that enqueue functions and that no cache watches. A cache tells of groups, whatever object has changed. */
 export function unviewed(definitions: readonly FunctionDefinition[]): readonly WatchSource[] {
-  return definitions.flatMap(({ keyedBy, wokenBy }) =>
-    wokenBy.filter(({ resource }) => keyedBy !== "groups" || !viewed.has(resource)),
+  return definitions.flatMap(({ keyedBy, watches }) =>
+    watches.filter(({ resource }) => keyedBy !== "groups" || !viewed.has(resource)),
   );
 }
 
 /** The types of objects whose changes wake one of the functions. */
 export function wakingTypes(
-  definitions: readonly { readonly wokenBy?: readonly Waking[] }[],
+  definitions: readonly { readonly watches?: readonly Waking[] }[],
 ): ReadonlySet<KnownResource> {
-  return new Set(definitions.flatMap(({ wokenBy = [] }) => wokenBy.map(({ resource }) => resource)));
+  return new Set(definitions.flatMap(({ watches = [] }) => watches.map(({ resource }) => resource)));
 }
 
 /** The possible results of an event, in order: if it concerns several functions, the first that is true of one is the answer. */
@@ -145,7 +145,7 @@ export function createEnqueuer(options: WakeUpOptions): Enqueuer {
   };
   const wakeAll = (resource: Resource, object: ObjectKey, told?: { readonly selector: string | undefined }): Result => {
     const became = options.served.flatMap((served) => {
-      const woken = served.definition.wokenBy.filter(
+      const woken = served.definition.watches.filter(
         (one) => one.resource === resource && (told === undefined || one.selector?.key === told.selector),
       );
       return woken.map((one) => changedFor(served, one, object, told !== undefined));
@@ -159,8 +159,8 @@ export function createEnqueuer(options: WakeUpOptions): Enqueuer {
     },
     watched: (resource, object, selector) => void wakeAll(resource, object, { selector }),
     group(key, by) {
-      const isWoken = ({ definition: { keyedBy, wokenBy } }: ServedFunction) =>
-        keyedBy === "groups" && wokenBy.some(({ resource }) => resource === by);
+      const isWoken = ({ definition: { keyedBy, watches } }: ServedFunction) =>
+        keyedBy === "groups" && watches.some(({ resource }) => resource === by);
       const refused = options.served.filter((served) => isWoken(served) && !wake(served, key, { sweep: false }));
       return refused.length === 0;
     },

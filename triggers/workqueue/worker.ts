@@ -41,7 +41,7 @@ export async function runReconcile(
     reporting.reconciled(key, (context.cluster.monotonicMs() - startedMs) / 1000, failure);
   };
   try {
-    const outcome = await definition.run(context, key, wake);
+    const outcome = await definition.reconcile(context, key, wake);
     ended(outcome.failure);
     if (outcome.isGone && isGroup(key)) reporting.forget(key);
     return outcome;

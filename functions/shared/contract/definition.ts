@@ -76,7 +76,7 @@ export interface FunctionDefinition<K extends Key = Key> extends Definition {
   /** What its keys are: groups, or objects of one type. */
   readonly keyedBy: "groups" | KnownResource;
   /** The types of objects whose changes wake it, one line for each type. */
-  readonly wokenBy: readonly WatchSource<K>[];
+  readonly watches: readonly WatchSource<K>[];
   /**
    * Every key of a namespace, or of all that are served: how a sweep finds its work. Functions that have the same `listKeys`
    * share the lists of a sweep. For keys that are of no namespace it is called once. Throws ClusterError.
@@ -89,7 +89,7 @@ export interface FunctionDefinition<K extends Key = Key> extends Definition {
   /** True where a pass over a group is what rollout-operator's users know as a reconcile, and alert on. */
   readonly isReconcile?: boolean;
   /** One pass over one key. Throws ClusterError where trying again later can help. */
-  run(context: Context, key: K, wake: { readonly sweep: boolean }): Promise<ReconcileResult>;
+  reconcile(context: Context, key: K, wake: { readonly sweep: boolean }): Promise<ReconcileResult>;
   /** What a sweep does besides waking `keys`, which are all there are. Throws ClusterError. */
   sweep?(context: Context, keys: readonly K[]): Promise<void>;
 }
@@ -111,7 +111,7 @@ export interface CronOutcome {
 /** A function that cron wakes, for something that belongs to no group. */
 export interface CronDefinition extends Definition {
   /** The objects whose changes also wake it, one line for each type. A run reads everything anew. Absent: cron alone wakes it. */
-  readonly wokenBy?: readonly Waking[];
+  readonly watches?: readonly Waking[];
   /** Answers what is run whenever it is woken, never twice at once. A run throws ClusterError where trying again can help. */
   open(
     context: Pick<Context, "cluster" | "reporter" | "mode">,

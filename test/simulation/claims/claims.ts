@@ -67,7 +67,7 @@ export class Claims implements Actor {
     if (asks) askPods(run);
     this.checkers = [this.#checker, ...others, this.#moves, this.#fences, ...(asks ? [new QuorumChecker(run)] : [])];
     const { kinds = [], isForeign = false } = plan.claims ?? {};
-    const taker = { wokenBy: "itself", inPeace: "new", diesAfterWrite: true } as const;
+    const taker = { watches: "itself", inPeace: "new", diesAfterWrite: true } as const;
     const takers = kinds.map((kind): Role => {
       return { ...taker, name: takerName, count: 2, open: (connection) => this.#open(kind, connection) };
     });

@@ -45,14 +45,14 @@ export class Scaling implements Actor {
       this.checkers = [];
       return;
     }
-    const told = { wokenBy: "events", inPeace: "any", count: 2, diesAfterWrite: true } as const;
+    const told = { watches: "events", inPeace: "any", count: 2, diesAfterWrite: true } as const;
     this.roles = [
       { ...told, name: "follower", open: (connection) => this.#open(connection, followReplicas) },
       { ...told, name: "delayer", open: (connection) => this.#open(connection, prepareDelayedDownscale) },
       { ...told, name: "releaser", open: (connection) => this.#open(connection, releasePrepared) },
       {
         name: "preparer",
-        wokenBy: "reviews",
+        watches: "reviews",
         inPeace: "first",
         count: 2,
         diesAfterWrite: true,

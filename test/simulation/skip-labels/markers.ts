@@ -61,7 +61,7 @@ export class Markers {
   /** An event reaches each process, or is lost, doubled and late. */
   tell(resource: KnownResource, changed: ObjectKey): void {
     const { draw, plan, world, isFaulty } = this.#run;
-    const keys = markSkipLabel.wokenBy
+    const keys = markSkipLabel.watches
       .filter((one) => one.resource === resource)
       .flatMap((one) => keysOf(one, changed));
     this.#markers = this.#markers.filter(({ process }) => process.alive);
@@ -98,7 +98,7 @@ export class Markers {
     const queue = new KeyedQueue<ObjectRef>({
       clock: direct,
       nameOf: pathOf,
-      run: (key, wake) => this.#passes.run([], () => markSkipLabel.run(context, key, wake)),
+      run: (key, wake) => this.#passes.run([], () => markSkipLabel.reconcile(context, key, wake)),
       onFailure: (_key, error, retryMs) => {
         if (!(error instanceof ClusterError)) throw error;
         log(process.name, `pass failed, again in ${retryMs} ms: ${error.code} ${error.message}`);
@@ -148,7 +148,7 @@ export class Markers {
   }
 }
 
-function keysOf({ keysOf }: (typeof markSkipLabel.wokenBy)[number], changed: ObjectKey): readonly ObjectRef[] {
+function keysOf({ keysOf }: (typeof markSkipLabel.watches)[number], changed: ObjectKey): readonly ObjectRef[] {
   const keys = keysOf(changed, { groupOf: () => undefined });
   if ("name" in keys) throw new Error("a look-up comes before a pass, and the simulation makes none");
   return keys;

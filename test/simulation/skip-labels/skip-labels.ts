@@ -42,7 +42,7 @@ export class SkipLabels implements Actor {
     this.roles = [
       {
         name: "marker",
-        wokenBy: "itself",
+        watches: "itself",
         inPeace: "any",
         count: plan.skipLabels.markers,
         diesAfterWrite: true,

@@ -52,7 +52,7 @@ export class Suspension implements Actor {
       this.checkers = [];
       return;
     }
-    const told = { wokenBy: "itself", inPeace: "any", count: 2, diesAfterWrite: true, isInstalledApart: true } as const;
+    const told = { watches: "itself", inPeace: "any", count: 2, diesAfterWrite: true, isInstalledApart: true } as const;
     this.roles = [
       { ...told, name: "suspender", open: (connection) => this.#open(connection, suspendGroup) },
       { ...told, name: "collector", open: (connection) => this.#open(connection, gcSuspendedGroups) },

@@ -21,7 +21,7 @@ export class Versions implements Actor {
     this.#run = run;
     const newer: Role = {
       name: newerName,
-      wokenBy: "itself",
+      watches: "itself",
       count: 1,
       inPeace: "new",
       diesAfterWrite: true,

@@ -16,7 +16,7 @@ export const announceOutage: FunctionDefinition<ObjectRef> = {
   name,
   concern: "announce what ConfigMaps say is lost",
   keyedBy: "statefulsets",
-  wokenBy: [
+  watches: [
     { resource: "configmaps", keysOf: ({ namespace, name }) => ownersOfNamed(namespace, name) },
     {
       resource: "nodes",
@@ -40,7 +40,7 @@ export const announceOutage: FunctionDefinition<ObjectRef> = {
   kindNeeds: [{ subresource: "scale", verbs: ["get"] }],
   reads: [vocabulary.rolloutGroup, vocabulary.claims],
   writes: [...vocabulary.ledgerEntries, vocabulary.claims, vocabulary.verdicts],
-  run,
+  reconcile,
 };
 
 /** An event names a ConfigMap; a GET tells its owner. */
@@ -56,7 +56,11 @@ function ownersOfNamed(namespace: string, configMap: string): KeyLookUp<ObjectRe
   return { name: `configmaps ${namespace}/${configMap}`, find };
 }
 
-async function run(context: Context, key: ObjectRef, wake: { readonly sweep: boolean }): Promise<ReconcileResult> {
+async function reconcile(
+  context: Context,
+  key: ObjectRef,
+  wake: { readonly sweep: boolean },
+): Promise<ReconcileResult> {
   try {
     const group = groupKeyOf(parseStatefulSet(await context.cluster.get("statefulsets", key)));
     const observing: GroupReconciler<OutageSnapshot, Target>["observe"] = (observed, { cluster }) =>

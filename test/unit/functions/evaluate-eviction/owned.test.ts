@@ -45,7 +45,7 @@ class OwnedGroup extends Passes {
   async withLedger(): Promise<this> {
     const claim = { namespace, name: "a-0-data" };
     this.world.annotate(claim, { "sluice.dev/suspend": "true" }, "persistentvolumeclaims");
-    const outcome = await played(this.timeline, suspendGroup.run(this.context, key, { sweep: true }));
+    const outcome = await played(this.timeline, suspendGroup.reconcile(this.context, key, { sweep: true }));
     if (outcome.acting !== undefined) await played(this.timeline, outcome.acting);
     await this.goOn(60_000);
     this.forget();

@@ -43,7 +43,7 @@ export class Following {
   /** One pass with all its acts. */
   async run(sweep = false): Promise<ReconcileResult["requeueAfterMs"]> {
     const { timeline, context } = this.passes;
-    const outcome = await played(timeline, followReplicas.run(context, key, { sweep }));
+    const outcome = await played(timeline, followReplicas.reconcile(context, key, { sweep }));
     const acted = outcome.acting === undefined ? undefined : await played(timeline, outcome.acting);
     return acted === undefined ? outcome.requeueAfterMs : Math.min(acted, outcome.requeueAfterMs ?? acted);
   }

@@ -31,8 +31,8 @@ class Removals extends Passes {
     return on;
   }
 
-  async pass({ run }: typeof suspendGroup): Promise<number | undefined> {
-    const outcome = await played(this.timeline, run(this.context, key, { sweep: true }));
+  async pass({ reconcile }: typeof suspendGroup): Promise<number | undefined> {
+    const outcome = await played(this.timeline, reconcile(this.context, key, { sweep: true }));
     if (outcome.acting !== undefined) await played(this.timeline, outcome.acting);
     return outcome.requeueAfterMs;
   }

@@ -36,7 +36,8 @@ export class FoundationPasses extends Passes {
   }
 
   async pass(): Promise<number | undefined> {
-    return (await played(this.timeline, holdProcessGroups.run(this.context, key, { sweep: false }))).requeueAfterMs;
+    return (await played(this.timeline, holdProcessGroups.reconcile(this.context, key, { sweep: false })))
+      .requeueAfterMs;
   }
 
   keys(): Promise<readonly { readonly name: string }[]> {

@@ -192,7 +192,7 @@ test("what the operator takes first is said on the cluster and on the volume cla
 
 test("a change of a volume claim wakes its cluster, by one read; one that is gone, or of no cluster, wakes none", async () => {
   const passes = new FoundationPasses(protecting);
-  const [woken] = holdProcessGroups.wokenBy.filter(({ resource: of }) => of === claims);
+  const [woken] = holdProcessGroups.watches.filter(({ resource: of }) => of === claims);
   assert.equal(woken?.selector?.key, labels.cluster);
   const find = (name: string) => {
     const found = woken?.keysOf({ namespace, name }, { groupOf: () => undefined });

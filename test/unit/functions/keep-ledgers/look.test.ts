@@ -10,7 +10,7 @@ import { addBudget } from "../evaluate-eviction/group-commit/reviews.ts";
 import { leasesOf, populate } from "./ledgers.ts";
 
 const look = (passes: Passes, at: GroupKey = key, sweep = false): Promise<ReconcileResult> =>
-  played(passes.timeline, keepLedgers.run(passes.context, at, { sweep }));
+  played(passes.timeline, keepLedgers.reconcile(passes.context, at, { sweep }));
 
 test("a group that comes has its ledger at once, and one that goes has none any more half a minute later at the latest", async () => {
   const passes = new Passes();

@@ -51,7 +51,7 @@ export async function ownedCluster(given: Readonly<Record<string, string | null>
     process(settings = {}, changes = {}) {
       passes.restart({ settings, ...changes });
       const { context } = passes;
-      const run = (key: ObjectRef = owner) => played(timeline, markSkipLabel.run(context, key, { sweep: false }));
+      const run = (key: ObjectRef = owner) => played(timeline, markSkipLabel.reconcile(context, key, { sweep: false }));
       return {
         run,
         async pass(key) {

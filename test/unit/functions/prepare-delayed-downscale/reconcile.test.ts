@@ -237,7 +237,7 @@ test("the members of a claim that another process has made are left alone, whate
   while (on.passes.acts.length === 0) await on.goOn(1_000);
   on.want(4);
   on.forget();
-  const { acting } = await played(timeline, prepareDelayedDownscale.run(context, key, { sweep: false }));
+  const { acting } = await played(timeline, prepareDelayedDownscale.reconcile(context, key, { sweep: false }));
   if (acting !== undefined) await played(timeline, acting);
   assert.ok(other !== context && on.claims.includes("scale-down group-a"));
   assert.deepEqual(on.words, ["DELETE group-b-3"]);
@@ -284,7 +284,7 @@ test("two processes at once lower each zone once, and never two zones at a time"
   on.forget();
   on.restart();
   const other = on.passes.context;
-  const both = [context, other].map((one) => prepareDelayedDownscale.run(one, key, { sweep: false }));
+  const both = [context, other].map((one) => prepareDelayedDownscale.reconcile(one, key, { sweep: false }));
   const outcomes = await played(timeline, Promise.all(both));
   for (const { acting } of outcomes) if (acting !== undefined) await played(timeline, acting);
   assert.deepEqual([on.size("a"), on.size("b")], [2, 4]);

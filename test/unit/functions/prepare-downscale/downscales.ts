@@ -186,7 +186,7 @@ export class Process {
   async sweep(on = key): Promise<string | undefined> {
     const { passes } = this.#world;
     passes.verdicts.length = 0;
-    await played(passes.timeline, releasePrepared.run(this.context, on, { sweep: true }));
+    await played(passes.timeline, releasePrepared.reconcile(this.context, on, { sweep: true }));
     return passes.guard;
   }
 

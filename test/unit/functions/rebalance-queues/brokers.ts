@@ -132,7 +132,7 @@ export class Process {
   }
 
   start(sweep = false): Promise<ReconcileResult> {
-    return rebalanceQueues.run(this.context, key, { sweep });
+    return rebalanceQueues.reconcile(this.context, key, { sweep });
   }
 
   /** One pass: its guard. */

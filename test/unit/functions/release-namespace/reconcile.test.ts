@@ -44,7 +44,7 @@ function world() {
     store
       .list("persistentvolumes")
       .items.map(({ metadata, spec }) => `${metadata.name} ${spec?.persistentVolumeReclaimPolicy}`);
-  const pass = () => played(passes.timeline, releaseNamespace.run(passes.context, key, { sweep: false }));
+  const pass = () => played(passes.timeline, releaseNamespace.reconcile(passes.context, key, { sweep: false }));
   return { passes, store, claim, finalizers, policies, pass };
 }
 

@@ -120,7 +120,7 @@ test("what wakes it often reads the ledger once in five seconds", async () => {
   const world = await preparedGroup();
   const process = world.process();
   const { timeline } = world.passes;
-  const wake = () => played(timeline, releasePrepared.run(process.context, key, { sweep: false }));
+  const wake = () => played(timeline, releasePrepared.reconcile(process.context, key, { sweep: false }));
   await wake();
   const { requeueAfterMs, absorbsEvents } = await wake();
   const reads = process.calls.filter(({ resource }) => resource === "leases").length;
@@ -131,7 +131,7 @@ test("what wakes it often reads the ledger once in five seconds", async () => {
 test("while a claim stands, what happens in the group is looked at half a second later: it may be the end", async () => {
   const world = await preparedGroup();
   const process = world.process();
-  const wake = () => played(world.passes.timeline, releasePrepared.run(process.context, key, { sweep: false }));
+  const wake = () => played(world.passes.timeline, releasePrepared.reconcile(process.context, key, { sweep: false }));
   assert.equal(await process.guard("group-a", 4), "allowed");
   await wake();
   world.scale("group-a", 4);
@@ -148,7 +148,7 @@ test("what is due is taken back when it is due, though a pass has just looked", 
   const process = world.process();
   const { timeline } = world.passes;
   assert.equal(await process.guard("group-a", 4), "allowed");
-  const wake = () => played(timeline, releasePrepared.run(process.context, key, { sweep: false }));
+  const wake = () => played(timeline, releasePrepared.reconcile(process.context, key, { sweep: false }));
   await world.passes.goOn(89_000);
   const { requeueAfterMs = 0 } = await wake();
   assert.ok(requeueAfterMs > 0 && requeueAfterMs <= 1_100, `due in ${requeueAfterMs} ms`);

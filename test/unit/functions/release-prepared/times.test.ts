@@ -28,7 +28,7 @@ function written(world: Downscales): string | undefined {
 /** What the next look is promised for. */
 async function requeue(world: Downscales, process: Process): Promise<number | undefined> {
   const { passes } = world;
-  const outcome = await played(passes.timeline, releasePrepared.run(process.context, key, { sweep: true }));
+  const outcome = await played(passes.timeline, releasePrepared.reconcile(process.context, key, { sweep: true }));
   return outcome.requeueAfterMs;
 }
 

@@ -81,7 +81,7 @@ test("a process whose copy of the ledger is older than a mark takes no mark away
   on.restart();
   await on.marked();
   const marked = on.claim(top)?.metadata.resourceVersion;
-  const { acting } = await played(on.timeline, suspendGroup.run(before, key, { sweep: false }));
+  const { acting } = await played(on.timeline, suspendGroup.reconcile(before, key, { sweep: false }));
   if (acting !== undefined) await played(on.timeline, acting);
   assert.equal(on.claim(top)?.metadata.resourceVersion, marked);
 });

@@ -47,7 +47,7 @@ class OwnedPasses extends Passes {
   }
 
   async pass(): Promise<void> {
-    const outcome = await played(this.timeline, suspendGroup.run(this.context, key, { sweep: true }));
+    const outcome = await played(this.timeline, suspendGroup.reconcile(this.context, key, { sweep: true }));
     if (outcome.acting !== undefined) await played(this.timeline, outcome.acting);
   }
 

@@ -20,7 +20,7 @@ class Woken extends Passes {
   /** One pass, and whether it has looked at the volume claims. */
   async wake(sweep = false): Promise<ReconcileResult & { readonly looked: boolean }> {
     const before = this.count(`list ${pvcs}`);
-    const outcome = await played(this.timeline, this.#definition.run(this.context, key, { sweep }));
+    const outcome = await played(this.timeline, this.#definition.reconcile(this.context, key, { sweep }));
     if (outcome.acting !== undefined) await played(this.timeline, outcome.acting);
     return { ...outcome, looked: this.count(`list ${pvcs}`) > before };
   }

@@ -58,7 +58,7 @@ class LateProcess {
 
   async run(): Promise<void> {
     const context = this.#context as Context;
-    const outcome = await played(this.passes.timeline, advanceZoneRollout.run(context, key, { sweep: false }));
+    const outcome = await played(this.passes.timeline, advanceZoneRollout.reconcile(context, key, { sweep: false }));
     if (outcome.acting !== undefined) await played(this.passes.timeline, outcome.acting);
   }
 

@@ -21,7 +21,7 @@ async function watching(options: Partial<WatchingOptions> = {}, passes = new Pas
   await passes.goOn(10);
   passes.forget();
   /** The groups that are woken by what is done. */
-  const wokenBy = async (act: () => unknown) => {
+  const watches = async (act: () => unknown) => {
     await passes.goOn(10);
     woken.clear();
     act();
@@ -34,7 +34,7 @@ async function watching(options: Partial<WatchingOptions> = {}, passes = new Pas
       views.read(key, { settledThrough: 1, permitSinceMs: undefined, consistent: false, ...need }),
     );
   const stop = () => played(passes.timeline, views.stop());
-  return { passes, views, troubles, wokenBy, read, stop };
+  return { passes, views, troubles, watches, read, stop };
 }
 
 const at = (name: string, where = namespace) => ({ namespace: where, name });
@@ -42,20 +42,20 @@ const touch = (passes: Passes, resource: "pods" | "statefulsets", name: string) 
   passes.world.store.patch(resource, at(name), { metadata: { labels: { touched: "yes" } } });
 
 test("a pod wakes the group of its StatefulSet, a StatefulSet its own; what is of no group wakes none", async () => {
-  const { passes, wokenBy, stop } = await watching();
+  const { passes, watches, stop } = await watching();
   const { store } = passes.world;
   const single = store.get("statefulsets", at("group-a"));
   const spec = { ...single.spec, selector: { matchLabels: { name: "single" } } };
   const template = { ...spec.template, metadata: { labels: { name: "single" } } };
   const lone = { metadata: { name: "single" }, spec: { ...spec, template } };
-  assert.deepEqual(await wokenBy(() => touch(passes, "pods", "group-b-0")), ["db/group"]);
-  assert.deepEqual(await wokenBy(() => passes.world.scale(at("group-a"), 2)), ["db/group"]);
-  assert.deepEqual(await wokenBy(() => store.create("statefulsets", namespace, lone)), []);
+  assert.deepEqual(await watches(() => touch(passes, "pods", "group-b-0")), ["db/group"]);
+  assert.deepEqual(await watches(() => passes.world.scale(at("group-a"), 2)), ["db/group"]);
+  assert.deepEqual(await watches(() => store.create("statefulsets", namespace, lone)), []);
   passes.world.settle();
-  assert.deepEqual(await wokenBy(() => touch(passes, "pods", "single-0")), []);
+  assert.deepEqual(await watches(() => touch(passes, "pods", "single-0")), []);
   const orphan = { labels: { "statefulset.kubernetes.io/pod-name": "other-0" }, name: "other-0" };
   assert.deepEqual(
-    await wokenBy(() => store.create("pods", namespace, { metadata: orphan, spec: single.spec.template.spec })),
+    await watches(() => store.create("pods", namespace, { metadata: orphan, spec: single.spec.template.spec })),
     [],
   );
   await stop();
@@ -63,7 +63,7 @@ test("a pod wakes the group of its StatefulSet, a StatefulSet its own; what is o
 
 test("a budget wakes the groups of its namespace whose pods it selects, and is told of with how it came", async () => {
   const told: string[] = [];
-  const { passes, wokenBy, stop } = await watching({ onBudget: ({ name }, how) => void told.push(`${how} ${name}`) });
+  const { passes, watches, stop } = await watching({ onBudget: ({ name }, how) => void told.push(`${how} ${name}`) });
   passes.world.addGroup({ namespace, group: "other", zones: ["a"], replicas: 1 });
   passes.world.addGroup({ namespace: "elsewhere", group: "group", zones: ["a"], replicas: 1 });
   const { metadata, spec } = passes.world.store.get("statefulsets", at("group-a"));
@@ -72,15 +72,15 @@ test("a budget wakes the groups of its namespace whose pods it selects, and is t
   passes.world.settle();
   await passes.goOn(100);
   const none = { selector: { matchLabels: { "rollout-group": "none" } }, maxUnavailable: 1 };
-  assert.deepEqual(await wokenBy(() => addBudget(passes)), ["db/group"]);
-  assert.deepEqual(await wokenBy(() => addBudget(passes, none, "none")), []);
+  assert.deepEqual(await watches(() => addBudget(passes)), ["db/group"]);
+  assert.deepEqual(await watches(() => addBudget(passes, none, "none")), []);
   const invalid = { selector: { matchLabels: { "rollout-group": "other" } }, maxUnavailable: "no" };
-  assert.deepEqual(await wokenBy(() => addBudget(passes, invalid, "others")), ["db/other"]);
+  assert.deepEqual(await watches(() => addBudget(passes, invalid, "others")), ["db/other"]);
   const { store } = passes.world;
-  assert.deepEqual(await wokenBy(() => store.delete("zoneawarepoddisruptionbudgets", at("none"))), []);
+  assert.deepEqual(await watches(() => store.delete("zoneawarepoddisruptionbudgets", at("none"))), []);
   const labels = { team: "db" };
   const relabel = () => store.patch("zoneawarepoddisruptionbudgets", at("budget"), { metadata: { labels } });
-  assert.deepEqual(await wokenBy(relabel), [], "its spec is the same");
+  assert.deepEqual(await watches(relabel), [], "its spec is the same");
   assert.deepEqual(told, ["updated budget", "updated none", "updated others", "deleted none", "ignored budget"]);
   await stop();
 });

@@ -127,7 +127,7 @@ export class Passes {
 
   /** One pass with all its acts. */
   async run(sweep = false): Promise<ReconcileResult["requeueAfterMs"]> {
-    const outcome = await played(this.timeline, advanceZoneRollout.run(this.#context, key, { sweep }));
+    const outcome = await played(this.timeline, advanceZoneRollout.reconcile(this.#context, key, { sweep }));
     const acted = outcome.acting === undefined ? undefined : await played(this.timeline, outcome.acting);
     return acted === undefined ? outcome.requeueAfterMs : Math.min(acted, outcome.requeueAfterMs ?? acted);
   }

@@ -85,7 +85,7 @@ export class Volumes extends Passes {
   }
 
   async #pass(definition: typeof suspendGroup | typeof gcSuspendedGroups, sweep: boolean): Promise<void> {
-    const outcome = await played(this.timeline, definition.run(this.context, key, { sweep }));
+    const outcome = await played(this.timeline, definition.reconcile(this.context, key, { sweep }));
     if (outcome.acting !== undefined) await played(this.timeline, outcome.acting);
   }
 

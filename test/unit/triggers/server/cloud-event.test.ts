@@ -86,7 +86,7 @@ test("a pod is told of by its own name: what that wakes is for each function to 
 });
 
 test("what is of the whole cluster needs no namespace, and wakes whatever namespaces are served", async () => {
-  const door = createTestApp({ wokenBy: new Set<KnownResource>(["nodes"]), namespaces: ["app"] });
+  const door = createTestApp({ watches: new Set<KnownResource>(["nodes"]), namespaces: ["app"] });
   const node = { ...without(binaryHeaders, "ce-namespace"), "ce-kind": "Node", "ce-apiversion": "v1" };
   await assertTaken(await post(door, { ...node, "ce-name": "worker-1" }, "{}"));
   await assertTaken(await post(door, bare, JSON.stringify({ kind: "Node", apiVersion: "v1", name: "worker-2" })));
@@ -106,9 +106,9 @@ const ofConfiguration = {
 };
 
 test("an event of a webhook configuration wakes a function that waits for it, is ignored elsewhere, and needs a name", async () => {
-  const wokenBy = new Set<KnownResource>(["validatingwebhookconfigurations"]);
+  const watches = new Set<KnownResource>(["validatingwebhookconfigurations"]);
   const body = JSON.stringify({ kind: "ValidatingWebhookConfiguration", namespace: "", name: "zpdb-validation-app" });
-  const door = createTestApp({ wokenBy, namespaces: ["app"] });
+  const door = createTestApp({ watches, namespaces: ["app"] });
   await assertTaken(await post(door, ofConfiguration, body));
   await assertTaken(await post(door, without(ofConfiguration, "ce-namespace"), "{}"));
   assert.deepEqual(door.woken, Array(2).fill("validatingwebhookconfigurations /zpdb-validation-app"));
@@ -121,7 +121,7 @@ test("an event of a webhook configuration wakes a function that waits for it, is
     /is no name of an object/,
   );
   await assertRefused(await post(door, without(ofConfiguration, "ce-name"), "{}"), 400, /does not say the name/);
-  const full = createTestApp({ wokenBy, full: true });
+  const full = createTestApp({ watches, full: true });
   await assertRefused(await post(full, ofConfiguration, body), 503, /Send it again later/);
   const other = createTestApp();
   await assertTaken(await post(other, ofConfiguration, body));
@@ -152,7 +152,7 @@ test("an unknown kind, a StatefulSet of another API group and a namespace that i
 });
 
 test("a kind that wakes no function costs nothing", async () => {
-  const door = createTestApp({ wokenBy: new Set<KnownResource>(["pods"]) });
+  const door = createTestApp({ watches: new Set<KnownResource>(["pods"]) });
   await assertTaken(await post(door, binaryHeaders, "{}"));
   assert.deepEqual(door.woken, []);
 });

@@ -19,14 +19,14 @@ function unanswered(verb: string, resource: string): ClusterError {
 }
 
 /** A function that remembers its passes. */
-function createRecorder(run?: FunctionDefinition<GroupKey>["run"]) {
+function createRecorder(run?: FunctionDefinition<GroupKey>["reconcile"]) {
   const passes: string[] = [];
   const swept: string[][] = [];
   const definition: FunctionDefinition<GroupKey> = {
     name: "record",
     concern: "remember passes",
     keyedBy: "groups",
-    wokenBy: [
+    watches: [
       { resource: "statefulsets", keysOf: groupOfStatefulSet },
       { resource: "pods", keysOf: groupOfPod },
     ],
@@ -34,7 +34,7 @@ function createRecorder(run?: FunctionDefinition<GroupKey>["run"]) {
     needs: [],
     reads: [],
     writes: [],
-    async run(context, key, wake) {
+    async reconcile(context, key, wake) {
       passes.push(`${key.namespace}/${key.group}${wake.sweep ? " sweep" : ""}`);
       return (await run?.(context, key, wake)) ?? { requeueAfterMs: undefined, acting: undefined };
     },

@@ -17,7 +17,7 @@ const rest = { concern: "", needs: [], reads: [], writes: [] };
 async function started() {
   const clock = createVirtualClock();
   const runs: string[] = [];
-  const function_ = (name: string, waking: Pick<CronDefinition, "wokenBy">): CronDefinition => ({
+  const function_ = (name: string, waking: Pick<CronDefinition, "watches">): CronDefinition => ({
     ...{ name, ...rest, ...waking },
     open: () => async () => {
       runs.push(`${name} ${clock.monotonicMs()}`);
@@ -26,7 +26,7 @@ async function started() {
   });
   const { reporting } = createTestApp();
   const resource = "validatingwebhookconfigurations";
-  const hearing = function_("hearing", { wokenBy: [{ resource, selector: webhookNamespace }] });
+  const hearing = function_("hearing", { watches: [{ resource, selector: webhookNamespace }] });
   const cron = startCron({
     cluster: clock as unknown as Cluster,
     definitions: [hearing, function_("deaf", {})],

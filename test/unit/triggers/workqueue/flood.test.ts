@@ -122,7 +122,7 @@ test("when as many groups are queued as may be, events of others are refused, an
   const rollout = advanceZoneRollout;
   const hanging: FunctionDefinition<GroupKey> = {
     ...rollout,
-    async run(context, key) {
+    async reconcile(context, key) {
       await context.views.read(key, { settledThrough: undefined, permitSinceMs: undefined, consistent: true });
       return new Promise(() => {});
     },
@@ -180,7 +180,7 @@ test("what may not be read is not asked for again, and left to the sweep", async
   });
   standalone.wakeUps.changed("statefulsets", { namespace: "kube-system", name: "x" });
   await goTo(200);
-  const hearing = groupFunctions.filter(({ wokenBy }) => wokenBy.some(({ resource }) => resource === "statefulsets"));
+  const hearing = groupFunctions.filter(({ watches }) => watches.some(({ resource }) => resource === "statefulsets"));
   assert.equal(calls.filter((call) => !isOfSchedule(call)).length, hearing.length);
   assert.equal(standalone.wakeUps.keys, 0);
   assert.ok(!lines.some(({ level }) => level === "warn"));

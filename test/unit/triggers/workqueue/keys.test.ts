@@ -21,7 +21,7 @@ import { createTestWorld, isOfSchedule, type TestDoorsOptions } from "../server/
 
 const lists: TestDoorsOptions["settings"] = { views: "list" };
 const nothing = { requeueAfterMs: undefined, acting: undefined };
-type Parts<K extends Key> = Pick<FunctionDefinition<K>, "name" | "keyedBy" | "wokenBy" | "listKeys">;
+type Parts<K extends Key> = Pick<FunctionDefinition<K>, "name" | "keyedBy" | "watches" | "listKeys">;
 
 /** A function that remembers for which keys it ran, and which lists of keys its sweeps were given. */
 function recording<K extends Key>(parts: Parts<K>) {
@@ -33,7 +33,7 @@ function recording<K extends Key>(parts: Parts<K>) {
     needs: [],
     reads: [],
     writes: [],
-    async run(_context, key, { sweep }) {
+    async reconcile(_context, key, { sweep }) {
       passes.push(`${pathOf(key)}${sweep ? " sweep" : ""}`);
       return nothing;
     },
@@ -49,7 +49,7 @@ function byOwner() {
   return recording<ObjectRef>({
     name: "watch-settings",
     keyedBy: "deployments",
-    wokenBy: [{ resource: "configmaps", keysOf: (changed) => ownerOf(changed) }],
+    watches: [{ resource: "configmaps", keysOf: (changed) => ownerOf(changed) }],
     async listKeys({ cluster }: Context, namespace) {
       const { items } = await cluster.list("deployments", namespace === undefined ? {} : { namespace });
       return items.map(({ metadata: { namespace = "", name } }) => ({ resource: "deployments", namespace, name }));
@@ -77,7 +77,7 @@ function byNode() {
   return recording<ObjectRef>({
     name: "watch-nodes",
     keyedBy: "nodes",
-    wokenBy: [{ resource: "nodes", keysOf: ({ namespace, name }) => [{ resource: "nodes", namespace, name }] }],
+    watches: [{ resource: "nodes", keysOf: ({ namespace, name }) => [{ resource: "nodes", namespace, name }] }],
     async listKeys({ cluster }) {
       const { items } = await cluster.list("nodes", {});
       return items.map(({ metadata: { name } }) => ({ resource: "nodes", namespace: "", name }));
@@ -124,7 +124,7 @@ test("a look-up for an object of no namespace is told which namespaces are serve
     return [];
   };
   const asks = { name: "who is on it", find };
-  const definition = { ...byNode().definition, wokenBy: [{ resource: "nodes" as const, keysOf: () => asks }] };
+  const definition = { ...byNode().definition, watches: [{ resource: "nodes" as const, keysOf: () => asks }] };
   const doors = await started({ definitions: [definition], settings: lists, namespaces: ["app", "other"] });
   assert.equal(doors.changed("nodes", { namespace: "", name: "n" }), "queued");
   await doors.goTo(10);
@@ -187,8 +187,8 @@ test("a watch of all objects of a type wakes no function that waits for those wi
   const parts = { ...byNode().definition, keyedBy: "persistentvolumeclaims" as const, listKeys: async () => [] };
   const resource = "persistentvolumeclaims";
   const definitions: FunctionDefinition<ObjectRef>[] = [
-    { ...parts, name: "watch-all", wokenBy: [{ resource, keysOf: keysOf("all") }] },
-    { ...parts, name: "watch-some", wokenBy: [{ resource, selector: clusterName, keysOf: keysOf("some") }] },
+    { ...parts, name: "watch-all", watches: [{ resource, keysOf: keysOf("all") }] },
+    { ...parts, name: "watch-some", watches: [{ resource, selector: clusterName, keysOf: keysOf("some") }] },
   ];
   const doors = await started({ definitions, namespaces: ["app"] });
   const labels = { [clusterName.key]: "orders" };
@@ -202,7 +202,7 @@ test("one whose keys are StatefulSets hears of those with its label by a watch o
   const groups = recording<GroupKey>({
     name: "watch-groups",
     keyedBy: "groups",
-    wokenBy: [{ resource: "statefulsets", keysOf: groupOfStatefulSet }],
+    watches: [{ resource: "statefulsets", keysOf: groupOfStatefulSet }],
     listKeys: listGroupKeys,
   });
   const definitions = [rebalanceQueues, groups.definition] as FunctionDefinition[];
@@ -230,7 +230,7 @@ test("a sweep wakes each function for its own keys; those of the whole cluster a
   const groups = recording<GroupKey>({
     name: "watch-groups",
     keyedBy: "groups",
-    wokenBy: [{ resource: "statefulsets", keysOf: groupOfStatefulSet }],
+    watches: [{ resource: "statefulsets", keysOf: groupOfStatefulSet }],
     listKeys: listGroupKeys,
   });
   const definitions = [nodes, owners, groups].map(({ definition }) => definition as FunctionDefinition);
@@ -249,8 +249,8 @@ test("a sweep wakes each function for its own keys; those of the whole cluster a
 
 test("what a function does besides in a sweep, however long it takes, keeps no other function's keys waiting", async () => {
   const parts = { keyedBy: "groups", listKeys: listGroupKeys } as const;
-  const wokenBy = [{ resource: "pods", keysOf: groupOfPod }] as const;
-  const [slow, other] = ["slow", "other"].map((name) => recording<GroupKey>({ ...parts, wokenBy, name }));
+  const watches = [{ resource: "pods", keysOf: groupOfPod }] as const;
+  const [slow, other] = ["slow", "other"].map((name) => recording<GroupKey>({ ...parts, watches, name }));
   assert.ok(slow && other);
   let ended = 0;
   const definition: FunctionDefinition<GroupKey> = {
@@ -276,8 +276,8 @@ test("a pod that no StatefulSet can have concerns no group, and the function doe
 
 test("functions that list their keys in the same way share one list in a sweep", async () => {
   const parts = { keyedBy: "groups", listKeys: listGroupKeys } as const;
-  const wokenBy = [{ resource: "pods", keysOf: groupOfPod }] as const;
-  const [one, two] = ["one", "two"].map((name) => recording<GroupKey>({ ...parts, wokenBy, name }));
+  const watches = [{ resource: "pods", keysOf: groupOfPod }] as const;
+  const [one, two] = ["one", "two"].map((name) => recording<GroupKey>({ ...parts, watches, name }));
   assert.ok(one && two);
   const definitions = [one, two].map(({ definition }) => definition as FunctionDefinition);
   const doors = await started({ definitions, settings: lists });
@@ -288,11 +288,11 @@ test("functions that list their keys in the same way share one list in a sweep",
 test("one function is not woken by what another waits for, in events and in watches", async () => {
   for (const settings of [lists, {}]) {
     const parts = { keyedBy: "groups", listKeys: listGroupKeys } as const;
-    const pods = recording<GroupKey>({ ...parts, name: "pods", wokenBy: [{ resource: "pods", keysOf: groupOfPod }] });
+    const pods = recording<GroupKey>({ ...parts, name: "pods", watches: [{ resource: "pods", keysOf: groupOfPod }] });
     const sets = recording<GroupKey>({
       ...parts,
       name: "sets",
-      wokenBy: [{ resource: "statefulsets", keysOf: groupOfStatefulSet }],
+      watches: [{ resource: "statefulsets", keysOf: groupOfStatefulSet }],
     });
     const definitions = [pods, sets].map(({ definition }) => definition as FunctionDefinition);
     const doors = await started({ definitions, settings });
