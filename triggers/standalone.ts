@@ -9,7 +9,7 @@ import { messageOf } from "../functions/shared/base/error-message.ts";
 import type { GroupCache } from "../functions/shared/cache/cache.ts";
 import { createListReader } from "../functions/shared/cache/listing.ts";
 import { createOnDemandCache, type OnDemandCache } from "../functions/shared/cache/on-demand.ts";
-import { createWatchCache, type WatchingOptions, type WatchingViews } from "../functions/shared/cache/watching.ts";
+import { createWatchCache, type WatchCache, type WatchingOptions } from "../functions/shared/cache/watching.ts";
 import type { Context } from "../functions/shared/contract/context.ts";
 import type { FunctionDefinition } from "../functions/shared/contract/definition.ts";
 import { createLedgerCopies, createMemory } from "../functions/shared/contract/memory.ts";
@@ -81,15 +81,15 @@ export function startStandalone(options: StandaloneOptions): Standalone {
   const awake = watching === undefined ? stayAwake(options, { onChange, onTrouble }) : undefined;
   reporting.metrics.showWatches(() => (watching ?? awake)?.watches ?? 0);
   const known = new KnownGroups((key) => wakeUps.group(key, "statefulsets"));
-  const views = known.learningFrom(watching ?? awake ?? createListReader(cluster, namespaces));
+  const cache = known.learningFrom(watching ?? awake ?? createListReader(cluster, namespaces));
   let isListed = watching === undefined;
   void watching?.ready.then(() => {
     isListed = true;
     reporting.log("info", "the first lists of pods and StatefulSets have come");
-    reporting.metrics.showGroups(createGroupLook({ cluster, views: watching, namespaces, seen }), { passes: isWoken });
+    reporting.metrics.showGroups(createGroupLook({ cluster, cache: watching, namespaces, seen }), { passes: isWoken });
     reporting.metrics.showVolumes(createVolumeLook({ cluster, namespaces }));
   });
-  const contextOf = contextsOver(options, views);
+  const contextOf = contextsOver(options, cache);
   const lookUps = paceLookUps({ cluster });
   const admissions = options.admissions.map((definition) => {
     const context = { ...contextOf(), lookUps };
@@ -133,10 +133,10 @@ export function startStandalone(options: StandaloneOptions): Standalone {
  * A context for each function. What one remembers of a group is its own: two of them may look at one group at once. They have one
  * copy of its ledger.
  */
-function contextsOver(options: StandaloneOptions, views: GroupCache): () => Context {
+function contextsOver(options: StandaloneOptions, cache: GroupCache): () => Context {
   const { cluster, pods, reporting, namespaces, settings } = options;
   const { mode } = settings;
-  const outside = { cluster, views, protocol, ...(pods === undefined ? {} : { pods }) };
+  const outside = { cluster, cache, protocol, ...(pods === undefined ? {} : { pods }) };
   const shared = { ...outside, reporter: reporting, mode, namespaces, settings };
   const copyOf = createLedgerCopies();
   return () => ({ ...shared, memoryOf: createMemory(copyOf) });
@@ -155,7 +155,7 @@ function stayAwake(
 function watch(
   { cluster, admissions, namespaces, reporting }: StandaloneOptions,
   { onChange, onTrouble }: Pick<WatchingOptions, "onChange" | "onTrouble">,
-): WatchingViews {
+): WatchCache {
   return createWatchCache({
     cluster,
     namespaces,

@@ -55,10 +55,10 @@ function recordOf(target: Extract<RolloutTarget, { action: "record-revision" }>)
     subjectUid: subjectOf(target),
     statefulSet,
     claims: [],
-    async carryOut({ cluster, views }, notAfterMs) {
+    async carryOut({ cluster, cache }, notAfterMs) {
       const body = { metadata: { resourceVersion }, status: { currentRevision: updateRevision } };
       const call = { subresource: "status", notAfterMs } as const;
-      views.learn(await cluster.patch("statefulsets", { namespace, name }, body, call));
+      cache.learn(await cluster.patch("statefulsets", { namespace, name }, body, call));
     },
     // The cache has learnt the answer to this write, so that its watch event wakes no function: the next look says what holds.
     requeueAfterDoneMs: zoneDoneRequeueMs,

@@ -26,7 +26,7 @@ export function createWait(context: Context): (request: AdmissionRequest) => num
   let isCutTold = false;
   return ({ deadlineMs, dryRun, namespace, name: pod }) => {
     // A dry run must hold no eviction back.
-    if (waitMs === 0 || dryRun || context.mode === "shadow" || context.views.onChange === undefined) return undefined;
+    if (waitMs === 0 || dryRun || context.mode === "shadow" || context.cache.onChange === undefined) return undefined;
     const nowMs = context.cluster.monotonicMs();
     const leftMs = deadlineMs - answerMs - nowMs;
     if (leftMs < waitMs && !isCutTold) {

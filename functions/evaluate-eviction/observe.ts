@@ -76,14 +76,14 @@ export function readAsking(request: AdmissionRequest): Asking | Denied {
  * otherwise than the client, is asked of the API server. Throws ClusterError, TooManyLookUps, LedgerUnreadable.
  */
 export async function observeAlone(context: Context, asking: Asking): Promise<Alone | Denied> {
-  const { views, cluster, namespaces, protocol, lookUps = cluster } = context;
+  const { cache, cluster, namespaces, protocol, lookUps = cluster } = context;
   const { namespace, wantedUid } = asking;
   if (namespaces !== undefined && !namespaces.includes(namespace)) {
     const sentence = `namespace ${namespace} is not served here, only ${namespaces.join(", ")}: give the webhook a namespaceSelector`;
     return badRequest("namespace-not-served", sentence);
   }
   const key = { namespace, name: asking.name };
-  let pod = await views.pod(key, lookUps);
+  let pod = await cache.pod(key, lookUps);
   if (pod !== undefined && isDoubtful(pod, asking)) pod = await getPod(lookUps, key);
   if (pod === undefined) {
     return notFound("pod-gone", `pods "${asking.name}" not found`);
@@ -92,7 +92,7 @@ export async function observeAlone(context: Context, asking: Asking): Promise<Al
     const sentence = `the eviction is meant for a pod ${asking.name} with the uid ${wantedUid}, and another pod has that name now`;
     return conflict("uid-conflict", sentence);
   }
-  const [owner, budgets] = await Promise.all([views.ownerOf(pod, lookUps), views.budgets(namespace)]);
+  const [owner, budgets] = await Promise.all([cache.ownerOf(pod, lookUps), cache.budgets(namespace)]);
   const surroundings = { statefulSets: [], neighbours: [], budgets };
   const ownedBy = isOfOther(pod, budgets) ? await findOwnerGroup(context, pod) : undefined;
   const told = ledgerOfTold(pod, { owner, surroundings });
@@ -109,13 +109,13 @@ function isOfOther(pod: Pod, budgets: readonly StoredBudget[]): boolean {
 /** {@link observeAlone} by the API server alone, for an answer after which the client asks no more. Throws as that does. */
 export function observeAfresh(context: Context, asking: Asking): Promise<Alone | Denied> {
   const { lookUps = context.cluster } = context;
-  const views = {
-    ...context.views,
+  const cache = {
+    ...context.cache,
     pod: (key: ObjectKey) => getPod(lookUps, key),
     ownerOf: (pod: Pod) => getOwnerOf(lookUps, pod),
     budgets: async (namespace: string) => (await listBudgets(lookUps, namespace)).map(parseStoredBudget),
   };
-  return observeAlone({ ...context, views }, asking);
+  return observeAlone({ ...context, cache }, asking);
 }
 
 /**
@@ -189,7 +189,7 @@ export async function observe(
     strayClaims,
     givenUp: new Map([...givenUp].filter(([, { by }]) => by === name)),
     surroundings: view,
-    disruptionBudgets: await context.views.disruptionBudgets(key.namespace),
+    disruptionBudgets: await context.cache.disruptionBudgets(key.namespace),
     room: maxReservations - open.length - countRanges(ledger.claims),
     ...(questions === undefined ? {} : { questions }),
     asked: petitions.map(({ subject, dryRun }) => ({ eviction: subject, dryRun })),

@@ -23,14 +23,14 @@ const reads = new WeakMap<Cluster, OwnerReads>();
  * second, and the view of each such group of the namespace, which has one only where volumes of such owners are suspended. Throws
  * ClusterError.
  */
-export async function findOwnerGroup({ cluster, views }: Context, pod: Pod): Promise<GroupKey | undefined> {
+export async function findOwnerGroup({ cluster, cache }: Context, pod: Pod): Promise<GroupKey | undefined> {
   const known = reads.get(cluster) ?? { keys: new SharedReads(cluster), members: new SharedReads(cluster) };
   reads.set(cluster, known);
   const keys = await known.keys.read(pod.namespace, () => listOwnerGroups(cluster, pod.namespace));
   const need = { settledThrough: undefined, permitSinceMs: undefined, consistent: false };
   for (const key of keys) {
     const uids = await known.members.read(groupPathOf(key), async () => {
-      const view = await views.read(key, need);
+      const view = await cache.read(key, need);
       return new Set(view.statefulSets.flatMap((zone) => [...view.podsOf(zone)].map(({ uid }) => uid)));
     });
     if (uids.has(pod.uid)) return key;

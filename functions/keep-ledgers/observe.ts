@@ -75,8 +75,8 @@ export function vanishedOf({
 }
 
 /** Whether a StatefulSet is in a group, as far as is known without asking for more: what is collected is looked at afresh. */
-export async function isLiving({ views }: Context, key: GroupKey): Promise<boolean> {
-  const view = await views.read(key, membersNeed);
+export async function isLiving({ cache }: Context, key: GroupKey): Promise<boolean> {
+  const view = await cache.read(key, membersNeed);
   return view.statefulSets.length > 0;
 }
 

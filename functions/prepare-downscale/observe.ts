@@ -52,13 +52,13 @@ export async function readStatefulSet(cluster: Cluster, { namespace, name: set }
 
 /** Whose ledger the claim is written to (rule R1). Throws ClusterError. */
 export async function readKey(
-  { views }: Context,
+  { cache }: Context,
   asked: RequestedDownscale,
   stored: StatefulSet,
 ): Promise<GroupKey | Denied> {
   const { namespace, group, podLabels } = stored;
   if (group !== undefined) return groupKeyOf(stored);
-  const budgets = (await views.budgets(namespace)).filter((one) => selects(one, podLabels));
+  const budgets = (await cache.budgets(namespace)).filter((one) => selects(one, podLabels));
   const names = budgets.map((one) => one.name);
   if (names.length > 1) {
     const cause = `the budgets ${names.join(" and ")} all select its pods, and only one may: change the selector of one of them`;

@@ -144,7 +144,7 @@ async function write(
   const annotations = { [rebalanceState.key]: formatRebalanceState(state), ...more };
   try {
     const object = await cluster.patch("statefulsets", key, { metadata: { uid, resourceVersion, annotations } });
-    context.views.learn(object);
+    context.cache.learn(object);
     return { object };
   } catch (error) {
     if (!(error instanceof ClusterError) || isTransient(error) || isRightMissing(error)) throw error;

@@ -27,14 +27,14 @@ export async function writeTimes(context: Context, key: GroupKey): Promise<numbe
 
 /** Writes by uid and resourceVersion: if another client changes the StatefulSet meanwhile, it tries again a minute later. */
 async function writeTime(context: Context, key: GroupKey, timed: Timed): Promise<number> {
-  const { cluster, reporter, views } = context;
+  const { cluster, reporter, cache } = context;
   const inMs = writableInMs(timed, cluster.serverTimeMs());
   if (inMs > 0) return inMs;
   const { namespace, name: zone, uid, resourceVersion } = timed.statefulSet;
   const annotations = { [lastDownscale.key]: formatTime(timed.downMs) };
   try {
     const body = { metadata: { uid, resourceVersion, annotations } };
-    views.learn(await cluster.patch("statefulsets", { namespace, name: zone }, body));
+    cache.learn(await cluster.patch("statefulsets", { namespace, name: zone }, body));
     return Number.POSITIVE_INFINITY;
   } catch (error) {
     if (!(error instanceof ClusterError)) throw error;

@@ -63,7 +63,7 @@ class Stage {
       settings,
       memoryOf: createMemory(),
     } as const;
-    this.#context = { ...served, cluster, views: createListReader(cluster, undefined), pods: this.#pods };
+    this.#context = { ...served, cluster, cache: createListReader(cluster, undefined), pods: this.#pods };
   }
 
   /** A pod goes, and another one of its name is ready. */

@@ -34,11 +34,11 @@ export function connectProcess(run: SeedRun, options: ConnectionOptions): Connec
   const cluster = wrappers.connection?.(simulated) ?? simulated;
   if (!plan.watching) {
     const staleness = () => plan.staleness;
-    const views = createStaleViews({ world, cluster, draw, staleness, onView }, revisions);
+    const cache = createStaleViews({ world, cluster, draw, staleness, onView }, revisions);
     const stop = () => {
       process.alive = false;
     };
-    return { process, cluster, views, onVerdict, stop };
+    return { process, cluster, cache, onVerdict, stop };
   }
   const { awakeIdleMs: idleMs } = plan;
   const { onChange, judgesEvictions: disruptionBudgets } = options;
@@ -57,5 +57,5 @@ export function connectProcess(run: SeedRun, options: ConnectionOptions): Connec
     void watching.stop();
   };
   const told = awake === undefined ? {} : { told: awake.told };
-  return { process, cluster, views: { ...watching, read }, onVerdict, stop, ...told };
+  return { process, cluster, cache: { ...watching, read }, onVerdict, stop, ...told };
 }

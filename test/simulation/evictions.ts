@@ -102,14 +102,14 @@ export class Evictions implements Actor {
 
   /** Opens the shipped function over a connection that fails. */
   #open(connection: Connection, isDry: boolean, wrappers = this.#run.wrappers): undefined {
-    const { process, cluster: direct, views } = connection;
+    const { process, cluster: direct, cache } = connection;
     const { log } = this.#run;
     const cluster = wrappers.cluster?.(direct) ?? direct;
     const arrivals = new Map<string, number>();
     const wrapped = wrappers.protocol?.(protocol) ?? protocol;
     const context: Context = {
       cluster,
-      views: wrappers.views?.(views) ?? views,
+      cache: wrappers.cache?.(cache) ?? cache,
       protocol: wrappers.arrivals?.(wrapped, (pod) => arrivals.get(pod)) ?? wrapped,
       settings: { evictionWaitMs: this.#run.plan.evictionWaitMs },
       reporter: {

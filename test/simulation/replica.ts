@@ -23,7 +23,7 @@ export interface Wrappers {
   /** What views are made over, too. */
   readonly connection?: (cluster: Cluster) => Cluster;
   readonly protocol?: (protocol: Protocol) => Protocol;
-  readonly views?: (views: GroupCache) => GroupCache;
+  readonly cache?: (cache: GroupCache) => GroupCache;
   /** The protocol of a webhook that knows when the review came that it has of this pod now, by the API server's clock. */
   readonly arrivals?: (protocol: Protocol, arrivedMs: (pod: string) => number | undefined) => Protocol;
   /** What calls to pods go through. */
@@ -60,7 +60,7 @@ export function startReplica(
   const cluster = wrappers.cluster?.(direct.cluster) ?? direct.cluster;
   const context: Context = {
     cluster,
-    views: wrappers.views?.(direct.views) ?? direct.views,
+    cache: wrappers.cache?.(direct.cache) ?? direct.cache,
     protocol: wrappers.protocol?.(protocol) ?? protocol,
     reporter: {
       ...silentReporter,
@@ -94,7 +94,7 @@ export function startReplica(
   async function sweepForever(): Promise<void> {
     for (;;) {
       try {
-        const groups = await context.views.groups();
+        const groups = await context.cache.groups();
         for (const key of groups) queue.offer(key, { sweep: true });
         await definition.sweep?.(context, groups);
       } catch (error) {

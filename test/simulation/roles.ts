@@ -10,7 +10,7 @@ import type { Process } from "./simulated-cluster.ts";
 export interface Connection {
   readonly process: Process;
   readonly cluster: Cluster;
-  readonly views: GroupCache;
+  readonly cache: GroupCache;
   /** Is told what each pass over a group comes to, and of the zone that its verdict names. */
   readonly onVerdict: (group: GroupKey, zone: string) => void;
   /** An event of a changed object reaches the process; absent: its views need not know. */

@@ -29,8 +29,8 @@ export const awakeRules: readonly RemovedRule[] = [
     breaks: ["Z1", "Z2"],
     aim: (plan) => awake(plan),
     wrappers: wrapViews(
-      (views) => (key, need) =>
-        views.read(key, { ...need, settledThrough: need.settledThrough === undefined ? undefined : 1 }),
+      (cache) => (key, need) =>
+        cache.read(key, { ...need, settledThrough: need.settledThrough === undefined ? undefined : 1 }),
     ),
   },
   {

@@ -134,8 +134,8 @@ const evictionRules: readonly RemovedRule[] = [
     removed: "judging pods that are not ready like any other",
     breaks: ["Z1", "Z2", "E1"],
     aim: (plan) => drains(plan, { staleness: { oldest: 0.9, between: 0.8 }, readyAfterMs: 4_000 }),
-    wrappers: wrapViews((views) => async (key, need) => {
-      const view = await views.read(key, need);
+    wrappers: wrapViews((cache) => async (key, need) => {
+      const view = await cache.read(key, need);
       return {
         ...view,
         podsOf: (statefulSet) =>
@@ -164,7 +164,7 @@ const evictionRules: readonly RemovedRule[] = [
       "refusing at once what a PodDisruptionBudget will refuse, and the end of renewing, which mends that in minutes",
     breaks: ["L1"],
     aim: (plan) => drains(plan, { isHeld: true, retryMs: 5_000 }),
-    wrappers: { ...withoutEnd, views: (views) => ({ ...views, disruptionBudgets: async () => [] }) },
+    wrappers: { ...withoutEnd, cache: (cache) => ({ ...cache, disruptionBudgets: async () => [] }) },
   },
   {
     rule: "R16",

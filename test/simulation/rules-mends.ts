@@ -18,10 +18,10 @@ const orphansUncounted = wrapProtocol((protocol) => ({
 
 /** Pods that stand without their StatefulSet hold its reservations, and none of them is ever down. */
 const leftTakenForReady: Wrappers = {
-  views: (views) => ({
-    ...views,
+  cache: (cache) => ({
+    ...cache,
     podsMadeFor: async (statefulSet) => {
-      const pods = await views.podsMadeFor(statefulSet);
+      const pods = await cache.podsMadeFor(statefulSet);
       return pods.map((pod) => ({ ...pod, readySinceMs: 0 }));
     },
   }),
@@ -105,7 +105,7 @@ export const membershipRules: readonly RemovedRule[] = [
     aim: (plan) => frozenDrains(plan, { every: joining }),
     wrappers: {
       ...strangersUnknown,
-      ...wrapViews((views) => (key, need) => views.read(key, { ...need, membersThrough: undefined })),
+      ...wrapViews((cache) => (key, need) => cache.read(key, { ...need, membersThrough: undefined })),
     },
   },
   {
@@ -145,8 +145,8 @@ export const membershipRules: readonly RemovedRule[] = [
         neighbours: { group: true, spanned: true, loose: false, labelled: false, byApp: false },
         every: { ...never, evict: 1_500, changeTemplate: 20_000 },
       }),
-    wrappers: wrapViews((views) => async (key, need) => {
-      const { hasPods: _, ...view } = await views.read(key, need);
+    wrappers: wrapViews((cache) => async (key, need) => {
+      const { hasPods: _, ...view } = await cache.read(key, need);
       return {
         ...view,
         statefulSets: view.statefulSets.map(byOwnLabels),

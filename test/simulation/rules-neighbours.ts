@@ -46,10 +46,10 @@ export const neighbourRules: readonly RemovedRule[] = [
     breaks: ["N1", "L1"],
     aim: (plan) =>
       namesakes(plan, { elsewhere: { isNamesake: false, fate: "stuck" }, every: { ...never, changeTemplate: 10_000 } }),
-    wrappers: wrapViews((views) => async (key, need) => {
-      const own = await views.read(key, need);
+    wrappers: wrapViews((cache) => async (key, need) => {
+      const own = await cache.read(key, need);
       if (key.namespace !== "db") return own;
-      return joined(own, await views.read({ namespace: "elsewhere", group: "distant" }, need));
+      return joined(own, await cache.read({ namespace: "elsewhere", group: "distant" }, need));
     }),
   },
 ];

@@ -86,8 +86,8 @@ export const unseenWrites = wrapCluster((cluster) => {
 export const wrapProtocol = (verbs: (protocol: Protocol) => Partial<Protocol>): Wrappers => ({
   protocol: (protocol) => ({ ...protocol, ...verbs(protocol) }),
 });
-export const wrapViews = (read: (views: GroupCache) => GroupCache["read"]): Wrappers => ({
-  views: (views) => ({ ...views, read: read(views) }),
+export const wrapViews = (read: (cache: GroupCache) => GroupCache["read"]): Wrappers => ({
+  cache: (cache) => ({ ...cache, read: read(cache) }),
 });
 
 export const rolloutRules: readonly RemovedRule[] = [
@@ -123,8 +123,8 @@ export const rolloutRules: readonly RemovedRule[] = [
         };
       }),
       ...wrapViews(
-        (views) => (key, need) =>
-          views.read(key, {
+        (cache) => (key, need) =>
+          cache.read(key, {
             ...need,
             settledThrough: need.settledThrough ?? 1,
           }),
@@ -136,7 +136,7 @@ export const rolloutRules: readonly RemovedRule[] = [
     removed: "settled-through: views of any age are taken",
     breaks: ["Z1", "Z2"],
     aim: (plan) => plain(plan, { staleness: { oldest: 0.9, between: 0.8 } }),
-    wrappers: wrapViews((views) => (key, need) => views.read(key, { ...need, settledThrough: 1 })),
+    wrappers: wrapViews((cache) => (key, need) => cache.read(key, { ...need, settledThrough: 1 })),
   },
   {
     rule: "R5",
@@ -154,10 +154,10 @@ export const rolloutRules: readonly RemovedRule[] = [
       }),
     wrappers: {
       ...wrapCluster(() => ({})),
-      views: (views) => ({
-        ...views,
+      cache: (cache) => ({
+        ...cache,
         read: async (key, need) => {
-          const view = await views.read(key, {
+          const view = await cache.read(key, {
             ...need,
             permitSinceMs: undefined,
             consistent: false,
@@ -229,8 +229,8 @@ export const rolloutRules: readonly RemovedRule[] = [
     removed: "the largest revision of several lists: the smallest instead",
     breaks: ["Z1", "Z2"],
     aim: (plan) => plain(plan, { staleness: { oldest: 0.7, between: 0.8 } }),
-    wrappers: wrapViews((views) => async (key, need) => {
-      const view = await views.read(key, need);
+    wrappers: wrapViews((cache) => async (key, need) => {
+      const view = await cache.read(key, need);
       const largest = view.statefulSets.map((set) =>
         Math.max(0, ...[...view.podsOf(set)].map((pod) => pod.resourceVersion)),
       );

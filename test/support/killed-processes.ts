@@ -40,7 +40,7 @@ export class KilledProcesses {
       const life = this.#mortal(plain);
       const context: Context = {
         cluster: life.cluster,
-        views: createListReader(life.cluster, undefined),
+        cache: createListReader(life.cluster, undefined),
         protocol,
         reporter: silentReporter,
         mode: "act",

@@ -253,10 +253,10 @@ interface FoundGroups {
 }
 
 /** Groups by label, by budget (rule R1), and those of which a ledger is left, by name. Throws ClusterError. */
-async function findGroups({ cluster, views }: Context, namespace: string): Promise<FoundGroups> {
+async function findGroups({ cluster, cache }: Context, namespace: string): Promise<FoundGroups> {
   const [{ statefulSets }, budgets, leases] = await Promise.all([
     listStatefulSets(cluster, namespace),
-    views.budgets(namespace),
+    cache.budgets(namespace),
     listLedgerLeases(cluster, namespace),
   ]);
   const labelled = statefulSets.map(({ group }) => group);

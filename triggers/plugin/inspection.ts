@@ -134,7 +134,7 @@ export interface Inspection {
 export function createShadow(cluster: Cluster, namespace: string): Context {
   return {
     cluster,
-    views: createListReader(cluster, [namespace]),
+    cache: createListReader(cluster, [namespace]),
     protocol,
     reporter: silentReporter,
     mode: "shadow",
@@ -155,9 +155,9 @@ export async function lookAt(shadow: Context, key: GroupKey): Promise<Inspection
     unreadable = error.message;
   }
   const need = { permitSinceMs: undefined, consistent: true };
-  const view = await shadow.views.read(key, { ...need, settledThrough: ledger?.settledThrough });
+  const view = await shadow.cache.read(key, { ...need, settledThrough: ledger?.settledThrough });
   // Whatever is asked from here on is answered from the one view, so that it all fits together.
-  const context = { ...shadow, views: { ...shadow.views, read: async () => view } };
+  const context = { ...shadow, cache: { ...shadow.cache, read: async () => view } };
   const observed = ledger && (await observeGroup(context, ledger, need));
   const situations = observed === undefined ? [] : situationsOf(context, observed);
   return { context, key, nowMs: cluster.serverTimeMs(), view, observed, unreadable, situations };
@@ -327,7 +327,7 @@ function findUngovernable({ view, key }: Inspection, pods: readonly Pod[]): stri
 
 /** Once for each budget. Throws ClusterError. */
 async function findNever({ context, view, key }: Inspection, pods: readonly Pod[]): Promise<string[]> {
-  const disruptionBudgets = await context.views.disruptionBudgets(key.namespace);
+  const disruptionBudgets = await context.cache.disruptionBudgets(key.namespace);
   const all = [...view.statefulSets, ...view.neighbours];
   const told = pods.flatMap((pod) => {
     const governed = governing(pod, view, key);

@@ -38,7 +38,7 @@ export interface Rollout {
 
 export interface GroupLookOptions {
   readonly cluster: Pick<Cluster, "list" | "monotonicMs" | "serverTimeMs" | "sleep">;
-  readonly views: Pick<GroupCache, "read">;
+  readonly cache: Pick<GroupCache, "read">;
   /** Undefined: all of them. */
   readonly namespaces: readonly string[] | undefined;
   /** The groups that the watches have told of, by `NAMESPACE/GROUP`. Those that have vanished are taken out. */
@@ -140,7 +140,7 @@ function groupsOf(listed: ReadonlyMap<string, Listed>): GroupKey[] {
 
 /** Vanished: no StatefulSet is in the group any more. What cannot be told of now is told as it was, if it was ever known. */
 async function standingOf(
-  { cluster, views }: GroupLookOptions,
+  { cluster, cache }: GroupLookOptions,
   key: GroupKey,
   listed: Listed | undefined,
   memory: Remembered,
@@ -148,7 +148,7 @@ async function standingOf(
   let view: GroupView;
   try {
     // Whatever is in memory will do: nothing is permitted by it.
-    view = await views.read(key, { settledThrough: 0, permitSinceMs: undefined, consistent: false });
+    view = await cache.read(key, { settledThrough: 0, permitSinceMs: undefined, consistent: false });
   } catch {
     return memory.standing;
   }

@@ -22,17 +22,17 @@ export class KnownGroups {
   }
 
   /** The same views, which teach what they read. */
-  learningFrom(views: GroupCache): GroupCache {
+  learningFrom(cache: GroupCache): GroupCache {
     return {
-      ...views,
+      ...cache,
       read: async (key, need) => {
-        const view = await views.read(key, need);
+        const view = await cache.read(key, need);
         this.#learn(key, view);
         return view;
       },
-      groups: (namespace) => views.groups(namespace, (one) => this.#put(one)),
+      groups: (namespace) => cache.groups(namespace, (one) => this.#put(one)),
       groupOf: async (namespace, name) => {
-        const found = await views.groupOf(namespace, name);
+        const found = await cache.groupOf(namespace, name);
         this.#put({ namespace, name, group: found?.group });
         return found;
       },

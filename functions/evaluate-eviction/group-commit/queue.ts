@@ -47,7 +47,7 @@ export interface ReviewQueue<Review, Withdrawn> {
 
 export interface LineContext {
   readonly cluster: Pick<Cluster, "monotonicMs" | "sleep">;
-  readonly views: Pick<GroupCache, "onChange">;
+  readonly cache: Pick<GroupCache, "onChange">;
   readonly reporter: Pick<Reporter, "held">;
 }
 
@@ -81,7 +81,7 @@ export class ReviewQueues<Review extends WaitingReview<Withdrawn>, Withdrawn> {
     by: string,
     serve: (line: ReviewQueue<Review, Withdrawn>, batch: readonly Review[]) => Promise<void>,
   ) {
-    const { cluster, views, reporter } = context;
+    const { cluster, cache, reporter } = context;
     this.#context = context;
     this.#serve = serve;
     this.deadlines = new Deadlines(cluster);
@@ -93,8 +93,8 @@ export class ReviewQueues<Review extends WaitingReview<Withdrawn>, Withdrawn> {
       onEnd: (review, outcome) => this.#endHold(review, outcome),
     });
     // Without a watch each look is a LIST: that costs the API server more than a client that asks again.
-    if (views.onChange === undefined) this.#held.close();
-    views.onChange?.((namespace, group) => this.#changed(namespace, group));
+    if (cache.onChange === undefined) this.#held.close();
+    cache.onChange?.((namespace, group) => this.#changed(namespace, group));
   }
 
   /** One more in the line of a group. */

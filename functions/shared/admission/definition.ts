@@ -83,7 +83,7 @@ export interface AdmissionDefinition extends Definition {
   readonly whenBroken: "open" | "closed";
   /** True for a function that refuses in shadow mode as well; absent: shadow mode lets all of it through (rule R16). */
   readonly refusesInShadow?: true;
-  /** True for a function that judges by pods and StatefulSets, so that a process that serves it keeps views of them. */
+  /** True for a function that judges by pods and StatefulSets, so that a process that serves it keeps a cache of them. */
   readonly readsViews: boolean;
   /** The reason that `rollout_operator_zpdb_eviction_requests_total` gives for each guard, as in rollout-operator. */
   readonly peerReasons?: Readonly<Record<string, string>>;

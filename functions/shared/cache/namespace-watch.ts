@@ -3,7 +3,7 @@
 import { BoundedMap } from "../base/bounded-map.ts";
 import { hasCode, type ObjectKey, type Resource, tooManyToKeep } from "../kubernetes/cluster.ts";
 import { type GroupKey, groupPathOf } from "../workloads/statefulsets.ts";
-import { createWatchCache, type WatchingOptions, type WatchingViews } from "./watching.ts";
+import { createWatchCache, type WatchCache, type WatchingOptions } from "./watching.ts";
 
 /** Why watches ended: no function used them, the process stood still for far longer, or they failed. */
 export type WatchEnd = "idle" | "overslept" | "broken" | "stopped";
@@ -36,7 +36,7 @@ interface Doubt {
 
 export class NamespaceWatch {
   readonly #options: NamespaceWatchOptions;
-  readonly views: WatchingViews;
+  readonly cache: WatchCache;
   /** Resolves to whether the first lists are in memory: false where they cannot be had. Never rejects. */
   readonly opened: Promise<boolean>;
   readonly #known = new BoundedMap<string, GroupKey>(mostKnownGroups);
@@ -58,7 +58,7 @@ export class NamespaceWatch {
     const { promise, resolve } = Promise.withResolvers<boolean>();
     this.opened = promise;
     this.#open = resolve;
-    this.views = createWatchCache({
+    this.cache = createWatchCache({
       ...options,
       namespaces: [namespace],
       // What the first lists tell is in the view that they are made for; all other groups of the namespace have not changed.
@@ -71,7 +71,7 @@ export class NamespaceWatch {
         this.#end("broken", error);
       },
     });
-    void this.views.ready.then(() => {
+    void this.cache.ready.then(() => {
       this.#isReady = true;
       this.#open(true);
     });
@@ -84,11 +84,11 @@ export class NamespaceWatch {
   }
 
   /** Reads something of a group. While it does, the watches stay. */
-  async use<Value>(key: GroupKey, read: (views: WatchingViews) => Promise<Value>): Promise<Value> {
+  async use<Value>(key: GroupKey, read: (cache: WatchCache) => Promise<Value>): Promise<Value> {
     this.#known.set(groupPathOf(key), key);
     this.#uses++;
     try {
-      return await read(this.views);
+      return await read(this.cache);
     } finally {
       this.#uses--;
       this.#usedMs = this.#options.cluster.monotonicMs();
@@ -99,7 +99,7 @@ export class NamespaceWatch {
   isOver(): boolean {
     if (this.#uses === 0 && this.#idleInMs() < 0) this.#end("overslept");
     const { mostPods } = this.#options;
-    if (this.views.pods > mostPods) this.#end("broken", tooManyToKeep("pods", this.views.pods, mostPods));
+    if (this.cache.pods > mostPods) this.#end("broken", tooManyToKeep("pods", this.cache.pods, mostPods));
     return this.#ended.signal.aborted;
   }
 
@@ -110,7 +110,7 @@ export class NamespaceWatch {
    */
   doubt(resource: Resource, object: ObjectKey): void {
     const toldMs = this.#options.cluster.monotonicMs();
-    const heardMs = this.views.heardMs(resource);
+    const heardMs = this.cache.heardMs(resource);
     if (!this.isReady || heardMs === undefined) return;
     const dueMs = toldMs + (toldMs - heardMs > silentMs ? silentMs : quietMs);
     const pending = this.#doubts.get(resource);
@@ -128,7 +128,7 @@ export class NamespaceWatch {
       if (waitMs > 0) await cluster.sleep(waitMs, this.#ended.signal);
       if (!this.isReady) return;
       const { toldMs } = doubt;
-      const isSilent = () => (this.views.heardMs(resource) ?? toldMs) < toldMs;
+      const isSilent = () => (this.cache.heardMs(resource) ?? toldMs) < toldMs;
       if (isSilent() && (await this.#isBehind(resource, doubt.object)) && isSilent() && !this.isOver()) {
         onTrouble(resource, new Error(`it has not told of the newest state of ${doubt.object.name}, as an event has`));
         this.#end("broken");
@@ -141,7 +141,7 @@ export class NamespaceWatch {
 
   /** Whether memory knows the object, and not its newest state. What cannot be read is not doubted. */
   async #isBehind(resource: Resource, object: ObjectKey): Promise<boolean> {
-    const known = this.views.revisionOf(resource, object);
+    const known = this.cache.revisionOf(resource, object);
     if (known === undefined) return false;
     try {
       const { metadata } = await this.#options.cluster.get(resource, object);
@@ -177,7 +177,7 @@ export class NamespaceWatch {
     if (this.#ended.signal.aborted) return;
     this.#ended.abort();
     this.#open(false);
-    this.#stopped = this.views.stop();
+    this.#stopped = this.cache.stop();
     this.#options.onEnd(this, how, this.#known.values(), error);
   }
 }

@@ -53,7 +53,7 @@ export function createOnDemandCache(options: AwakeOptions): OnDemandCache {
   const { cluster, namespaces } = options;
   const listing = createListReader(cluster, namespaces);
   const watches = new Watches(options);
-  const of = (namespace: string): GroupCache => watches.ready(namespace)?.views ?? listing;
+  const of = (namespace: string): GroupCache => watches.ready(namespace)?.cache ?? listing;
   return {
     // It ends soon: what it has known it has not known for long.
     isLasting: false,
@@ -61,12 +61,12 @@ export function createOnDemandCache(options: AwakeOptions): OnDemandCache {
       // No watch serves a group of an owner: its view is made of other things.
       if (isOwnerGroup(key.group)) return listing.read(key, need);
       const watch = watches.find(key);
-      if (watch !== undefined && (await watch.opened)) return watch.use(key, (views) => views.read(key, need));
+      if (watch !== undefined && (await watch.opened)) return watch.use(key, (cache) => cache.read(key, need));
       // A caller that needs the members alone has no work yet.
       const opened = watch === undefined && !need.membersOnly ? watches.open(key, need) : undefined;
       // Its lists are asked for by now, after the ledger was read, and are made for this caller.
       if (opened !== undefined && (await opened.opened))
-        return opened.use(key, (views) => views.readFirst(key, need, opened.beganMs));
+        return opened.use(key, (cache) => cache.readFirst(key, need, opened.beganMs));
       return listing.read(key, need);
     },
     learn: (object) => of(object.metadata.namespace ?? "").learn(object),
@@ -99,7 +99,7 @@ class Watches {
   }
 
   get count(): number {
-    return [...this.#byNamespace.values()].reduce((sum, { views }) => sum + views.watches, 0);
+    return [...this.#byNamespace.values()].reduce((sum, { cache }) => sum + cache.watches, 0);
   }
 
   /** The watches from whose memory decisions are made now. */

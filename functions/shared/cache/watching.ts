@@ -34,7 +34,7 @@ import { heardOfMs, learnStatefulSet, statefulSetStore } from "./statefulset-sto
 /** StatefulSets that were read one by one, vanished ones too. One that is forgotten is read again. */
 const rememberedReads = 100_000;
 
-export interface WatchingViews extends GroupCache {
+export interface WatchCache extends GroupCache {
   /** Resolves when the first lists are in memory. */
   readonly ready: Promise<void>;
   /** How many watches there are. */
@@ -78,10 +78,10 @@ interface Watched {
 }
 
 /**
- * Starts the watches and keeps them until {@link WatchingViews.stop}: three, or four with `disruptionBudgets`, for each
+ * Starts the watches and keeps them until {@link WatchCache.stop}: three, or four with `disruptionBudgets`, for each
  * namespace, or as many for all.
  */
-export function createWatchCache(options: WatchingOptions): WatchingViews {
+export function createWatchCache(options: WatchingOptions): WatchCache {
   const { cluster, namespaces, onTrouble } = options;
   const listeners: Listener[] = [];
   const tell: Listener = (namespace, group) => {
@@ -153,7 +153,7 @@ export function createWatchCache(options: WatchingOptions): WatchingViews {
 function knowledgeOf(
   scopes: ReadonlyMap<string, Watched>,
   scopeOf: (namespace: string) => Watched,
-): Pick<WatchingViews, "heardMs" | "revisionOf"> {
+): Pick<WatchCache, "heardMs" | "revisionOf"> {
   return {
     heardMs(resource) {
       if (resource !== "pods" && resource !== "statefulsets") return undefined;

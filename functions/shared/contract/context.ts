@@ -7,10 +7,10 @@ import type { Key } from "./keys.ts";
 import type { GroupMemory } from "./memory.ts";
 import type { Reporter } from "./reporter.ts";
 
-/** What a process gives its functions: the cluster, views of it, HTTP to pods, settings, and a memory. */
+/** What a process gives its functions: the cluster, a cache of it, HTTP to pods, settings, and a memory. */
 export interface Context {
   readonly cluster: Cluster;
-  readonly views: GroupCache;
+  readonly cache: GroupCache;
   readonly protocol: Protocol;
   readonly reporter: Reporter;
   /** `shadow` decides and reports, and writes nothing, not even to the ledger (rule R16). */

@@ -95,8 +95,8 @@ export interface FunctionDefinition<K extends Key = Key> extends Definition {
 }
 
 /** The `listKeys` of all functions whose keys are groups. */
-export function listGroupKeys({ views }: Context, namespace?: string): Promise<readonly GroupKey[]> {
-  return views.groups(namespace);
+export function listGroupKeys({ cache }: Context, namespace?: string): Promise<readonly GroupKey[]> {
+  return cache.groups(namespace);
 }
 
 /** How a run of a function that cron wakes ended. */

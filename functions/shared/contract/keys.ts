@@ -41,7 +41,7 @@ export interface KeyLookUp<K extends Key = Key> {
 
 export interface KeySources {
   readonly cluster: Pick<Cluster, "get" | "list">;
-  readonly views: GroupCache;
+  readonly cache: GroupCache;
   /** Where the keys of an object may be that is of no namespace: in those that are served, or in all of them when undefined. */
   readonly namespaces: readonly string[] | undefined;
 }
@@ -68,8 +68,8 @@ export function groupOfStatefulSet({ namespace, name }: ObjectKey, known: KnownK
   if (group !== undefined) return [group];
   return {
     name: `statefulsets ${namespace}/${name}`,
-    async find({ views }) {
-      const found = await views.groupOf(namespace, name);
+    async find({ cache }) {
+      const found = await cache.groupOf(namespace, name);
       return found === undefined ? [] : [found];
     },
   };
@@ -83,5 +83,5 @@ export function groupOfPod({ namespace, name }: ObjectKey, known: KnownKeys): Gr
 
 /** All groups of the namespace: whose pods a budget selected before it changed, or before it went, no read tells. */
 export function groupsOfNamespace({ namespace }: ObjectKey): KeyLookUp<GroupKey> {
-  return { name: `groups ${namespace}`, find: ({ views }) => views.groups(namespace) };
+  return { name: `groups ${namespace}`, find: ({ cache }) => cache.groups(namespace) };
 }

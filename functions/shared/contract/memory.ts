@@ -47,7 +47,7 @@ export interface GroupMemory {
  */
 const remembered = 1_000;
 
-/** The copies of ledgers that the functions of one process share. They must share their connection and their views as well. */
+/** The copies of ledgers that the functions of one process share. They must share their connection and their cache as well. */
 export function createLedgerCopies(capacity = 10_000): (key: Key) => LedgerCopy {
   return remembering(capacity, () => ({ ledger: undefined, from: undefined, atMs: Number.NEGATIVE_INFINITY }));
 }

@@ -18,8 +18,8 @@ export interface Concern {
 
 /** A {@link Concern} about which the StatefulSets of a group say whether they ask. */
 export function askedBy(isAsked: (statefulSet: StatefulSet) => boolean): Concern["asks"] {
-  return async ({ views }, key) => {
-    const { statefulSets } = await views.read(key, membersNeed);
+  return async ({ cache }, key) => {
+    const { statefulSets } = await cache.read(key, membersNeed);
     if (statefulSets.some(isAsked)) return "yes";
     return statefulSets.length === 0 ? "gone" : "no";
   };
@@ -42,7 +42,7 @@ export async function skipUnconcerned(
   const memory = context.memoryOf(key);
   const nowMs = context.cluster.monotonicMs();
   const idleMs = (idleSinceMs.get(memory) ?? Number.NEGATIVE_INFINITY) + lookEveryMs - nowMs;
-  const isIdle = !context.views.isLasting && !sweep && idleMs > 0;
+  const isIdle = !context.cache.isLasting && !sweep && idleMs > 0;
   if (isIdle && !knownLedger(context, memory)?.claims.some(concern.isOwn))
     return { requeueAfterMs: idleMs, absorbsEvents: true, acting: undefined };
   if (await concerns(context, key, sweep, concern)) {

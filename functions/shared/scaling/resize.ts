@@ -107,13 +107,13 @@ export async function readAgain(
 
 /** Changes the size of a StatefulSet as it was read, by uid and resourceVersion, no later than a moment (rules R9 and R21). */
 export async function resize(
-  { cluster, views }: Context,
+  { cluster, cache }: Context,
   { namespace, name, uid, resourceVersion }: StatefulSet,
   replicas: number,
   notAfterMs: number,
 ): Promise<void> {
   const body = { metadata: { uid, resourceVersion }, spec: { replicas } };
-  views.learn(await cluster.patch("statefulsets", { namespace, name }, body, { notAfterMs }));
+  cache.learn(await cluster.patch("statefulsets", { namespace, name }, body, { notAfterMs }));
 }
 
 /** What is thrown instead of a change that is not wanted any more. */

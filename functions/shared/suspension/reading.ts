@@ -25,10 +25,10 @@ const listHolding = listClaimed(() => true);
 
 /** The groups in which a user asks, or Sluice has begun something, in a namespace or in all. Throws ClusterError. */
 export async function listKeys(context: Context, namespace: string | undefined): Promise<readonly GroupKey[]> {
-  const { cluster, views } = context;
+  const { cluster, cache } = context;
   const [asked, claimed] = await Promise.all([listAsked(cluster, namespace), listHolding(context, namespace)]);
   const made = await Promise.all(
-    [...byNamespace(asked)].map(([where, names]) => groupsOf(cluster, views, where, names)),
+    [...byNamespace(asked)].map(([where, names]) => groupsOf(cluster, cache, where, names)),
   );
   const keys = [...made.flat(), ...asked.flatMap(ownerKeyOf), ...claimed];
   return [...new Map(keys.map((key) => [groupPathOf(key), key])).values()];
@@ -47,9 +47,9 @@ export function keysOfPvc({ namespace, name }: ObjectKey, known: KnownKeys): rea
   if (groups.length > 0) return groups;
   return {
     name: `volume claims ${namespace}/${name}`,
-    async find({ cluster, views }) {
+    async find({ cluster, cache }) {
       const [made, object] = await Promise.all([
-        names.length === 0 ? [] : groupsOf(cluster, views, namespace, [name]),
+        names.length === 0 ? [] : groupsOf(cluster, cache, namespace, [name]),
         find(cluster, "persistentvolumeclaims", { namespace, name }),
       ]);
       return [...made, ...(object === undefined ? [] : ownerKeyOf(object))];
@@ -59,13 +59,13 @@ export function keysOfPvc({ namespace, name }: ObjectKey, known: KnownKeys): rea
 
 async function groupsOf(
   cluster: Lists,
-  views: GroupCache,
+  cache: GroupCache,
   namespace: string,
   names: readonly string[],
 ): Promise<readonly GroupKey[]> {
   const sets = await listSets(cluster, namespace);
   const owners = sets.filter((set) => names.some((name) => ordinalOfPvc(set, name) !== undefined));
-  const keys = await Promise.all(owners.map((set) => views.groupOf(namespace, set.name)));
+  const keys = await Promise.all(owners.map((set) => cache.groupOf(namespace, set.name)));
   return keys.filter((key) => key !== undefined);
 }
 
@@ -153,12 +153,12 @@ export async function readMembers(
  * Whether a user asks for something in a group, or a function has begun it; `gone`: no StatefulSet is left of one that is not an
  * owner's. Each look is a LIST of all volume claims of the namespace. Throws ClusterError.
  */
-export async function asksForSuspension({ cluster, views }: Context, key: GroupKey): Promise<"yes" | "no" | "gone"> {
+export async function asksForSuspension({ cluster, cache }: Context, key: GroupKey): Promise<"yes" | "no" | "gone"> {
   if (isOwnerGroup(key.group)) {
     const asked = await listAsked(cluster, key.namespace);
     return asked.flatMap(ownerKeyOf).some(({ group }) => group === key.group) ? "yes" : "no";
   }
-  const { statefulSets } = await views.read(key, membersNeed);
+  const { statefulSets } = await cache.read(key, membersNeed);
   if (statefulSets.length === 0) return "gone";
   const names = statefulSets.map(({ name }) => name);
   return (await isAnyAsked(cluster, key.namespace, names)) ? "yes" : "no";

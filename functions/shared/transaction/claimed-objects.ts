@@ -43,14 +43,14 @@ export async function readStrangers(context: Context, ledger: Ledger, view: Grou
 }
 
 /** The StatefulSets that have released a pod whose labels are of the group. Throws ClusterError. */
-async function namesByLabels({ views }: Context, { namespace, group }: GroupKey, view: GroupView): Promise<string[]> {
+async function namesByLabels({ cache }: Context, { namespace, group }: GroupKey, view: GroupView): Promise<string[]> {
   const { kind, name } = readGroup(group);
   const budget = kind === "budget" ? view.budgets.find((one) => one.name === name) : undefined;
   if (kind !== "labelled" && budget === undefined) return [];
   const isOfGroup = ({ labels }: Pod) => {
     return budget === undefined ? labels[rolloutGroup.key] === name : selects(budget, labels);
   };
-  return (await views.orphans(namespace)).filter(isOfGroup).map((pod) => statefulSetNameOf(pod.name));
+  return (await cache.orphans(namespace)).filter(isOfGroup).map((pod) => statefulSetNameOf(pod.name));
 }
 
 /** True when one of them belongs to the group. Then the view is from before it joined, and does not know it. */
@@ -99,7 +99,7 @@ async function findByName(
   const pod = await getPod(context.cluster, { namespace, name: podNameOf(reservation) });
   const isLeft = pod?.uid !== reservation.uid && (statefulSet === undefined || statefulSet.deleting);
   // Pods that it has not released yet count as well: it releases them one by one, and a watch tells of that later.
-  const left = isLeft ? await context.views.podsMadeFor({ namespace, name: reservation.statefulSet }) : [];
+  const left = isLeft ? await context.cache.podsMadeFor({ namespace, name: reservation.statefulSet }) : [];
   // The GET has found the newest state of the pod, which memory may not know yet.
   const isFoundLeft = isLeft && pod?.orphaned === true && isStanding(pod) && !left.some(({ uid }) => uid === pod.uid);
   return { pod, statefulSet, isMember: isOne, orphans: left.length + (isFoundLeft ? 1 : 0) };
@@ -120,7 +120,7 @@ export interface Left {
  * not know any more how many pods it wanted: the pods that stand count. Throws ClusterError.
  */
 export async function findLeft(
-  { views }: Context,
+  { cache }: Context,
   { key: { namespace, group }, members = [] }: Ledger,
   view: GroupView,
   { strangers, open, nowMs }: { strangers: UnknownStatefulSets; open: readonly Reservation[]; nowMs: number },
@@ -128,7 +128,7 @@ export async function findLeft(
   // The pods of an owner are found by its volume claims, and never by their names.
   if (isOwnerGroup(group)) return { standing: [], down: [], isOver: false };
   const reserved = new Set(open.map(podNameOf));
-  const madeFor = async (name: string) => [name, await views.podsMadeFor({ namespace, name })] as const;
+  const madeFor = async (name: string) => [name, await cache.podsMadeFor({ namespace, name })] as const;
   const gone = [...strangers].flatMap(([name, found]) => (found === undefined ? [name] : []));
   const left = await Promise.all(gone.map(madeFor));
   const standing = left.flatMap(([name, pods]) => (pods.length > 0 ? [name] : []));
@@ -157,7 +157,7 @@ export async function readAsNew(
 ): Promise<{ readonly ledger: Ledger; readonly view: GroupView }> {
   const { settledThrough, membersThrough } = ledger;
   const read = (consistent: boolean) => {
-    return context.views.read(ledger.key, { ...need, consistent, settledThrough, membersThrough });
+    return context.cache.read(ledger.key, { ...need, consistent, settledThrough, membersThrough });
   };
   const view = await read(need.consistent).catch((error: unknown) => {
     if (!hasCode(error, 504) || settledThrough === undefined) throw error;
@@ -176,7 +176,7 @@ export async function readAsNew(
     isElsewhere: true,
   };
   const anew = { ...need, consistent: true, settledThrough: undefined, membersThrough: undefined };
-  return { ledger: begunAnew, view: await context.views.read(ledger.key, anew) };
+  return { ledger: begunAnew, view: await context.cache.read(ledger.key, anew) };
 }
 
 /**

@@ -122,7 +122,7 @@ async function leaveAbandoned(
   reserved: Map<Reservation, ReservedPodState>,
   { unsettled, nowMs }: { readonly unsettled: readonly Reservation[]; readonly nowMs: number },
 ): Promise<{ readonly open: Reservation[]; readonly abandoned: ReadonlySet<Reservation>; readonly unsighted: number }> {
-  const { cluster, protocol, views } = context;
+  const { cluster, protocol, cache } = context;
   const overdue = unsettled.filter((reservation) => {
     const pod = reserved.get(reservation)?.pod;
     const stands = pod?.uid === reservation.uid && !pod.terminating;
@@ -130,10 +130,10 @@ async function leaveAbandoned(
   });
   const { knownSince } = context.memoryOf(ledger.key);
   const isKnown = noteKnown(knownSince, ledger.reservations, cluster.monotonicMs());
-  const old = overdue.filter((one) => isKnown(one) || (!views.isLasting && isSightedLongAgo(one, nowMs)));
+  const old = overdue.filter((one) => isKnown(one) || (!cache.isLasting && isSightedLongAgo(one, nowMs)));
   const abandoned =
     old.length === 0 ? new Set<Reservation>() : await protocol.findAbandoned(cluster, ledger.key.namespace, old);
-  const isUnsighted = (one: Reservation) => !views.isLasting && !isKnown(one) && one.sightedMs === undefined;
+  const isUnsighted = (one: Reservation) => !cache.isLasting && !isKnown(one) && one.sightedMs === undefined;
   const unsighted = new Set(overdue.filter(isUnsighted));
   const open: Reservation[] = [];
   for (const one of unsettled) {

@@ -1,4 +1,4 @@
-/** What decisions read of a Pod, and nothing else: views hold thousands of these. */
+/** What decisions read of a Pod, and nothing else: a cache holds thousands of these. */
 
 import { skipLabelledAt } from "../annotations/skip-labels.ts";
 import { controllerRevisionHash, podName, read } from "../annotations/table.ts";

@@ -16,7 +16,7 @@ export interface Removal {
 }
 
 const withView = (change: (view: GroupView) => GroupView): Wrappers =>
-  wrapViews((views) => async (key, need) => change(await views.read(key, need)));
+  wrapViews((cache) => async (key, need) => change(await cache.read(key, need)));
 
 /** A StatefulSet as if it wanted no more pods than these, which are neighbours. */
 const wantingOnly = (set: StatefulSet, pods: readonly Pod[]): StatefulSet => {
@@ -73,7 +73,7 @@ export const missingIsDown: Removal = {
 export const settledThrough: Removal = {
   rule: "R5",
   removed: "settled-through: views of any age are taken",
-  wrappers: wrapViews((views) => (key, need) => views.read(key, { ...need, settledThrough: 1 })),
+  wrappers: wrapViews((cache) => (key, need) => cache.read(key, { ...need, settledThrough: 1 })),
 };
 
 export const reservingFirst: Removal = {
@@ -128,12 +128,12 @@ export const oneLedger: Removal = {
   rule: "R1",
   removed: "one ledger for a group: each StatefulSet is a group by itself",
   wrappers: {
-    views: (views) => ({
-      ...views,
+    cache: (cache) => ({
+      ...cache,
       groups: async () => {
-        const [key] = await views.groups();
+        const [key] = await cache.groups();
         if (key === undefined) return [];
-        const { statefulSets } = await views.read(key, {
+        const { statefulSets } = await cache.read(key, {
           settledThrough: 1,
           permitSinceMs: undefined,
           consistent: true,
@@ -141,7 +141,7 @@ export const oneLedger: Removal = {
         return statefulSets.map(({ namespace, name }) => ({ namespace, group: name }));
       },
       read: async (key, need) => {
-        const view = await views.read({ ...key, group: key.group.split("-")[0] ?? "" }, need);
+        const view = await cache.read({ ...key, group: key.group.split("-")[0] ?? "" }, need);
         const isOwn = ({ name }: StatefulSet) => key.group === name;
         return { ...view, statefulSets: view.statefulSets.filter(isOwn) };
       },
@@ -153,10 +153,10 @@ export const numbersOfBudgets: Removal = {
   rule: "R25",
   removed: "the numbers of a PodDisruptionBudget",
   wrappers: {
-    views: (views) => ({
-      ...views,
+    cache: (cache) => ({
+      ...cache,
       disruptionBudgets: async (namespace) => {
-        const budgets = await views.disruptionBudgets(namespace);
+        const budgets = await cache.disruptionBudgets(namespace);
         return budgets.map((budget) => ({ ...budget, minimum: { ...budget.minimum, pods: 0 } }));
       },
     }),

@@ -139,7 +139,7 @@ export class Scene {
     const staleness = () => ({ oldest: isStale ? 1 : 0, between: 0 });
     const onView = () => undefined;
     const draw = createDraw(1);
-    return { cluster, draw, views: createStaleViews({ world, cluster, draw, staleness, onView }, this.#revisions) };
+    return { cluster, draw, cache: createStaleViews({ world, cluster, draw, staleness, onView }, this.#revisions) };
   }
 
   #startFunction(definition: FunctionDefinition<GroupKey>): void {
@@ -169,11 +169,11 @@ export class Scene {
 
   /** What one more process of a webhook is given. */
   contextOf(isStale = false): Context {
-    const { cluster, views } = this.#connect(isStale);
-    const { cluster: wrapCluster, views: wrapViews, protocol: wrapProtocol } = this.#wrappers;
+    const { cluster, cache } = this.#connect(isStale);
+    const { cluster: wrapCluster, cache: wrapViews, protocol: wrapProtocol } = this.#wrappers;
     return {
       cluster: wrapCluster?.(cluster) ?? cluster,
-      views: wrapViews?.(views) ?? views,
+      cache: wrapViews?.(cache) ?? cache,
       protocol: wrapProtocol?.(protocol) ?? protocol,
       reporter: silentReporter,
       mode: "act",

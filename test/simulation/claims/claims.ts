@@ -86,14 +86,14 @@ export class Claims implements Actor {
     for (const own of groups) this.#take(kind, own, own === group ? groups : [own], connection);
   }
 
-  #take(kind: KindName, own: string, groups: readonly string[], { process, cluster, views }: Connection): void {
+  #take(kind: KindName, own: string, groups: readonly string[], { process, cluster, cache }: Connection): void {
     const { world, draw, plan, namespace, group, wrappers, isFaulty, log } = this.#run;
     const asks = plan.claims?.asks === true;
     const taker = new Taker({
       kind,
       context: {
         cluster,
-        views,
+        cache,
         protocol,
         reporter: { ...silentReporter, conflict: () => log(process.name, "conflict on the ledger") },
         mode: "act",

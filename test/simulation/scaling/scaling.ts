@@ -83,11 +83,11 @@ export class Scaling implements Actor {
   }
 
   #openWebhook(connection: Connection): undefined {
-    const { process, cluster, views } = connection;
+    const { process, cluster, cache } = connection;
     const { log, wrappers } = this.#run;
     const context: Context = {
       cluster: wrappers.cluster?.(cluster) ?? cluster,
-      views: wrappers.views?.(views) ?? views,
+      cache: wrappers.cache?.(cache) ?? cache,
       protocol: wrappers.protocol?.(protocol) ?? protocol,
       reporter: { ...silentReporter, conflict: () => log(process.name, "conflict on the ledger") },
       mode: "act",

@@ -171,14 +171,14 @@ export class SizeWebhooks {
 }
 
 /** A process answers several reviews beside each other: what each writes is judged by the view that it has read itself. */
-function openAlone({ cluster, views, ...context }: Context): AdmissionHandler {
+function openAlone({ cluster, cache, ...context }: Context): AdmissionHandler {
   let seen: GroupView | undefined;
   return prepareDownscale.open({
     ...context,
-    views: {
-      ...views,
+    cache: {
+      ...cache,
       read: async (...call) => {
-        seen = await views.read(...call);
+        seen = await cache.read(...call);
         return seen;
       },
     },

@@ -76,14 +76,14 @@ export class Markers {
     }
   }
 
-  open({ process, cluster: direct, views }: Connection): undefined {
+  open({ process, cluster: direct, cache }: Connection): undefined {
     const { plan, wrappers, log, draw } = this.#run;
     const real = this.#recording(this.#refusing(direct));
     const own = wrappers.markers?.(real) ?? real;
     const cluster = wrappers.cluster?.(own) ?? own;
     const context: Context = {
       cluster,
-      views,
+      cache,
       protocol,
       reporter: {
         ...silentReporter,

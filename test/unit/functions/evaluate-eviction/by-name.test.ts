@@ -19,15 +19,15 @@ test("pod-unseen: what goes by its name alone and is reserved nowhere was looked
     [plainPaths[0], 1_100, "pod-unseen"],
   ] as const) {
     const passes = await governedGroup();
-    const found = await played(passes.timeline, passes.context.views.pod({ namespace, name: "group-a-0" }));
+    const found = await played(passes.timeline, passes.context.cache.pod({ namespace, name: "group-a-0" }));
     const going = { ...(found ?? assert.fail()), finished: true };
-    const views = (cluster: Cluster) => ({
-      ...passes.context.views,
+    const cache = (cluster: Cluster) => ({
+      ...passes.context.cache,
       pod: async () => going,
       // A process that was paused, or an API server that is slow, with the pod read before.
       ownerOf: async () => void (await cluster.sleep(delayMs)),
     });
-    const replica = new Replica(passes, (cluster) => ({ views: views(cluster) }));
+    const replica = new Replica(passes, (cluster) => ({ cache: cache(cluster) }));
     const { name } = going;
     passes.world.store.putStatus("pods", passes.world.store.get("pods", { namespace, name }), { phase: "Succeeded" });
     const answer = await replica.answer(replica.review(name, { path }));
@@ -41,11 +41,11 @@ test("pod-unseen: what goes by its name alone and is reserved nowhere was looked
 
 /** A process whose memory stands still from now on. */
 async function frozen(passes: Passes): Promise<Replica> {
-  const { views } = passes.context;
-  const pod = await played(passes.timeline, views.pod({ namespace, name: "group-a-0" }));
+  const { cache } = passes.context;
+  const pod = await played(passes.timeline, cache.pod({ namespace, name: "group-a-0" }));
   const need = { settledThrough: undefined, permitSinceMs: undefined, consistent: false };
-  const view = await played(passes.timeline, views.read({ namespace, group: "group" }, need));
-  return new Replica(passes, () => ({ views: { ...views, pod: async () => pod, read: async () => view } }));
+  const view = await played(passes.timeline, cache.read({ namespace, group: "group" }, need));
+  return new Replica(passes, () => ({ cache: { ...cache, pod: async () => pod, read: async () => view } }));
 }
 
 test("pod-unseen: by its name alone no pod is let go again that an eviction has taken since, though the memory still shows it (R11, R12)", async () => {
@@ -138,8 +138,8 @@ test("pod-leaving: a pod that is on its way out is not evicted by its name alone
     const pods = store.get("pods", { namespace, name: "group-a-0" });
     store.delete("pods", pods.metadata, { gracePeriodSeconds: 30 });
     const settings = { evictionWaitMs: 8_000 };
-    const views = await passes.watch();
-    const replica = new Replica(passes, () => ({ settings, views }));
+    const cache = await passes.watch();
+    const replica = new Replica(passes, () => ({ settings, cache }));
     const codeOf = (answer: AdmissionAnswer) => [answer.guard, answer.allowed ? 200 : answer.code];
     const dry = await replica.answer(replica.review("group-a-0", { path, dryRun: true }));
     assert.deepEqual(codeOf(dry), first, path);
@@ -150,7 +150,7 @@ test("pod-leaving: a pod that is on its way out is not evicted by its name alone
       store.delete("pods", pods.metadata, { gracePeriodSeconds: 0, preconditions: { uid: pods.metadata.uid } });
       assert.deepEqual(codeOf(await replica.answer(asked)), second);
     }
-    await views.stop();
+    await cache.stop();
   }
 });
 

@@ -76,11 +76,11 @@ test("broken pods of two zones do not refuse each other's eviction: each goes, p
 
 test("a stale view that shows a ready pod as down lets it not go beside the budget (R14)", async () => {
   const passes = await torn();
-  const frozen = passes.context.views;
+  const frozen = passes.context.cache;
   const need = { settledThrough: undefined, permitSinceMs: undefined, consistent: false };
   const view = await played(passes.timeline, frozen.read({ namespace, group: "group" }, need));
   breakPod(passes, "group-a-0", "True");
-  const replica = new Replica(passes, () => ({ views: { ...frozen, read: async () => view } }));
+  const replica = new Replica(passes, () => ({ cache: { ...frozen, read: async () => view } }));
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["zones-down"]);
 });
 

@@ -21,7 +21,7 @@ function besidePod(passes: Passes, name: string): Replica {
     const get = async (...given: Parameters<Cluster["get"]>) =>
       given[0] === "pods" && given[1].name === name ? odd : inner.get(...given);
     const cluster = { ...inner, get: get as Cluster["get"] };
-    return { cluster, views: createListReader(cluster, undefined) };
+    return { cluster, cache: createListReader(cluster, undefined) };
   });
 }
 

@@ -103,16 +103,16 @@ test("pod-gone: a pod that is gone is a 404, which kubectl drain takes for done"
 /** A process whose memory still has the pod as it was before `change`. */
 async function behind(change: (passes: Passes) => void) {
   const passes = await governedGroup();
-  const views = await passes.watch();
+  const cache = await passes.watch();
   const old = parsePod(passes.world.store.get("pods", { namespace, name: "group-a-0" }));
   change(passes);
   passes.world.settle();
-  const replica = new Replica(passes, () => ({ views: { ...views, pod: async () => old } }));
-  return { passes, replica, views, old };
+  const replica = new Replica(passes, () => ({ cache: { ...cache, pod: async () => old } }));
+  return { passes, replica, cache, old };
 }
 
 test("memory that is behind the client asks the API server before it says no", async () => {
-  const { replica, views, old } = await behind(({ world }) => {
+  const { replica, cache, old } = await behind(({ world }) => {
     world.store.delete("pods", { namespace, name: "group-a-0" }, { gracePeriodSeconds: 0 });
   });
   const uid = replica.uidOf("group-a-0");
@@ -121,7 +121,7 @@ test("memory that is behind the client asks the API server before it says no", a
   assert.equal(replica.count("get pods"), 1);
   const stale = await replica.answer(meant(old.uid));
   assert.equal(stale.guard, "pod-unseen", "what memory has is asked of the group's view");
-  await views.stop();
+  await cache.stop();
 });
 
 test("exempt: a pod on its way out is one by the API server's word where nothing pins its uid (R11, R14)", async () => {
@@ -130,18 +130,18 @@ test("exempt: a pod on its way out is one by the API server's word where nothing
     // Once to judge it, and once when it is reserved.
     [plainPaths[0], "allowed", 2],
   ] as const) {
-    const { passes, replica, views, old } = await behind(({ world }) => {
+    const { passes, replica, cache, old } = await behind(({ world }) => {
       world.store.delete("pods", { namespace, name: "group-a-0" }, { gracePeriodSeconds: 0 });
     });
-    const memory = { ...views, pod: async () => ({ ...old, terminating: true }) };
-    const judging = new Replica(passes, () => ({ views: memory }));
+    const memory = { ...cache, pod: async () => ({ ...old, terminating: true }) };
+    const judging = new Replica(passes, () => ({ cache: memory }));
     const answer = await judging.answer(judging.review("group-a-0", { path }));
     assert.deepEqual([answer.guard, judging.count("get pods")], [guard, reads]);
     const isPinned = answer.allowed && JSON.stringify(answer.patch).includes(old.uid);
     assert.equal(isPinned, path === pinningPath, "what is pinned is the pod that was judged");
     assert.deepEqual(reserved(passes), guard === "exempt" ? [] : ["group-a-0 by evaluate-eviction"]);
     assert.ok(replica.uidOf("group-a-0") !== old.uid);
-    await views.stop();
+    await cache.stop();
   }
 });
 
@@ -183,11 +183,11 @@ test("out-of-scope pins the pod that was judged; where nothing can, the API serv
   const passes = await governedGroup();
   const replica = new Replica(passes);
   const { uid } = passes.world.store.get("pods", { namespace, name: "group-a-0" }).metadata;
-  const found = await played(passes.timeline, replica.context.views.pod({ namespace, name: "group-a-0" }));
+  const found = await played(passes.timeline, replica.context.cache.pod({ namespace, name: "group-a-0" }));
   const old = { ...(found ?? assert.fail()), labels: {} };
   // What a watch told before the pod had the labels that the budget selects.
-  const views = { ...replica.context.views, pod: async () => old };
-  const behind = new Replica(passes, () => ({ views }));
+  const cache = { ...replica.context.cache, pod: async () => old };
+  const behind = new Replica(passes, () => ({ cache }));
   const pinned = await behind.answer(behind.review("group-a-0"));
   assert.deepEqual([pinned.guard, "patch" in pinned && pinned.patch?.length], ["out-of-scope", 1]);
   assert.match(JSON.stringify(pinned), new RegExp(uid));
@@ -234,8 +234,8 @@ test("no-statefulset: a pod that a budget selects and something else controls is
 
 test("namespace-not-served: a review from elsewhere is a 400 that says what to register", async () => {
   const passes = await governedGroup();
-  const views = await passes.watch();
-  const replica = new Replica(passes, () => ({ views, namespaces: [namespace] }));
+  const cache = await passes.watch();
+  const replica = new Replica(passes, () => ({ cache, namespaces: [namespace] }));
   const answer = await replica.answer(replica.review("group-a-0", { namespace: "elsewhere" }));
   assert.deepEqual([answer.guard, codeOf(answer)], ["namespace-not-served", 400]);
   assert.match(
@@ -243,7 +243,7 @@ test("namespace-not-served: a review from elsewhere is a 400 that says what to r
     /^namespace elsewhere is not served here, only db: give .+ a namespaceSelector$/,
   );
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
-  await views.stop();
+  await cache.stop();
 });
 
 test("what memory does not have and the API server does not give is a 429 too, in time", async () => {
@@ -294,15 +294,15 @@ test("a budget of StatefulSets without a rollout-group has a ledger of its own, 
 
 test("a StatefulSet that has just left its group is no mistake of its labels", async () => {
   const passes = await governedGroup();
-  const views = await passes.watch();
+  const cache = await passes.watch();
   const old = parsePod(passes.world.store.get("pods", { namespace, name: "group-a-0" }));
-  const owner = await views.ownerOf(old);
+  const owner = await cache.ownerOf(old);
   const moved = { metadata: { labels: { "rollout-group": "other" } } };
   passes.world.store.patch("statefulsets", { namespace, name: "group-a" }, moved);
-  const memory = { ...views, pod: async () => old, ownerOf: async () => owner };
-  const replica = new Replica(passes, () => ({ views: memory }));
+  const memory = { ...cache, pod: async () => old, ownerOf: async () => owner };
+  const replica = new Replica(passes, () => ({ cache: memory }));
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["pod-unseen"]);
-  await views.stop();
+  await cache.stop();
 });
 
 test("a refusal is an Event on the StatefulSet, once a minute for each guard, however often reviews come", async () => {

@@ -36,13 +36,13 @@ test("however often a group is heard of, it is asked for once in half a minute",
 
 test("where watches tell, and another function of the process knows the ledger, a look costs no request", async () => {
   const passes = new Passes();
-  const views = await passes.watch();
+  const cache = await passes.watch();
   await passes.run();
   await passes.goOn(1_000);
   passes.forget();
   await look(passes);
   assert.deepEqual(passes.words, []);
-  await played(passes.timeline, views.stop());
+  await played(passes.timeline, cache.stop());
 });
 
 test("a look that fails is none: the next one asks again, and a missing right is told to who wakes", async () => {

@@ -326,7 +326,7 @@ test("whether it may go is asked of the API server, not of what a watch has told
   await sweep(passes);
   passes.world.annotate(budgetLedger, { "sluice.dev/settled-through": "1" }, "leases");
   removeBudget(passes);
-  const views = await passes.watch();
+  const cache = await passes.watch();
   passes.forget();
   await sweep(passes);
   assert.deepEqual(
@@ -334,7 +334,7 @@ test("whether it may go is asked of the API server, not of what a watch has told
     [[], 2],
     "once for the groups, and once for it",
   );
-  await played(passes.timeline, views.stop());
+  await played(passes.timeline, cache.stop());
 });
 
 test("an unreadable ledger of a budget is left for a human, and shadow mode writes nothing (R16)", async () => {

@@ -135,7 +135,7 @@ export class Process {
     this.context = {
       ...passes.context,
       cluster: this.cluster,
-      views: createListReader(this.cluster, undefined),
+      cache: createListReader(this.cluster, undefined),
       memoryOf: createMemory(),
       pods: world.podHttp(this.cluster),
       ...changes(this.cluster),

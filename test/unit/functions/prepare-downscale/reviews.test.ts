@@ -149,7 +149,7 @@ test("namespace-not-served: another namespace is refused once it is known that i
 test("prepare-broken: what breaks behind the label is a refusal, and so is a process that calls no pods", async () => {
   const world = await preparedGroup();
   const process = world.process(() => ({
-    views: { ...world.passes.context.views, read: () => Promise.reject(new Error("odd")) },
+    cache: { ...world.passes.context.cache, read: () => Promise.reject(new Error("odd")) },
   }));
   const answer = denied(await process.review("group-a", 2));
   assert.deepEqual([answer.guard, answer.code], ["prepare-broken", 500]);

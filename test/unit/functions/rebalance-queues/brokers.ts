@@ -124,7 +124,7 @@ export class Process {
     this.context = {
       ...passes.context,
       cluster,
-      views: createListReader(cluster, undefined),
+      cache: createListReader(cluster, undefined),
       pods: brokers.podHttp(cluster),
       memoryOf: createMemory(),
       ...changes,

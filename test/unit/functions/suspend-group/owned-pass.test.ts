@@ -216,7 +216,7 @@ test("a volume claim that a StatefulSet made is no member of an owner, whatever 
   const annotations = passes.world.store.get(claims, claim).metadata.annotations ?? {};
   passes.world.annotate(made, { ...annotations, "sluice.dev/zone": "b" }, claims);
   const need = { settledThrough: 0, permitSinceMs: undefined, consistent: true };
-  const view = await played(passes.timeline, passes.context.views.read(key, need));
+  const view = await played(passes.timeline, passes.context.cache.read(key, need));
   assert.deepEqual(
     view.statefulSets.map(({ name }) => name),
     ["a"],

@@ -51,12 +51,12 @@ for (const definition of [suspendGroup, gcSuspendedGroups]) {
     asked.ask();
     for (let wakeUps = 0; wakeUps < 3; wakeUps++) assert.equal((await asked.wake()).looked, true);
     const watching = new Woken(definition);
-    const views = await watching.watch();
+    const cache = await watching.watch();
     for (let wakeUps = 0; wakeUps < 2; wakeUps++) assert.equal((await watching.wake()).looked, true);
     watching.ask();
     assert.equal((await watching.wake()).looked, true);
     assert.notEqual(watching.guard, undefined, "fresh work is found by the first wake-up");
-    await views.stop();
+    await cache.stop();
   });
 
   test(`${name} looks at once at a group of no concern in whose ledger it knows a claim of its own`, async () => {

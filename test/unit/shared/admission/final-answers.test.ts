@@ -12,12 +12,12 @@ async function forgetful(passes: Passes): Promise<Replica> {
   const need = { settledThrough: 1, permitSinceMs: undefined, consistent: false };
   const old: GroupView = await played(passes.timeline, listing.read(key, need));
   const budgets = await played(passes.timeline, listing.budgets(namespace));
-  const views: GroupCache = {
+  const cache: GroupCache = {
     ...listing,
     read: async (wanted, needed) => (needed.consistent ? listing.read(wanted, needed) : old),
     budgets: async () => budgets,
   };
-  return new Replica(passes, () => ({ views }));
+  return new Replica(passes, () => ({ cache }));
 }
 
 test("too-few-zones is not said by a memory that has not heard that the second zone is back", async () => {
@@ -54,11 +54,11 @@ test("several-budgets is not said after one of them has gone", async () => {
 
 test("what is asked again after is said from memory: a refusal costs no LIST", async () => {
   const passes = await governedGroup();
-  const views = await passes.watch();
-  const replica = new Replica(passes, () => ({ views }));
+  const cache = await passes.watch();
+  const replica = new Replica(passes, () => ({ cache }));
   await replica.guards(replica.review("group-a-0"));
   passes.forget();
   assert.deepEqual(await replica.guards(replica.review("group-b-0")), ["zones-down"]);
   assert.equal(passes.words.filter((word) => word.startsWith("list ")).length, 0);
-  await played(passes.timeline, views.stop());
+  await played(passes.timeline, cache.stop());
 });

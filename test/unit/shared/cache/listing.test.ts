@@ -112,14 +112,14 @@ test("every group is named once: of the namespaces that are served, of one of th
   assert.deepEqual(await listGroups(cluster, ["web", namespace]), [there, ...here]);
   assert.deepEqual(await listGroups(cluster, []), []);
   asked.length = 0;
-  const views = createListReader(cluster, [namespace, "web"]);
-  assert.deepEqual(await views.groups("web"), [there]);
-  assert.deepEqual(await views.groups(undefined), [...here, there]);
+  const cache = createListReader(cluster, [namespace, "web"]);
+  assert.deepEqual(await cache.groups("web"), [there]);
+  assert.deepEqual(await cache.groups(undefined), [...here, there]);
   assert.deepEqual(
     asked,
     ["web", namespace, "web"].map((of) => `list statefulsets ${of} rollout-group`),
   );
-  assert.equal(views.isLasting, false);
+  assert.equal(cache.isLasting, false);
 });
 
 const key = { namespace, group: "group" };

@@ -155,8 +155,8 @@ test("look-ups go over connections of their own: while they hang, other calls ar
 
 test("after silence the LIST that a review is judged by serves for the pods of its group: none of them is looked up again", async () => {
   const passes = await governedGroup({ maxUnavailable: 3 });
-  const views = await passes.watch();
-  const replica = new Replica(passes, () => ({ views }));
+  const cache = await passes.watch();
+  const replica = new Replica(passes, () => ({ cache }));
   await passes.goOn(31_000);
   passes.forget();
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
@@ -165,7 +165,7 @@ test("after silence the LIST that a review is judged by serves for the pods of i
     assert.deepEqual(await replica.guards(replica.review(pod)), ["allowed"]);
   }
   assert.deepEqual([passes.count("get pods"), passes.count("list pods")], [1, 2]);
-  await views.stop();
+  await cache.stop();
 });
 
 test("after silence a flood of names that no pod has holds up none that memory has: each of those is read once in a second", async () => {

@@ -8,17 +8,17 @@ import { at, awake, deafening } from "./on-demand-views.ts";
 test("a watch that does not tell of what an event told of stands still: it is let go, and the groups are looked at again", async () => {
   const passes = await new Passes().prepare();
   const { cluster, told } = deafening(passes.cluster);
-  const { views, read, troubles, woken, stop } = await awake({ cluster }, passes);
+  const { cache, read, troubles, woken, stop } = await awake({ cluster }, passes);
   const before = (await read()).pod("group-a-0");
   await passes.goOn(1_500);
   told.isDeaf = true;
   passes.world.store.delete("pods", at("group-a-0"), { gracePeriodSeconds: 0 });
-  views.told("pods", at("group-a-0"));
-  views.told("pods", at("group-a-0"));
+  cache.told("pods", at("group-a-0"));
+  cache.told("pods", at("group-a-0"));
   await passes.goOn(900);
-  assert.equal(views.watches, 3, "it has a second to tell of it");
+  assert.equal(cache.watches, 3, "it has a second to tell of it");
   await passes.goOn(200);
-  assert.deepEqual([views.watches, troubles.length], [0, 1]);
+  assert.deepEqual([cache.watches, troubles.length], [0, 1]);
   assert.match(troubles[0] ?? "", /^pods: it has not told of the newest state of group-a-0, as an event has$/);
   assert.deepEqual(woken, ["db/group statefulsets", "db/group pods"]);
   told.isDeaf = false;
@@ -29,13 +29,13 @@ test("a watch that does not tell of what an event told of stands still: it is le
 test("a watch that falls silent right after it told something is found out as well, however many events come", async () => {
   const passes = await new Passes().prepare();
   const { cluster, told } = deafening(passes.cluster);
-  const { views, read, troubles, stop } = await awake({ cluster, idleMs: 20_000 }, passes);
+  const { cache, read, troubles, stop } = await awake({ cluster, idleMs: 20_000 }, passes);
   await read();
   await passes.goOn(100);
   told.isDeaf = true;
   passes.world.store.delete("pods", at("group-a-0"), { gracePeriodSeconds: 0 });
   for (let ms = 0; ms < 5_200; ms += 100) {
-    views.told("pods", at("group-a-0"));
+    cache.told("pods", at("group-a-0"));
     await passes.goOn(100);
   }
   assert.equal(troubles.length, 1);
@@ -44,15 +44,15 @@ test("a watch that falls silent right after it told something is found out as we
 });
 
 test("an event of what the watch has told, or tells within a second, changes nothing", async () => {
-  const { passes, views, read, troubles, stop } = await awake();
+  const { passes, cache, read, troubles, stop } = await awake();
   await read();
   await passes.goOn(1_500);
   const remove = (name: string) => passes.world.store.delete("pods", at(name), { gracePeriodSeconds: 0 });
   remove("group-a-0");
   await passes.goOn(500);
-  views.told("pods", at("group-a-0"));
+  cache.told("pods", at("group-a-0"));
   await passes.goOn(1_500);
-  views.told("pods", at("group-a-0"));
+  cache.told("pods", at("group-a-0"));
   remove("group-a-1");
   await passes.goOn(1_500);
   assert.equal(passes.count("get pods"), 0);
@@ -62,14 +62,14 @@ test("an event of what the watch has told, or tells within a second, changes not
   }
   await read();
   passes.forget();
-  views.told("pods", at("group-a-0"));
-  views.told("pods", at("group-a-1"));
-  views.told("configmaps" as Resource, at("group-a-0"));
-  views.told("pods", { ...at("group-a-0"), namespace: "elsewhere" });
+  cache.told("pods", at("group-a-0"));
+  cache.told("pods", at("group-a-1"));
+  cache.told("configmaps" as Resource, at("group-a-0"));
+  cache.told("pods", { ...at("group-a-0"), namespace: "elsewhere" });
   await passes.goOn(1_100);
   assert.equal(passes.count("get pods"), 1, "an event that is late costs a GET");
-  views.told("pods", at("unknown-0"));
+  cache.told("pods", at("unknown-0"));
   await passes.goOn(1_100);
-  assert.deepEqual([passes.count("get pods"), views.watches, troubles], [1, 3, []]);
+  assert.deepEqual([passes.count("get pods"), cache.watches, troubles], [1, 3, []]);
   await stop();
 });

@@ -19,7 +19,7 @@ export async function awake(options: Partial<AwakeOptions> = {}, given?: Passes)
   await passes.goOn(60_000);
   const woken: string[] = [];
   const troubles: string[] = [];
-  const views = createOnDemandCache({
+  const cache = createOnDemandCache({
     cluster: passes.cluster,
     namespaces: undefined,
     idleMs,
@@ -28,11 +28,11 @@ export async function awake(options: Partial<AwakeOptions> = {}, given?: Passes)
     leastBackoffMs,
     ...options,
   });
-  passes.use(views);
+  passes.use(cache);
   const read = (need: Partial<ViewNeed> = {}, of = key): Promise<GroupView> =>
     played(
       passes.timeline,
-      views.read(of, { settledThrough: 1, permitSinceMs: undefined, consistent: false, ...need }),
+      cache.read(of, { settledThrough: 1, permitSinceMs: undefined, consistent: false, ...need }),
     );
   /** What is asked while something is done, without an order. */
   const asked = async (act: () => Promise<unknown>): Promise<string[]> => {
@@ -41,7 +41,7 @@ export async function awake(options: Partial<AwakeOptions> = {}, given?: Passes)
     await passes.goOn(3);
     return passes.calls.map(({ verb, resource }) => `${verb} ${resource}`).sort();
   };
-  return { passes, views, read, asked, woken, troubles, stop: () => played(passes.timeline, views.stop()) };
+  return { passes, cache, read, asked, woken, troubles, stop: () => played(passes.timeline, cache.stop()) };
 }
 
 export const at = (name: string) => ({ namespace, name });

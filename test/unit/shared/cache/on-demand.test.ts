@@ -8,11 +8,11 @@ import { key, namespace, Passes, played } from "../reconcile/passes.ts";
 import { at, awake, idleMs, listing, lists, opening, refusal } from "./on-demand-views.ts";
 
 test("the first decision of a namespace opens its watches, whose lists it is made from; the next ones cost nothing", async () => {
-  const { passes, views, read, asked, stop } = await awake();
-  assert.equal(views.isAwake(namespace), false);
+  const { passes, cache, read, asked, stop } = await awake();
+  assert.equal(cache.isAwake(namespace), false);
   assert.deepEqual(await asked(() => read()), opening);
-  assert.ok(views.isAwake(namespace) && !views.isAwake("elsewhere"));
-  assert.equal(views.watches, 3);
+  assert.ok(cache.isAwake(namespace) && !cache.isAwake("elsewhere"));
+  assert.equal(cache.watches, 3);
   assert.deepEqual(await asked(() => Promise.all([read(), read({ settledThrough: 0 })])), []);
   passes.world.store.delete("pods", at("group-a-0"), { gracePeriodSeconds: 0 });
   await passes.goOn(3);
@@ -22,11 +22,11 @@ test("the first decision of a namespace opens its watches, whose lists it is mad
 
 test("several decisions that begin at once share what is opened, and each has its view", async () => {
   const { read, asked, stop } = await awake();
-  const views: GroupView[] = [];
-  const many = () => Promise.all([1, 2, 3].map(async () => void views.push(await read())));
+  const cache: GroupView[] = [];
+  const many = () => Promise.all([1, 2, 3].map(async () => void cache.push(await read())));
   assert.deepEqual(await asked(many), opening);
   assert.deepEqual(
-    views.map(({ statefulSets }) => statefulSets.length),
+    cache.map(({ statefulSets }) => statefulSets.length),
     [2, 2, 2],
   );
   await stop();
@@ -44,18 +44,18 @@ test("a first decision waits for no longer than it takes to list: one round trip
   await stop();
   passes.use(createListReader(passes.cluster, undefined));
   const need = { settledThrough: 1, permitSinceMs: undefined, consistent: false };
-  const listedMs = await tookMs(() => played(passes.timeline, passes.context.views.read(key, need)));
+  const listedMs = await tookMs(() => played(passes.timeline, passes.context.cache.read(key, need)));
   assert.ok(openedMs < listedMs, `${openedMs} ms, and ${listedMs} ms by lists`);
 });
 
 test("who asks for members alone lists StatefulSets and opens nothing; budgets only where they say who is one", async () => {
-  const { passes, views, read, asked } = await awake();
+  const { passes, cache, read, asked } = await awake();
   const members = () => read(membersNeed);
   assert.deepEqual(await asked(members), ["list statefulsets"]);
   const lone = { ...key, group: groupOfLoneStatefulSet("group-a") };
-  const membersOfLone = () => played(passes.timeline, views.read(lone, membersNeed));
+  const membersOfLone = () => played(passes.timeline, cache.read(lone, membersNeed));
   assert.deepEqual(await asked(membersOfLone), ["list statefulsets", "list zoneawarepoddisruptionbudgets"]);
-  assert.equal(views.watches, 0);
+  assert.equal(cache.watches, 0);
   assert.deepEqual((await members()).statefulSets.map(({ name }) => name).sort(), ["group-a", "group-b"]);
 });
 
@@ -99,16 +99,16 @@ test("a StatefulSet that was listed before one of its newest pods was made is re
 });
 
 test("when no read comes for a while, the watches are let go; while reads come, they stay", async () => {
-  const { passes, views, read, asked, woken, stop } = await awake();
+  const { passes, cache, read, asked, woken, stop } = await awake();
   await read();
   for (let times = 0; times < 4; times++) {
     await passes.goOn(idleMs - 1_000);
     assert.deepEqual(await asked(() => read()), []);
   }
   await passes.goOn(idleMs - 100);
-  assert.equal(views.watches, 3);
+  assert.equal(cache.watches, 3);
   await passes.goOn(200);
-  assert.deepEqual([views.watches, views.isAwake(namespace)], [0, false]);
+  assert.deepEqual([cache.watches, cache.isAwake(namespace)], [0, false]);
   assert.deepEqual(woken, [], "the end of the watches wakes no group");
   assert.deepEqual(await asked(() => read()), opening);
   await stop();
@@ -158,10 +158,10 @@ test("a watch that may not be had, or is refused, costs lists and no decision; i
         return passes.cluster.watch(resource, query, options);
       }) as typeof passes.cluster.watch,
     };
-    const { views, read, troubles, stop } = await awake({ cluster }, passes);
+    const { cache, read, troubles, stop } = await awake({ cluster }, passes);
     assert.equal((await read()).statefulSets.length, 2);
     await passes.goOn(10);
-    assert.deepEqual([views.watches, troubles], [0, [`pods: ${message}`]]);
+    assert.deepEqual([cache.watches, troubles], [0, [`pods: ${message}`]]);
     const startMs = passes.cluster.monotonicMs();
     for (let ms = 0; ms < 25_000; ms += 100) {
       assert.equal((await read()).statefulSets.length, 2);
@@ -173,7 +173,7 @@ test("a watch that may not be had, or is refused, costs lists and no decision; i
     await passes.goOn(Math.max(leastMs, 12_000) - (passes.cluster.monotonicMs() - startMs) + 30_000);
     await read();
     await passes.goOn(10);
-    assert.equal(views.watches, 3);
+    assert.equal(cache.watches, 3);
     await stop();
   }
 });
@@ -225,12 +225,12 @@ test("watches that break have their groups looked at again, by lists, or by watc
 });
 
 test("lists that fail fail the decision, as they would without a watch", async () => {
-  const { passes, views, read } = await awake();
+  const { passes, cache, read } = await awake();
   passes.interfere = ({ verb, resource }) => {
     if (verb === "list" && resource === "pods") throw refusal(503, "pods");
   };
   await assert.rejects(read(), { code: 503 });
-  assert.equal(views.watches, 0);
+  assert.equal(cache.watches, 0);
   passes.interfere = () => {};
   assert.equal((await read()).statefulSets.length, 2);
 });
@@ -252,7 +252,7 @@ test("after a pause of the process nothing is decided from what was known before
 });
 
 test("a namespace of too many pods is listed by labels, and not tried again for ten minutes", async () => {
-  const { passes, views, read, asked, stop } = await awake();
+  const { passes, cache, read, asked, stop } = await awake();
   passes.interfere = ({ verb, resource, given }) => {
     if (verb !== "list" || resource !== "pods") return;
     const { atMost } = given[1] as { readonly atMost?: number };
@@ -266,44 +266,44 @@ test("a namespace of too many pods is listed by labels, and not tried again for 
   passes.interfere = () => {};
   await passes.goOn(2_000);
   assert.deepEqual(await asked(() => read()), opening);
-  assert.equal(views.watches, 3);
+  assert.equal(cache.watches, 3);
   await stop();
 });
 
 test("at most 20 namespaces are watched at once; groups of others are listed until one is let go", async () => {
-  const { passes, views, read, stop } = await awake();
+  const { passes, cache, read, stop } = await awake();
   const groups = Array.from({ length: 21 }, (_, index) => ({ namespace: `ns-${index}`, group: "group" }));
   for (const one of groups) passes.world.addGroup({ ...one, zones: ["a"], replicas: 1 });
   for (const one of groups) assert.equal((await read({}, one)).statefulSets.length, 1);
-  assert.equal(views.watches, 60);
-  assert.equal(views.isAwake("ns-20"), false);
+  assert.equal(cache.watches, 60);
+  assert.equal(cache.isAwake("ns-20"), false);
   await passes.goOn(idleMs + 100);
   await read({}, groups[20]);
-  assert.ok(views.isAwake("ns-20"));
+  assert.ok(cache.isAwake("ns-20"));
   await stop();
 });
 
 test("when the process ends, watches end at once, also those that are being opened, and no others begin", async () => {
-  const { passes, views, read, asked, stop } = await awake();
-  const first = views.read(key, { settledThrough: 1, permitSinceMs: undefined, consistent: false });
+  const { passes, cache, read, asked, stop } = await awake();
+  const first = cache.read(key, { settledThrough: 1, permitSinceMs: undefined, consistent: false });
   const startMs = passes.cluster.monotonicMs();
   await stop();
   assert.equal(passes.cluster.monotonicMs(), startMs);
   assert.equal((await played(passes.timeline, first)).statefulSets.length, 2);
   assert.deepEqual(lists(await asked(() => read())), listing);
-  assert.equal(views.watches, 0);
+  assert.equal(cache.watches, 0);
 });
 
 test("the group of an owner that is no StatefulSet is listed, and opens no watch, whatever else is watched", async () => {
-  const { views, read, asked, stop } = await awake();
+  const { cache, read, asked, stop } = await awake();
   const owned = { namespace, group: groupOfOwner({ kind: "Database", apiGroup: "example.com", name: "orders" }) };
   const listed = ["list persistentvolumeclaims", "list pods", "list statefulsets"];
   for (const isAwake of [false, true]) {
     if (isAwake) await read();
-    assert.equal(views.isAwake(namespace), isAwake);
+    assert.equal(cache.isAwake(namespace), isAwake);
     for (const need of [{}, { consistent: true }, { settledThrough: undefined }, membersNeed])
       assert.deepEqual(await asked(() => read(need, owned)), listed);
-    assert.equal(views.isAwake(namespace), isAwake);
+    assert.equal(cache.isAwake(namespace), isAwake);
   }
   await stop();
 });

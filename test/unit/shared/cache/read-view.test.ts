@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ViewNeed } from "../../../../functions/shared/cache/cache.ts";
-import { createWatchCache, type WatchingViews } from "../../../../functions/shared/cache/watching.ts";
+import { createWatchCache, type WatchCache } from "../../../../functions/shared/cache/watching.ts";
 import type { Cluster, ListQuery } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { type Call, key, namespace, Passes, played } from "../reconcile/passes.ts";
 
@@ -24,21 +24,21 @@ async function listening() {
       };
     },
   };
-  const views = createWatchCache({ cluster, namespaces: undefined, onChange() {}, onTrouble() {} });
-  await played(passes.timeline, views.ready);
+  const cache = createWatchCache({ cluster, namespaces: undefined, onChange() {}, onTrouble() {} });
+  await played(passes.timeline, cache.ready);
   passes.forget();
   const read = (need: Partial<ViewNeed> = {}) =>
     played(
       passes.timeline,
-      views.read(key, { settledThrough: 1, permitSinceMs: undefined, consistent: false, ...need }),
+      cache.read(key, { settledThrough: 1, permitSinceMs: undefined, consistent: false, ...need }),
     );
   const permit = (need: Partial<ViewNeed> = {}) => read({ permitSinceMs: passes.cluster.monotonicMs(), ...need });
   const lists = (resource: string) => passes.calls.filter((call) => call.verb === "list" && call.resource === resource);
-  const stop = () => played(passes.timeline, views.stop());
-  return { passes, views, deaf, read, permit, lists, stop };
+  const stop = () => played(passes.timeline, cache.stop());
+  return { passes, cache, deaf, read, permit, lists, stop };
 }
 
-const names = (view: Awaited<ReturnType<WatchingViews["read"]>>) => view.statefulSets.map(({ name }) => name).sort();
+const names = (view: Awaited<ReturnType<WatchCache["read"]>>) => view.statefulSets.map(({ name }) => name).sort();
 
 function addZone({ world }: Passes): number {
   world.addGroup({ namespace, group: "group", zones: ["c"], replicas: 2 });
@@ -119,7 +119,7 @@ test("a watch of StatefulSets that was silent with reason is not begun again, an
 });
 
 test("what one group was asked after silence proves nothing of another", async () => {
-  const { passes, views, permit, lists, stop } = await listening();
+  const { passes, cache, permit, lists, stop } = await listening();
   passes.world.addGroup({ namespace, group: "other", zones: ["a"], replicas: 1 });
   await passes.goOn(40_000);
   passes.forget();
@@ -128,19 +128,19 @@ test("what one group was asked after silence proves nothing of another", async (
   await permit();
   assert.equal(lists("pods").length, 2);
   const need = { settledThrough: 1, permitSinceMs: passes.cluster.monotonicMs(), consistent: false };
-  await played(passes.timeline, views.read({ namespace, group: "other" }, need));
+  await played(passes.timeline, cache.read({ namespace, group: "other" }, need));
   assert.equal(lists("pods").length, 3);
   await stop();
 });
 
 test("a pod and its StatefulSet are asked for where the watch has told nothing for 30 s, and taken from memory otherwise", async () => {
-  const { passes, views, deaf, stop } = await listening();
+  const { passes, cache, deaf, stop } = await listening();
   const at = { namespace, name: "group-a-0" };
   const look = async () => {
     passes.forget();
-    const pod = await played(passes.timeline, views.pod(at));
+    const pod = await played(passes.timeline, cache.pod(at));
     assert.ok(pod !== undefined);
-    await played(passes.timeline, views.ownerOf(pod));
+    await played(passes.timeline, cache.ownerOf(pod));
     return [pod.labels.app, ...passes.words];
   };
   deaf.add("pods").add("statefulsets");
@@ -153,23 +153,23 @@ test("a pod and its StatefulSet are asked for where the watch has told nothing f
 });
 
 test("a pod's StatefulSet that the watch has not told of is asked for at once: that it is unknown says nothing", async () => {
-  const { passes, views, deaf, stop } = await listening();
+  const { passes, cache, deaf, stop } = await listening();
   deaf.add("statefulsets");
   addZone(passes);
   await passes.goOn(5_000);
-  const pod = await played(passes.timeline, views.pod({ namespace, name: "group-c-0" }));
+  const pod = await played(passes.timeline, cache.pod({ namespace, name: "group-c-0" }));
   assert.ok(pod !== undefined);
   passes.forget();
-  assert.equal((await played(passes.timeline, views.ownerOf(pod)))?.name, "group-c");
+  assert.equal((await played(passes.timeline, cache.ownerOf(pod)))?.name, "group-c");
   assert.deepEqual(passes.words, ["get statefulsets"]);
   await stop();
 });
 
 test("pods that a StatefulSet left behind are known from memory; that there are none is not, nor where it is silent (S3)", async () => {
-  const { passes, views, stop } = await listening();
+  const { passes, cache, stop } = await listening();
   const left = async (name: string) => {
     passes.forget();
-    const found = await played(passes.timeline, views.podsMadeFor({ namespace, name }));
+    const found = await played(passes.timeline, cache.podsMadeFor({ namespace, name }));
     return [found.map((pod) => pod.name).sort(), passes.words];
   };
   const both = ["group-a-0", "group-a-1"];

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { advanceZoneRollout } from "../../../../functions/advance-zone-rollout/function.ts";
-import { createWatchCache, type WatchingViews } from "../../../../functions/shared/cache/watching.ts";
+import { createWatchCache, type WatchCache } from "../../../../functions/shared/cache/watching.ts";
 import type { Context } from "../../../../functions/shared/contract/context.ts";
 import { createMemory } from "../../../../functions/shared/contract/memory.ts";
 import type { Cluster, Resource } from "../../../../functions/shared/kubernetes/cluster.ts";
@@ -18,7 +18,7 @@ class LateProcess {
   readonly deleted: string[] = [];
   readonly cluster: Cluster;
   #context: Context | undefined;
-  #views: WatchingViews | undefined;
+  #cache: WatchCache | undefined;
 
   constructor(passes: Passes, late: Resource) {
     this.passes = passes;
@@ -43,15 +43,15 @@ class LateProcess {
   }
 
   async start(): Promise<this> {
-    const views = createWatchCache({
+    const cache = createWatchCache({
       cluster: this.cluster,
       namespaces: undefined,
       onChange: () => {},
       onTrouble: () => {},
     });
-    await played(this.passes.timeline, views.ready);
-    this.#views = views;
-    this.#context = { ...this.passes.context, cluster: this.cluster, views, memoryOf: createMemory() };
+    await played(this.passes.timeline, cache.ready);
+    this.#cache = cache;
+    this.#context = { ...this.passes.context, cluster: this.cluster, cache, memoryOf: createMemory() };
     await this.run();
     return this;
   }
@@ -63,7 +63,7 @@ class LateProcess {
   }
 
   async stop(): Promise<void> {
-    await played(this.passes.timeline, this.#views?.stop() ?? Promise.resolve());
+    await played(this.passes.timeline, this.#cache?.stop() ?? Promise.resolve());
   }
 }
 
@@ -164,7 +164,7 @@ test("the same where every pass lists: a StatefulSet is read again after the pod
 test("a StatefulSet that is deleted without its pods, and made again, keeps its reservation (S3)", async () => {
   for (const watches of [false, true]) {
     const passes = await new Passes({ zones: ["a", "b", "c"], replicas: 2, maxUnavailable: 1 }).prepare();
-    const views = watches ? await passes.watch() : undefined;
+    const cache = watches ? await passes.watch() : undefined;
     await passes.run();
     assert.deepEqual(reserved(passes), ["group-a-0 by advance-zone-rollout"]);
     const set = passes.world.store.get("statefulsets", { namespace, name: "group-a" });
@@ -188,7 +188,7 @@ test("a StatefulSet that is deleted without its pods, and made again, keeps its 
       passes.acts.map(({ object }) => object),
       ["group-a-1"],
     );
-    if (views !== undefined) await played(passes.timeline, views.stop());
+    if (cache !== undefined) await played(passes.timeline, cache.stop());
   }
 });
 
@@ -236,11 +236,11 @@ test("a LIST of StatefulSets that is answered late takes nothing away that came 
       return answer;
     },
   };
-  const views = createWatchCache({ cluster, namespaces: undefined, onChange: () => {}, onTrouble: () => {} });
-  await played(passes.timeline, views.ready);
+  const cache = createWatchCache({ cluster, namespaces: undefined, onChange: () => {}, onTrouble: () => {} });
+  await played(passes.timeline, cache.ready);
   const read = (consistent: boolean) => {
     const permitSinceMs = consistent ? undefined : passes.cluster.monotonicMs();
-    return played(passes.timeline, views.read(key, { settledThrough: 1, permitSinceMs, consistent }));
+    return played(passes.timeline, cache.read(key, { settledThrough: 1, permitSinceMs, consistent }));
   };
   lateMs = 3_000;
   const sweeping = read(true);
@@ -252,5 +252,5 @@ test("a LIST of StatefulSets that is answered late takes nothing away that came 
   assert.deepEqual(names(await sweeping), ["group-a", "group-c"]);
   lateMs = 0;
   assert.deepEqual(names(await read(false)), ["group-a", "group-c"]);
-  await played(passes.timeline, views.stop());
+  await played(passes.timeline, cache.stop());
 });

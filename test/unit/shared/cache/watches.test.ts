@@ -10,14 +10,14 @@ import { key, namespace, Passes, played } from "../reconcile/passes.ts";
 async function watching(options: Partial<WatchingOptions> = {}, passes = new Passes({ replicas: 1 })) {
   const woken = new Set<string>();
   const troubles = new Set<Resource>();
-  const views = createWatchCache({
+  const cache = createWatchCache({
     cluster: passes.cluster,
     namespaces: undefined,
     onChange: (changed) => void woken.add(`${changed.namespace}/${changed.group}`),
     onTrouble: (resource) => void troubles.add(resource),
     ...options,
   });
-  await played(passes.timeline, views.ready);
+  await played(passes.timeline, cache.ready);
   await passes.goOn(10);
   passes.forget();
   /** The groups that are woken by what is done. */
@@ -31,10 +31,10 @@ async function watching(options: Partial<WatchingOptions> = {}, passes = new Pas
   const read = (need: Partial<ViewNeed> = {}): Promise<GroupView> =>
     played(
       passes.timeline,
-      views.read(key, { settledThrough: 1, permitSinceMs: undefined, consistent: false, ...need }),
+      cache.read(key, { settledThrough: 1, permitSinceMs: undefined, consistent: false, ...need }),
     );
-  const stop = () => played(passes.timeline, views.stop());
-  return { passes, views, troubles, watches, read, stop };
+  const stop = () => played(passes.timeline, cache.stop());
+  return { passes, cache, troubles, watches, read, stop };
 }
 
 const at = (name: string, where = namespace) => ({ namespace: where, name });
@@ -87,22 +87,22 @@ test("a budget wakes the groups of its namespace whose pods it selects, and is t
 
 test("views of one namespace watch and list it alone, and an answer from another one is of no use to them", async () => {
   const passes = new Passes({ replicas: 1 });
-  const { views, read, stop } = await watching({ namespaces: [namespace] }, passes);
+  const { cache, read, stop } = await watching({ namespaces: [namespace] }, passes);
   const other = passes.world.addGroup({ namespace: "elsewhere", group: "other", zones: ["a"], replicas: 1 });
   const names = (view: GroupView) => view.statefulSets.map(({ name }) => name).sort();
   assert.deepEqual(names(await read()), ["group-a", "group-b"]);
   const [stranger] = other.statefulSets;
   assert.ok(stranger);
-  views.learn(passes.world.store.get("statefulsets", stranger));
+  cache.learn(passes.world.store.get("statefulsets", stranger));
   const groups = async (where?: string) =>
-    (await played(passes.timeline, views.groups(where))).map((one) => `${one.namespace}/${one.group}`).sort();
+    (await played(passes.timeline, cache.groups(where))).map((one) => `${one.namespace}/${one.group}`).sort();
   assert.deepEqual(await groups(), ["db/group"]);
   assert.deepEqual(await groups("elsewhere"), ["elsewhere/other"]);
   await stop();
   const everywhere = await watching({}, passes);
-  const all = await played(passes.timeline, everywhere.views.groups());
+  const all = await played(passes.timeline, everywhere.cache.groups());
   assert.equal(all.length, 2);
-  const one = await played(passes.timeline, everywhere.views.groups(namespace));
+  const one = await played(passes.timeline, everywhere.cache.groups(namespace));
   assert.deepEqual(one, [key]);
   await everywhere.stop();
 });
@@ -137,13 +137,13 @@ test("what a write was answered is in the next view before the watch tells of it
           for await (const event of passes.cluster.watch(resource, query, options)) if (!isDeaf) yield event;
         })()) as Cluster["watch"],
     };
-    const { views, read, stop } = await watching({ cluster, namespaces }, passes);
+    const { cache, read, stop } = await watching({ cluster, namespaces }, passes);
     isDeaf = true;
     const sinceMs = passes.cluster.monotonicMs();
     await read({ permitSinceMs: sinceMs });
     passes.world.annotate(at("group-a"), { "rollout-max-unavailable": "7" });
     const answer = passes.world.store.get("statefulsets", at("group-a"));
-    views.learn(answer);
+    cache.learn(answer);
     const a = (await read()).statefulSets.find(({ name }) => name === "group-a");
     assert.equal(a?.maxUnavailable, 7);
     passes.forget();
@@ -154,8 +154,8 @@ test("what a write was answered is in the next view before the watch tells of it
 });
 
 test("a consistent read lists budgets, too", async () => {
-  const { passes, views, read, stop } = await watching();
-  assert.equal(views.isLasting, true);
+  const { passes, cache, read, stop } = await watching();
+  assert.equal(cache.isLasting, true);
   await read();
   assert.equal(passes.count("list zoneawarepoddisruptionbudgets"), 0);
   await read({ consistent: true });
@@ -164,12 +164,12 @@ test("a consistent read lists budgets, too", async () => {
 });
 
 test("one pod that stands is enough to know what was made for a StatefulSet; a pod without an owner's uid has no owner", async () => {
-  const { passes, views, stop } = await watching();
-  const left = await played(passes.timeline, views.podsMadeFor(at("group-a")));
+  const { passes, cache, stop } = await watching();
+  const left = await played(passes.timeline, cache.podsMadeFor(at("group-a")));
   assert.deepEqual([left.map(({ name }) => name), passes.words], [["group-a-0"], []]);
   const [one] = left;
   assert.ok(one);
-  assert.equal(await played(passes.timeline, views.ownerOf({ ...one, ownerUid: undefined })), undefined);
+  assert.equal(await played(passes.timeline, cache.ownerOf({ ...one, ownerUid: undefined })), undefined);
   assert.deepEqual(passes.words, []);
   await stop();
 });
@@ -211,13 +211,13 @@ test("a pod is taken from memory for 30 s after the watch was last heard of, and
         }
       })()) as Cluster["watch"],
   };
-  const { views, stop } = await watching({ cluster }, passes);
+  const { cache, stop } = await watching({ cluster }, passes);
   passes.world.store.sendBookmarks("pods");
   await passes.goOn(100);
   const look = async (ms: number) => {
     await passes.goOn(heardMs + ms - passes.cluster.monotonicMs());
     passes.forget();
-    assert.equal((await played(passes.timeline, views.pod(at("group-a-0"))))?.name, "group-a-0");
+    assert.equal((await played(passes.timeline, cache.pod(at("group-a-0"))))?.name, "group-a-0");
     return passes.words;
   };
   assert.deepEqual(await look(30_000), []);
@@ -227,8 +227,8 @@ test("a pod is taken from memory for 30 s after the watch was last heard of, and
 
 test("PodDisruptionBudgets are watched where that is asked for, and listed otherwise", async () => {
   for (const disruptionBudgets of [true, false]) {
-    const { passes, views, stop } = await watching({ disruptionBudgets });
-    await played(passes.timeline, views.disruptionBudgets(namespace));
+    const { passes, cache, stop } = await watching({ disruptionBudgets });
+    await played(passes.timeline, cache.disruptionBudgets(namespace));
     assert.equal(passes.count("list poddisruptionbudgets"), disruptionBudgets ? 0 : 1);
     await stop();
   }

@@ -10,14 +10,14 @@ const podKey = (name: string) => ({ namespace, name });
 
 async function watching(options: ConstructorParameters<typeof Passes>[0] = {}) {
   const passes = await new Passes(options).prepare();
-  const views = await passes.watch();
+  const cache = await passes.watch();
   passes.forget();
   const read = (need: Partial<ViewNeed> = {}): Promise<GroupView> =>
     played(
       passes.timeline,
-      views.read(key, { settledThrough: 1, permitSinceMs: undefined, consistent: false, ...need }),
+      cache.read(key, { settledThrough: 1, permitSinceMs: undefined, consistent: false, ...need }),
     );
-  return { passes, views, read };
+  return { passes, cache, read };
 }
 
 const names = (view: GroupView): string[] =>
@@ -166,10 +166,10 @@ test("a watch that died without a word is found out after 30 s and begun again w
       };
     }) as typeof watch,
   };
-  const views = createWatchCache({ cluster, namespaces: undefined, onChange() {}, onTrouble() {} });
-  await played(passes.timeline, views.ready);
+  const cache = createWatchCache({ cluster, namespaces: undefined, onChange() {}, onTrouble() {} });
+  await played(passes.timeline, cache.ready);
   const read = (permitSinceMs: number | undefined): Promise<GroupView> =>
-    played(passes.timeline, views.read(key, { settledThrough: 1, permitSinceMs, consistent: false }));
+    played(passes.timeline, cache.read(key, { settledThrough: 1, permitSinceMs, consistent: false }));
   deaf = true;
   passes.world.store.delete("pods", podKey("group-a-0"), { gracePeriodSeconds: 0 });
   await passes.goOn(31_000);
@@ -194,8 +194,8 @@ test("a watch that breaks is told of and taken up again where it was, later each
     }) as typeof watch,
   };
   const onTrouble = () => void troubles.push(passes.cluster.monotonicMs());
-  const views = createWatchCache({ cluster, namespaces: undefined, onChange() {}, onTrouble });
-  await played(passes.timeline, views.ready);
+  const cache = createWatchCache({ cluster, namespaces: undefined, onChange() {}, onTrouble });
+  await played(passes.timeline, cache.ready);
   await passes.goOn(60_000);
   const gaps = troubles.slice(1).map((atMs, index) => atMs - (troubles[index] ?? 0));
   assert.deepEqual(gaps.slice(0, 8), [100, 300, 700, 1_500, 3_100, 6_300, 10_000, 10_000]);
@@ -220,13 +220,13 @@ test("a revision that is too old begins again with a list, at once and without a
   };
   const onTrouble = (_resource: string, error: unknown) => void troubles.push(error);
   const woken: string[] = [];
-  const views = createWatchCache({
+  const cache = createWatchCache({
     cluster,
     namespaces: undefined,
     onChange: ({ group }) => void woken.push(group),
     onTrouble,
   });
-  await played(passes.timeline, views.ready);
+  await played(passes.timeline, cache.ready);
   await passes.goOn(10);
   assert.deepEqual([passes.count("list pods"), passes.count("list statefulsets")], [2, 1]);
   assert.deepEqual(troubles, []);
@@ -238,8 +238,8 @@ function gone(): ClusterError {
 }
 
 test("stopped views watch no more", async () => {
-  const { passes, views } = await watching();
-  await played(passes.timeline, views.stop());
+  const { passes, cache } = await watching();
+  await played(passes.timeline, cache.stop());
   passes.world.store.delete("pods", podKey("group-a-0"), { gracePeriodSeconds: 0 });
   await passes.goOn(2_000);
   assert.equal(passes.calls.length, 0);
@@ -248,8 +248,8 @@ test("stopped views watch no more", async () => {
 test("a namespace that is not watched is an error, not an empty view", async () => {
   const passes = await new Passes().prepare();
   const options = { cluster: passes.cluster, onChange() {}, onTrouble() {} };
-  const views = createWatchCache({ ...options, namespaces: ["elsewhere"] });
-  await played(passes.timeline, views.ready);
+  const cache = createWatchCache({ ...options, namespaces: ["elsewhere"] });
+  await played(passes.timeline, cache.ready);
   const need = { settledThrough: 1, permitSinceMs: undefined, consistent: false };
-  await assert.rejects(views.read(key, need), /namespace db is not among the watched ones/);
+  await assert.rejects(cache.read(key, need), /namespace db is not among the watched ones/);
 });

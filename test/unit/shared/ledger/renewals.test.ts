@@ -127,7 +127,7 @@ for (const isLasting of [false, true]) {
   const where = isLasting ? "on a server" : "where processes come and go";
   test(`rollout-first: ${where} it ends though all pods are drained and all evictions are refused, however often they are asked for`, async () => {
     const passes = await governedGroup({ maxUnavailable: 1 }, { replicas: 5 });
-    passes.restart({ views: { ...passes.context.views, isLasting } });
+    passes.restart({ cache: { ...passes.context.cache, isLasting } });
     const replica = new Replica(passes);
     const pods = [0, 1, 2, 3, 4].flatMap((ordinal) => [`group-a-${ordinal}`, `group-b-${ordinal}`]);
     passes.changeImage("app:2");

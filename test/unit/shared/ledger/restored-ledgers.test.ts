@@ -19,7 +19,7 @@ test("ledger-elsewhere: a rollout begins such a ledger anew after ten seconds, a
   for (const annotation of ["sluice.dev/settled-through", "sluice.dev/members-through"]) {
     for (const watches of [false, true]) {
       const passes = await new Passes({ replicas: 2, maxUnavailable: 1 }).prepare();
-      const views = watches ? await passes.watch() : undefined;
+      const cache = watches ? await passes.watch() : undefined;
       refusesTheFuture(passes);
       passes.writeLedger({ [annotation]: elsewhere });
       passes.context.memoryOf(key).copy.ledger = undefined;
@@ -37,7 +37,7 @@ test("ledger-elsewhere: a rollout begins such a ledger anew after ten seconds, a
       passes.forget();
       await passes.run();
       assert.equal(passes.guard, "rolling");
-      if (views !== undefined) await played(passes.timeline, views.stop());
+      if (cache !== undefined) await played(passes.timeline, cache.stop());
     }
   }
 });

@@ -155,13 +155,13 @@ test("in shadow mode nothing is written anew (R16)", async () => {
 
 test("a clock that is set forward by hours makes no reservation old that this process has not known for two minutes (R10)", async () => {
   const passes = await governedGroup({ maxUnavailable: 1 }, { replicas: 3 });
-  const views = await passes.watch();
-  const one = new Replica(passes, () => ({ views }));
+  const cache = await passes.watch();
+  const one = new Replica(passes, () => ({ cache }));
   assert.deepEqual(await one.guards(one.review("group-a-0")), ["allowed"]);
   // Another process, another API server: its clock has just been set forward. The eviction is still under way.
   // A review that has to wait is refused at once: the test looks at why.
   const two = new Replica(passes, (cluster) => ({
-    views,
+    cache,
     settings: { evictionWaitMs: 0 },
     cluster: { ...cluster, serverTimeMs: () => cluster.serverTimeMs() + hourMs },
   }));
@@ -171,7 +171,7 @@ test("a clock that is set forward by hours makes no reservation old that this pr
   await passes.goOn(1_000);
   assert.deepEqual(await two.guards(two.review("group-b-0")), ["allowed"]);
   assert.deepEqual(reserved(passes), ["group-b-0 by evaluate-eviction"]);
-  await played(passes.timeline, views.stop());
+  await played(passes.timeline, cache.stop());
 });
 
 test("a refusal from a clock an hour ahead holds for ten minutes, and the verdict's times are set right", async () => {

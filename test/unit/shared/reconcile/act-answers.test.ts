@@ -78,7 +78,7 @@ describe("what is sent", () => {
     const statefulSet = { ...statefulSetOf(passes), updateRevision: "newer" };
     const notAfterMs = passes.cluster.monotonicMs() + 1_234;
     const learned: unknown[] = [];
-    passes.use({ ...passes.context.views, learn: (object) => void learned.push(object.metadata.name) });
+    passes.use({ ...passes.context.cache, learn: (object) => void learned.push(object.metadata.name) });
     assert.equal(await carryOut(passes, [{ action: "record-revision", statefulSet }], { deadlineMs: notAfterMs }), 20);
     const [, , body, call] = written(passes)[0]?.given ?? [];
     const metadata = { resourceVersion: statefulSet.resourceVersion };

@@ -11,7 +11,7 @@ const sentence =
 /** Three zones, the second of which is deleted without its pods while the first of them is broken. */
 async function leaveBehind(watches: boolean) {
   const passes = await new Passes({ zones: ["a", "b", "c"], replicas: 2 }).prepare("app:1");
-  const views = watches ? await passes.watch() : undefined;
+  const cache = watches ? await passes.watch() : undefined;
   await passes.run();
   passes.world.kubelet.breakPod(broken);
   await passes.goOn(100);
@@ -25,7 +25,7 @@ async function leaveBehind(watches: boolean) {
     const { name, labels, annotations } = metadata;
     return passes.world.store.create("statefulsets", namespace, { metadata: { name, labels, annotations }, spec });
   };
-  return { passes, makeAgain, end: async () => views && played(passes.timeline, views.stop()) };
+  return { passes, makeAgain, end: async () => cache && played(passes.timeline, cache.stop()) };
 }
 
 async function taken(passes: Passes, sweep = false): Promise<readonly string[]> {

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { advanceZoneRollout } from "../../../../functions/advance-zone-rollout/function.ts";
 import type { GroupCache } from "../../../../functions/shared/cache/cache.ts";
 import { createListReader } from "../../../../functions/shared/cache/listing.ts";
-import { createWatchCache, type WatchingViews } from "../../../../functions/shared/cache/watching.ts";
+import { createWatchCache, type WatchCache } from "../../../../functions/shared/cache/watching.ts";
 import type { Context } from "../../../../functions/shared/contract/context.ts";
 import type { ReconcileResult } from "../../../../functions/shared/contract/definition.ts";
 import { createMemory } from "../../../../functions/shared/contract/memory.ts";
@@ -81,7 +81,7 @@ export class Passes {
     this.cluster = counting(createWorldCluster(this.world), this.calls, () => this.interfere);
     this.#context = {
       cluster: this.cluster,
-      views: createListReader(this.cluster, undefined),
+      cache: createListReader(this.cluster, undefined),
       protocol: protocolOf(protocol),
       reporter: {
         pass: (report) => void this.verdicts.push(report),
@@ -109,20 +109,20 @@ export class Passes {
   }
 
   /** Views fed by watches in place of lists. */
-  async watch(): Promise<WatchingViews> {
-    const views = createWatchCache({
+  async watch(): Promise<WatchCache> {
+    const cache = createWatchCache({
       cluster: this.cluster,
       namespaces: undefined,
       onChange: () => {},
       onTrouble: (_resource, error) => assert.fail(String(error)),
     });
-    await played(this.timeline, views.ready);
-    this.use(views);
-    return views;
+    await played(this.timeline, cache.ready);
+    this.use(cache);
+    return cache;
   }
 
-  use(views: GroupCache): void {
-    this.#context = { ...this.#context, views };
+  use(cache: GroupCache): void {
+    this.#context = { ...this.#context, cache };
   }
 
   /** One pass with all its acts. */

@@ -15,11 +15,11 @@ const podKey = (name: string) => ({ namespace, name });
 
 /** Views that only a look which may permit something has read StatefulSets for, as where watches tell of them. */
 function watchLike(passes: Passes, heard: (view: GroupView, mayPermit: boolean) => GroupView): void {
-  const { views } = passes.context;
+  const { cache } = passes.context;
   passes.use({
-    ...views,
+    ...cache,
     read: async (group, need) => {
-      const view = await views.read(group, need);
+      const view = await cache.read(group, need);
       if (need.consistent || need.settledThrough === undefined) return view;
       const mayPermit = need.permitSinceMs !== undefined;
       const statefulSetsReadMs = mayPermit ? view.statefulSetsReadMs : undefined;
@@ -61,10 +61,10 @@ test("where a view does not tell when its StatefulSets were read, the five secon
     [5_100, 0],
   ] as const) {
     const passes = await new Passes().prepare();
-    const { views } = passes.context;
+    const { cache } = passes.context;
     passes.use({
-      ...views,
-      read: async (...given) => ({ ...(await views.read(...given)), statefulSetsReadMs: undefined }),
+      ...cache,
+      read: async (...given) => ({ ...(await cache.read(...given)), statefulSetsReadMs: undefined }),
     });
     passes.interfere = async ({ verb, resource }) => {
       if (verb === "patch" && resource === "leases") await passes.goOn(writeMs);
@@ -96,12 +96,12 @@ test("a zone that has joined is listed afresh before a permit, though its Statef
   await passes.goOn(10_000);
   const before = await played(
     passes.timeline,
-    passes.context.views.read(key, { settledThrough: undefined, permitSinceMs: undefined, consistent: true }),
+    passes.context.cache.read(key, { settledThrough: undefined, permitSinceMs: undefined, consistent: true }),
   );
-  const { views } = passes.context;
+  const { cache } = passes.context;
   passes.use({
-    ...views,
-    read: async (group, need) => (need.consistent ? views.read(group, need) : { ...before, consistentAt: undefined }),
+    ...cache,
+    read: async (group, need) => (need.consistent ? cache.read(group, need) : { ...before, consistentAt: undefined }),
   });
   passes.world.kubelet.breakPod(podKey("group-c-1"));
   passes.world.kubelet.breakPod(podKey("group-b-1"));
@@ -116,12 +116,12 @@ test("while a zone that has joined is waited for nothing is listed afresh: it wo
   passes.writeLedger({ "sluice.dev/members": JSON.stringify(["group-a", "group-b"]) });
   passes.restart();
   const asked: boolean[] = [];
-  const { views } = passes.context;
+  const { cache } = passes.context;
   passes.use({
-    ...views,
+    ...cache,
     read: async (group, need) => {
       asked.push(need.consistent);
-      return { ...(await views.read(group, need)), consistentAt: undefined };
+      return { ...(await cache.read(group, need)), consistentAt: undefined };
     },
   });
   await passes.run();

@@ -71,13 +71,13 @@ test("where no own claim stands the group is looked at once, by one read of the 
   const passes = await Claiming.holding();
   await passes.reconcile(true);
   passes.forget();
-  const { views } = passes.context;
+  const { cache } = passes.context;
   let looks = 0;
-  const read: typeof views.read = (...asked) => {
+  const read: typeof cache.read = (...asked) => {
     looks++;
-    return views.read(...asked);
+    return cache.read(...asked);
   };
-  passes.use({ ...views, read });
+  passes.use({ ...cache, read });
   await passes.reconcile(true);
   assert.deepEqual([passes.count("get leases"), looks], [1, 1]);
 });

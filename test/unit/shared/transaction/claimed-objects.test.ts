@@ -43,9 +43,9 @@ test("what is reserved of a StatefulSet stays so while its pods stand without it
       }
     })();
   const cluster = { ...passes.cluster, watch: watch as Cluster["watch"] };
-  const views = createWatchCache({ cluster, namespaces: undefined, onChange() {}, onTrouble() {} });
-  await played(passes.timeline, views.ready);
-  passes.restart({ cluster, views });
+  const cache = createWatchCache({ cluster, namespaces: undefined, onChange() {}, onTrouble() {} });
+  await played(passes.timeline, cache.ready);
+  passes.restart({ cluster, cache });
   await passes.run();
   await passes.goOn(12_000);
   await passes.run();
@@ -59,7 +59,7 @@ test("what is reserved of a StatefulSet stays so while its pods stand without it
   passes.forget();
   await passes.run();
   assert.deepEqual([passes.guard, passes.acts, reserved(passes)], ["zone-departed", [], zone]);
-  await played(passes.timeline, views.stop());
+  await played(passes.timeline, cache.stop());
 });
 
 interface Given {
@@ -88,7 +88,7 @@ function given({ members = [], shown = [], pods = [], statefulSets = [], left = 
       return found;
     },
   };
-  const views = {
+  const cache = {
     async podsMadeFor(at: { readonly namespace: string; readonly name: string }): Promise<Pod[]> {
       assert.equal(at.namespace, namespace);
       asked.push(`made for ${at.name}`);
@@ -96,7 +96,7 @@ function given({ members = [], shown = [], pods = [], statefulSets = [], left = 
     },
     orphans: async () => [],
   };
-  const context = { cluster, views } as unknown as Context;
+  const context = { cluster, cache } as unknown as Context;
   const ledger = { key, reservations, members: [] } as unknown as Ledger;
   const pod = (name: string) => shown.map(parsePod).find((one) => one.name === name);
   const view = { statefulSets: members, neighbours: [], budgets: [], pod } as unknown as GroupView;
@@ -240,7 +240,7 @@ test("a reservation of a member that the view has none of says that the view is 
 /** What a ledger is decided on where the API server answers so; `answers` in the order of the questions. */
 async function asNew(through: Partial<Ledger>, ...answers: (GroupView["consistentAt"] | ClusterError)[]) {
   const needs: ViewNeed[] = [];
-  const views = {
+  const cache = {
     async read(_key: unknown, need: ViewNeed) {
       needs.push(need);
       const answer = answers[needs.length - 1];
@@ -250,7 +250,7 @@ async function asNew(through: Partial<Ledger>, ...answers: (GroupView["consisten
   };
   const stored = { key, members: ["a"], isElsewhere: false, ...through } as unknown as Ledger;
   const need = { permitSinceMs: 7, consistent: false };
-  const { ledger, view } = await readAsNew({ views } as unknown as Context, stored, need);
+  const { ledger, view } = await readAsNew({ cache } as unknown as Context, stored, need);
   return { needs, ledger, number: (view as unknown as { number: number }).number, stored };
 }
 

@@ -29,10 +29,10 @@ function move(passes: Passes, name: string, group: string): void {
 test("zone-joined: nothing goes for ten seconds after a zone has come whose pod another group's ledger has reserved", async () => {
   for (const watches of [false, true]) {
     const passes = await twoGroups();
-    const views = watches ? await passes.watch() : undefined;
+    const cache = watches ? await passes.watch() : undefined;
     // A review that has to wait is refused at once: the test looks at why.
     const settings = { evictionWaitMs: 0 };
-    const replica = new Replica(passes, () => ({ settings, ...(views === undefined ? {} : { views }) }));
+    const replica = new Replica(passes, () => ({ settings, ...(cache === undefined ? {} : { cache }) }));
     assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
     passes.world.store.delete("pods", { namespace, name: "group-a-0" }, {});
     passes.world.settle();
@@ -49,7 +49,7 @@ test("zone-joined: nothing goes for ten seconds after a zone has come whose pod 
     passes.world.settle();
     assert.deepEqual(await replica.guards(replica.review("group-b-0")), ["allowed"]);
     assert.deepEqual(passes.ledger.members, ["group-a", "group-b", "other-x"]);
-    if (views !== undefined) await played(passes.timeline, views.stop());
+    if (cache !== undefined) await played(passes.timeline, cache.stop());
   }
 });
 
@@ -62,7 +62,7 @@ test("a rollout waits for a zone that has joined from elsewhere, and looks at it
   await passes.run();
   await passes.goOn(40_000);
   move(passes, "other-x", "group");
-  const views = await passes.watch();
+  const cache = await passes.watch();
   passes.forget();
   await passes.run();
   assert.equal(passes.guard, "zone-joined");
@@ -78,7 +78,7 @@ test("a rollout waits for a zone that has joined from elsewhere, and looks at it
   passes.forget();
   await passes.run();
   assert.deepEqual([passes.guard, passes.count("list pods")], ["rolling", 0]);
-  await played(passes.timeline, views.stop());
+  await played(passes.timeline, cache.stop());
 });
 
 test("no eviction waits for a zone that has just been made, and the zone is listed once", async () => {

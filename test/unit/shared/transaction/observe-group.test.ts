@@ -71,13 +71,13 @@ class Looks {
 
 /** Views of which all but consistent LISTs are from before some change. */
 function lateViews(passes: Passes, before: (view: GroupView) => GroupView, needs: ViewNeed[] = []): Partial<Context> {
-  const { views } = passes.context;
+  const { cache } = passes.context;
   return {
-    views: {
-      ...views,
+    cache: {
+      ...cache,
       read: async (group, need) => {
         needs.push(need);
-        const view = await views.read(group, need);
+        const view = await cache.read(group, need);
         return need.consistent ? view : before({ ...view, consistentAt: undefined });
       },
     },
@@ -125,7 +125,7 @@ test("what leaves the group between two such looks is looked for where it is now
   for (const isSeen of [false, true]) {
     const passes = await threeZones();
     const needs: ViewNeed[] = [];
-    const before = await played(passes.timeline, passes.context.views.read(key, { ...none, consistent: true }));
+    const before = await played(passes.timeline, passes.context.cache.read(key, { ...none, consistent: true }));
     const late = isSeen ? before : without("group-c")(before);
     const looks = new Looks(
       passes,
@@ -183,7 +183,7 @@ test("a GET is spent only on what is 150 s old and stands, as far as the view sh
 /** A process that lives on, whose views say so. */
 async function lasting(): Promise<Looks> {
   const passes = await threeZones();
-  return new Looks(passes, { views: { ...passes.context.views, isLasting: true } });
+  return new Looks(passes, { cache: { ...passes.context.cache, isLasting: true } });
 }
 
 test("a process that lives on drops a reservation after two minutes by its own clock, to the millisecond (R10)", async () => {
@@ -230,7 +230,7 @@ test("a process that comes and goes does not take a reservation for old by its s
 test("the next one that comes and goes drops what was sighted two and a half minutes ago; one that lives on does not (R10)", async () => {
   for (const isLasting of [false, true]) {
     const passes = await threeZones();
-    const fresh = () => new Looks(passes, { views: { ...passes.context.views, isLasting } });
+    const fresh = () => new Looks(passes, { cache: { ...passes.context.cache, isLasting } });
     const looks = fresh();
     const sighted = looks.reserve("group-a-0", 2 * dropAfterMs, { sightedMs: looks.serverMs - dropAfterMs + 1 });
     assert.equal((await looks.look({ reservations: [sighted] })).abandoned, 0);

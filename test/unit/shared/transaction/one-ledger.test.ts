@@ -14,9 +14,9 @@ const isWrite = ({ verb, resource }: Call) => verb === "patch" && resource === "
 /** A rollout and an eviction function of one process: one connection, the same views, one copy of the ledger. */
 async function oneProcess(replicas = 4) {
   const passes = await governedGroup({ maxUnavailable: 2 }, { replicas, maxUnavailable: 2 });
-  const views = await passes.watch();
+  const cache = await passes.watch();
   const copyOf = createLedgerCopies();
-  passes.restart({ cluster: passes.cluster, views, memoryOf: createMemory(copyOf) });
+  passes.restart({ cluster: passes.cluster, cache, memoryOf: createMemory(copyOf) });
   const rollout = passes.context;
   const replica = new Replica(passes, () => ({ ...rollout, memoryOf: createMemory(copyOf) }));
   const evict = (pod: string) => replica.submit(pod, { deadlineMs: passes.cluster.monotonicMs() + 9_000 });

@@ -76,7 +76,7 @@ test("where no process makes passes, the ledger of such a group tells of no succ
   const key = { namespace: "app", group: "ingester" };
   const look = createGroupLook({
     cluster,
-    views: createListReader(cluster, undefined),
+    cache: createListReader(cluster, undefined),
     namespaces: undefined,
     seen: new Map([["app/ingester", key]]),
   });

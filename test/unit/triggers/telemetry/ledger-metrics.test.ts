@@ -299,7 +299,7 @@ test("a group that the watches tell of once, while others are looked at, is seen
       serverTimeMs: () => nowMs,
       sleep: () => new Promise(() => {}),
     },
-    views: {
+    cache: {
       async read() {
         if (nowMs === 0) seen.set("app/store", { namespace: "app", group: "store" });
         return view as unknown as GroupView;

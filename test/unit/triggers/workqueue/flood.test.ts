@@ -123,7 +123,7 @@ test("when as many groups are queued as may be, events of others are refused, an
   const hanging: FunctionDefinition<GroupKey> = {
     ...rollout,
     async reconcile(context, key) {
-      await context.views.read(key, { settledThrough: undefined, permitSinceMs: undefined, consistent: true });
+      await context.cache.read(key, { settledThrough: undefined, permitSinceMs: undefined, consistent: true });
       return new Promise(() => {});
     },
   };

@@ -165,12 +165,12 @@ test("where a view does not tell when its StatefulSets were read, the five secon
     [5_100, "late"],
   ] as const) {
     const passes = await governedGroup();
-    const { views } = passes.context;
-    const read: typeof views.read = async (...given) => ({
-      ...(await views.read(...given)),
+    const { cache } = passes.context;
+    const read: typeof cache.read = async (...given) => ({
+      ...(await cache.read(...given)),
       statefulSetsReadMs: undefined,
     });
-    const replica = new Replica(passes, () => ({ views: { ...views, read } }));
+    const replica = new Replica(passes, () => ({ cache: { ...cache, read } }));
     replica.interfere = (call) => (isWrite(call) ? replica.cluster.sleep(writeMs) : undefined);
     const deadlineMs = replica.cluster.monotonicMs() + 27_000;
     assert.deepEqual(await replica.guards(replica.submit("group-a-0", { deadlineMs })), [guard]);

@@ -48,8 +48,8 @@ test("settled-through becomes the largest revision of a pod in the view, and not
 
 test("where watches tell of pods, StatefulSets are read after the ledger, and a view that has heard nothing is listed (R5)", async () => {
   const passes = await governedGroup({ maxUnavailable: 3 });
-  const views = await passes.watch();
-  const replica = new Replica(passes, () => ({ views }));
+  const cache = await passes.watch();
+  const replica = new Replica(passes, () => ({ cache }));
   passes.forget();
   assert.deepEqual(await replica.guards(replica.submit("group-a-0")), ["allowed"]);
   assert.deepEqual([passes.count("get statefulsets"), passes.count("list pods")], [2, 0]);
@@ -59,7 +59,7 @@ test("where watches tell of pods, StatefulSets are read after the ledger, and a 
   passes.forget();
   assert.deepEqual(await replica.guards(replica.submit("group-a-2")), ["allowed"]);
   assert.deepEqual([passes.count("list statefulsets"), passes.count("list pods")], [1, 2]);
-  await views.stop();
+  await cache.stop();
 });
 
 test("what others said in the ledger stays as it is", async () => {

@@ -27,9 +27,9 @@ class Drains {
 
   static async of(spec: object, { replicas = 8, settings = {} } = {}): Promise<Drains> {
     const passes = await governedGroup(spec, { replicas });
-    const views = await passes.watch();
+    const cache = await passes.watch();
     passes.holds.length = 0;
-    return new Drains(passes, new Replica(passes, () => ({ views, settings })));
+    return new Drains(passes, new Replica(passes, () => ({ cache, settings })));
   }
 
   evict(pod: string, changes: Partial<AdmissionRequest> = {}): Promise<AdmissionAnswer> {
@@ -147,8 +147,8 @@ test("64 of all groups wait in one process, and a group that finds no room there
   for (const group of groups)
     addBudget(passes, { selector: { matchLabels: { "rollout-group": group } }, maxUnavailable: 1 }, group);
   passes.world.settle();
-  const views = await passes.watch();
-  const replica = new Replica(passes, () => ({ views, settings: {} }));
+  const cache = await passes.watch();
+  const replica = new Replica(passes, () => ({ cache, settings: {} }));
   // Each ledger is new, and old enough ten seconds later (rule R4).
   await replica.guards(...groups.map((group) => replica.review(`${group}-a-0`)));
   await passes.goOn(60_000);
@@ -231,8 +231,8 @@ test("a dry run, shadow mode and a process that only lists make no review wait",
   const drains = await Drains.of({ maxUnavailable: 1 });
   await drains.guards(drains.evict("group-a-0"));
   assert.deepEqual(await drains.guards(drains.evict("group-a-1", { dryRun: true })), ["zone-budget"]);
-  const { views } = drains.replica.context;
-  const shadow = new Replica(drains.passes, () => ({ views, mode: "shadow", settings: {} }));
+  const { cache } = drains.replica.context;
+  const shadow = new Replica(drains.passes, () => ({ cache, mode: "shadow", settings: {} }));
   await shadow.guards(shadow.review("group-a-1"));
   const listing = new Replica(drains.passes, () => ({ settings: {} }));
   assert.deepEqual(await listing.guards(listing.review("group-a-1")), ["zone-budget"]);
@@ -285,8 +285,8 @@ test("a second review of a pod that waits already goes with the first, by one re
 test("what ends by time alone is waited for where the time is enough, and refused at once where it is not", async () => {
   const passes = new Passes({ replicas: 4 });
   addBudget(passes);
-  const views = await passes.watch();
-  const replica = new Replica(passes, () => ({ views, settings: {} }));
+  const cache = await passes.watch();
+  const replica = new Replica(passes, () => ({ cache, settings: {} }));
   const startMs = passes.timeline.nowMs();
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["ledger-new"]);
   assert.ok(passes.timeline.nowMs() - startMs < 100, "ten seconds are more than it may wait");

@@ -14,7 +14,7 @@ const key = { namespace: "app", group: "ingester" };
 function createLines() {
   const served: { readonly batch: readonly Review[]; readonly end: () => void }[] = [];
   const cluster = { monotonicMs: () => 0, sleep: () => new Promise<void>(() => {}) };
-  const context = { cluster, views: {}, reporter: { held: () => {} } };
+  const context = { cluster, cache: {}, reporter: { held: () => {} } };
   const lines = new ReviewQueues<Review, never>(context, "judge", (_line, batch) => {
     const { promise, resolve } = Promise.withResolvers<void>();
     served.push({ batch, end: resolve });
@@ -58,7 +58,7 @@ function createWaiting(tookMs: number, withdrawn: readonly string[] = []) {
   const begun: number[] = [];
   let sleeps = 0;
   let change = () => {};
-  const views = {
+  const cache = {
     onChange: (listen: (namespace: string, group: string) => void) => (change = () => listen("app", "ingester")),
   };
   const counted = {
@@ -68,7 +68,7 @@ function createWaiting(tookMs: number, withdrawn: readonly string[] = []) {
       return clock.sleep(ms, signal);
     },
   };
-  const context = { cluster: counted, views, reporter: { held: () => {} } };
+  const context = { cluster: counted, cache, reporter: { held: () => {} } };
   const asked: WaitingReview<string>[] = [];
   const lines = new ReviewQueues<WaitingReview<string>, string>(context, "judge", async (line, batch) => {
     begun.push(clock.monotonicMs());

@@ -60,7 +60,7 @@ export class Replica {
     this.context = {
       ...passes.context,
       cluster: this.cluster,
-      views: createListReader(this.cluster, undefined),
+      cache: createListReader(this.cluster, undefined),
       memoryOf: createMemory(),
       settings: atOnce,
       ...changes(this.cluster),
