@@ -36,6 +36,8 @@ interface Phase {
   readonly kinds: readonly Kind[];
   /** Whether a file that fails runs once more: it depends on how busy the machine is. */
   readonly isTriedAgain?: boolean;
+  /** Whether its files start the server so often that it is built for them first, as the image has it. */
+  readonly startsServers?: boolean;
 }
 
 /** One after another; the files of a phase run side by side as far as the processors go. */
@@ -67,6 +69,7 @@ const phases: readonly Phase[] = [
       { files: ["test/{e2e,contract,controlplane,image}/**/*.test.ts"], share: 0.5 },
     ],
     isTriedAgain: true,
+    startsServers: true,
   },
 ];
 
@@ -195,7 +198,6 @@ async function runPhases(chosen: readonly Phase[]): Promise<void> {
   if (chosen.some(({ isTriedAgain }) => isTriedAgain)) {
     await prepare(prepareControlPlane);
     await prepare(() => ensurePackages(say));
-    process.env.SLUICE_TEST_SERVER = await buildServer(root, `${root}node_modules/.cache/test-server`);
   }
   const startedMs = performance.now();
   const idle = watchIdle();
@@ -203,6 +205,8 @@ async function runPhases(chosen: readonly Phase[]): Promise<void> {
   const again: Outcome[] = [];
   for (const phase of chosen) {
     console.log(`\n=== ${phase.name}`);
+    if (phase.startsServers === true)
+      process.env.SLUICE_TEST_SERVER = await buildServer(root, `${root}node_modules/.cache/test-server`);
     const phaseMs = performance.now();
     const ended = await runFiles(workOf(phase, phase.isTriedAgain === true && !(await canRunSideBySide())));
     outcomes.push(...ended);

@@ -17,7 +17,7 @@ export interface Caller {
   readonly process: Process;
   readonly role: Role;
   /** The view of each group that it was last handed, by `viewKey`: it may look at another one before it writes. */
-  readonly cache: ReadonlyMap<string, GroupView>;
+  readonly views: ReadonlyMap<string, GroupView>;
 }
 
 export function viewKey({ namespace, group }: GroupKey): string {
@@ -145,7 +145,7 @@ export class Checkers {
     this.#written.note(all);
     const group = ledgerGroupOf(lease as never);
     const { namespace = "" } = lease.metadata;
-    const view = decided ?? caller.cache.get(viewKey({ namespace, group }));
+    const view = decided ?? caller.views.get(viewKey({ namespace, group }));
     const seen = view && pasts.seen(view, namespace);
     for (const checker of this.#all) checker.onLedgerWritten?.({ caller, lease, group, all, made, seen });
   }

@@ -73,8 +73,8 @@ export class Processes implements Actor {
     const offMs = plan.skewMs * (draw.chance(0.5) ? 1 : -1);
     const clock: ProcessClocks = { skewMs: this.#allOffMs + offMs, wallSkewMs: -offMs };
     log("simulation", `${process.name} starts`);
-    const cache = new Map<string, GroupView>();
-    const caller = { process, role, cache };
+    const views = new Map<string, GroupView>();
+    const caller = { process, role, views };
     const observer = checkers.observe(caller);
     let wake: Running["wake"];
     const connection = connectProcess(this.#run, {
@@ -92,7 +92,7 @@ export class Processes implements Actor {
       comesAndGoes: role.watches === "events",
       onChange: (key) => wake?.(key),
       onVerdict: (key, zone) => checkers.verdict(caller, key, zone),
-      onView: (key, view) => cache.set(viewKey(key), view),
+      onView: (key, view) => views.set(viewKey(key), view),
     });
     wake = role.open(connection);
     this.#running = [...this.#running, { role, process, clock, wake, told: connection.told, stop: connection.stop }];

@@ -322,8 +322,8 @@ test("a mistake in the program is thrown, not told of as if the cluster were to 
 
 test("evictions that began to wait for their turn are told of, by zone and with why, and without the right to read that nothing is", async () => {
   const passes = await governedGroup({ maxUnavailable: 1 });
-  const views = await passes.watch();
-  const replica = new Replica(passes, () => ({ views, settings: {} }));
+  const cache = await passes.watch();
+  const replica = new Replica(passes, () => ({ cache, settings: {} }));
   const asked = ["group-a-0", "group-a-1", "group-a-2"].map((pod) => replica.review(pod));
   await passes.goOn(3_000);
   const why = await sluice(passes, "why group");
