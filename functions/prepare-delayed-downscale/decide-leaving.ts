@@ -35,6 +35,11 @@ export interface PodsToNotify {
 
 /** A pod tells whole seconds, and so does the time at which it was made: what was in that second may have been at its end. */
 const secondMs = 1_000;
+/**
+ * A process that has had one reply knows the API server's clock to half a second and half the time of that reply
+ * (`clock/server-time.ts`). It may take it for that much later than it is, and would let a pod go too early.
+ */
+const serverTimeErrorMs = 1_000;
 
 /** Every pod that is to stay is told so, whether or not this process remembers that the pod was told to leave. */
 export function whoIsTold({ statefulSet, wanted, pods, isClaimed }: Omit<DelayedSet, "answers">): PodsToNotify {
@@ -89,7 +94,7 @@ export function leavingRun(set: DelayedSet, nowMs: number): Run {
     if (answer === undefined) return unprepared("it has not been asked");
     if (answer.kind === "failed") return unprepared(answer.why);
     // A pod that came later than its time was told nothing: the time is on the disk of the one before.
-    const sinceMs = Math.max(answer.sinceMs, pod.createdMs) + secondMs;
+    const sinceMs = Math.max(answer.sinceMs, pod.createdMs) + secondMs + serverTimeErrorMs;
     if (Number.isNaN(sinceMs)) return unprepared("it does not say when it was made");
     const inMs = sinceMs + delayMs - nowMs;
     if (inMs > 0) return { pods: run, stop: { kind: "young", pod, inMs } };
