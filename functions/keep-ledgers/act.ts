@@ -3,7 +3,6 @@
 import { messageOf } from "../shared/base/error-message.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
-import type { GroupMemory } from "../shared/contract/memory.ts";
 import { isNewEvent } from "../shared/events/recorder.ts";
 import {
   ClusterError,
@@ -16,6 +15,7 @@ import {
 import { LedgerUnreadable } from "../shared/ledger/errors.ts";
 import { ledgerName } from "../shared/ledger/lease-name.ts";
 import { reportVerdict } from "../shared/reconcile/report-verdict.ts";
+import { restMs, Throttle } from "../shared/reconcile/throttle.ts";
 import { forgetLedger, knownLedger, noteLedger } from "../shared/transaction/ledger-copy.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { decide, type LedgerHoldings, type LedgerState } from "./decide.ts";
@@ -43,7 +43,7 @@ async function sweepScope(context: Context): Promise<void> {
     const lease = byPath.get(`${key.namespace}/${ledgerName(key.group)}`);
     await attempts.make(key, async () => {
       await keepLiving(context, key, lease);
-      lookedMs.set(context.memoryOf(key), context.cluster.monotonicMs());
+      throttle.restUntil(context.memoryOf(key), context.cluster.monotonicMs() + restMs);
     });
   }
   for (const { key, lease } of vanishedOf(seen)) {
@@ -52,20 +52,16 @@ async function sweepScope(context: Context): Promise<void> {
   attempts.end();
 }
 
-/** A group says so many things while it is rolled; whether it still has a StatefulSet is looked at once in this time. */
-const lookEveryMs = 30_000;
-const lookedMs = new WeakMap<GroupMemory, number>();
+/** Of the groups of which it was lately seen whether they still have a StatefulSet. */
+const throttle = new Throttle();
 
-/**
- * The same for one group that something was heard of: at once if it was quiet for half a minute, else when that has passed.
- * Throws ClusterError.
- */
+/** The same for one group, after an event: at once if it has rested for half a minute, otherwise then. Throws ClusterError. */
 export async function look(context: Context, key: GroupKey): Promise<ReconcileResult> {
   const memory = context.memoryOf(key);
   const nowMs = context.cluster.monotonicMs();
-  const remainingMs = (lookedMs.get(memory) ?? Number.NEGATIVE_INFINITY) + lookEveryMs - nowMs;
   if (context.mode === "shadow") return { requeueAfterMs: undefined, acting: undefined };
-  if (remainingMs > 0) return { requeueAfterMs: remainingMs, absorbsEvents: true, acting: undefined };
+  const postponed = throttle.postpone(memory, nowMs);
+  if (postponed !== undefined) return postponed;
   const attempts = new Attempts(context);
   const living = await isLiving(context, key);
   await attempts.make(key, async () => {
@@ -75,7 +71,7 @@ export async function look(context: Context, key: GroupKey): Promise<ReconcileRe
     else if (lease !== undefined) await endVanished(context, key, lease);
   });
   attempts.end();
-  lookedMs.set(memory, nowMs);
+  throttle.restUntil(memory, nowMs + restMs);
   return { requeueAfterMs: undefined, acting: undefined };
 }
 

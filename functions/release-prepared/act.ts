@@ -2,7 +2,6 @@
 
 import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
-import type { GroupMemory } from "../shared/contract/memory.ts";
 import type { Wait } from "../shared/contract/verdict.ts";
 import type { NewEvent } from "../shared/events/event.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
@@ -12,6 +11,7 @@ import { changeClaim, type KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim } from "../shared/ledger/claim-kinds.ts";
 import { maxConflicts } from "../shared/ledger/reservation.ts";
 import { askedBy, skipUnconcerned } from "../shared/reconcile/concern.ts";
+import { Throttle } from "../shared/reconcile/throttle.ts";
 import {
   addressOf,
   isPrepared,
@@ -37,12 +37,12 @@ interface End {
 }
 
 const nothing: ReconcileResult = { requeueAfterMs: undefined, acting: undefined };
-/** A group says so many things while it is rolled: its ledger is read once in this time. */
-const lookEveryMs = 5_000;
-/** While a claim stands, others wait for its end: what happens in the group may be that. */
-const lookSoonMs = 500;
-/** Until when events of a group wait, by the monotonic clock: sooner, where something is due sooner. */
-const nextLookMs = new WeakMap<GroupMemory, number>();
+/** How long a group rests whose ledger was read, in milliseconds: a GET of a Lease is cheap, and other zones wait for a claim. */
+const ledgerRestMs = 5_000;
+/** The same while a claim stands: what happens in the group may be its end. */
+const claimRestMs = 500;
+/** Of the groups that are of concern. One rests no longer than until its next claim is due. */
+const throttle = new Throttle();
 const untoldRequeueMs = 15_000;
 const contendedMs = 1_000;
 /** After so long of failed tries a claim ends that no pod can answer for any more, in milliseconds. */
@@ -60,17 +60,17 @@ export async function look(
   if (context.mode === "shadow") return nothing;
   const { cluster } = context;
   const memory = context.memoryOf(key);
-  const remainingMs = (nextLookMs.get(memory) ?? Number.NEGATIVE_INFINITY) - cluster.monotonicMs();
-  if (!sweep && remainingMs > 0) return { requeueAfterMs: remainingMs, absorbsEvents: true, acting: undefined };
+  const postponed = sweep ? undefined : throttle.postpone(memory, cluster.monotonicMs());
+  if (postponed !== undefined) return postponed;
   const idle = await skipUnconcerned(context, key, { sweep }, { asks, isOwn: isPrepared });
   if (idle !== undefined) return idle;
   const lookedMs = cluster.monotonicMs();
-  nextLookMs.set(memory, lookedMs + lookEveryMs);
+  throttle.restUntil(memory, lookedMs + ledgerRestMs);
   const requeues: number[] = [];
-  let everyMs = lookEveryMs;
+  let restMs = ledgerRestMs;
   try {
     await endAll(context, key, requeues);
-    if (requeues.length > 0) everyMs = lookSoonMs;
+    if (requeues.length > 0) restMs = claimRestMs;
     const writableMs = await writeTimes(context, key);
     if (writableMs !== undefined) requeues.push(writableMs);
   } catch (error) {
@@ -83,7 +83,7 @@ export async function look(
   }
   if (requeues.length === 0) return nothing;
   const requeueAfterMs = Math.min(...requeues);
-  nextLookMs.set(memory, Math.min(lookedMs + everyMs, cluster.monotonicMs() + requeueAfterMs));
+  throttle.restUntil(memory, Math.min(lookedMs + restMs, cluster.monotonicMs() + requeueAfterMs));
   return { requeueAfterMs, acting: undefined };
 }
 
@@ -125,7 +125,7 @@ async function endOne(context: Context, key: GroupKey, id: string): Promise<End>
     return {
       guard: "claim-gone",
       sentence: `the claim ${id} is gone, or the ledger is new`,
-      requeueAfterMs: lookEveryMs,
+      requeueAfterMs: ledgerRestMs,
     };
   const { observed, snapshot } = seen;
   const { claim } = snapshot;
