@@ -118,7 +118,7 @@ export function heldByLimit(zone: Zone, { guard, pods, by }: ZoneLimit): PodBloc
 }
 
 /** How soon a pod is asked once more: no event tells that the others can do without it by now. */
-const askAgainMs = 10_000;
+const healthRequeueMs = 10_000;
 
 /** Rule R22, and the answer of the pod: it is the last check, so that Sluice asks no pod in vain. */
 function heldByAnswer(
@@ -129,7 +129,7 @@ function heldByAnswer(
 ): PodBlocked | undefined {
   if (!isPodAsked(zone.statefulSet, pod)) return undefined;
   const held = other === undefined ? heldByQuestion(questions, zones, zone, pod) : besideReserved(other.name);
-  return held && { ...held, isLimit: false, nextInMs: askAgainMs };
+  return held && { ...held, isLimit: false, nextInMs: healthRequeueMs };
 }
 
 /** What the budget of a pod says besides the zone's limit: Sluice cannot keep it, or the pod's partition is not free. */

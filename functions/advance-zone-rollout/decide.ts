@@ -1,7 +1,7 @@
 /** Roll a group zone by zone: which pods may go now, or which guard holds them back. */
 
 import { formatTime } from "../shared/clock/durations.ts";
-import { take, type Verdict, type Wait, wait } from "../shared/contract/verdict.ts";
+import { requeueAfterMs, take, type Verdict, type Wait, wait } from "../shared/contract/verdict.ts";
 import { type Departed, describeDeparted } from "../shared/groups/refuse-claim.ts";
 import { claimOn, countDown, describeDown, isUnsettled, type Zone } from "../shared/groups/zones.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
@@ -22,9 +22,7 @@ export interface RolloutSnapshot extends GroupNow {
   readonly refusals: ReadonlyMap<string, Refusal>;
 }
 
-/** How soon to look again at what no event may tell of. */
-const requeueAfterMs = 30_000;
-/** No event tells of the end of a claim. In milliseconds. */
+/** How soon to look for the end of a claim, in milliseconds: no event tells of it, and a copy of its ledger serves so long. */
 const claimedMs = 5_000;
 
 /**

@@ -1,6 +1,6 @@
 /** Which StatefulSets get another size, after the one that they follow or what they mirror; or which guard holds them. Pure. */
 
-import { take, type Verdict, type Wait, wait } from "../shared/contract/verdict.ts";
+import { requeueAfterMs, take, type Verdict, type Wait, wait } from "../shared/contract/verdict.ts";
 import {
   type Blocked,
   type LedgerSurroundings,
@@ -43,10 +43,9 @@ export interface FollowerResize {
 }
 
 /** No watch tells of changes of mirrored objects: this function reads them as often as rollout-operator does. */
-export const pollMs = 5_000;
-/** What has been lowered settles within seconds, and no event tells of the end of a claim. In milliseconds. */
-export const settlingMs = 2_000;
-const requeueAfterMs = 30_000;
+const pollMs = 5_000;
+/** How soon to look for the end of an own claim, in milliseconds: it comes within seconds, and no event tells of it. */
+const settlingMs = 2_000;
 
 /** Those that are to be larger are made so at once. Of those that are to be smaller one is, the first by name that may be. */
 export function decide(snapshot: FollowSnapshot): Verdict<FollowerResize> {

@@ -26,6 +26,7 @@ import {
   type PvcPatch,
   patchPvc,
   recordPvcEvent,
+  writtenRequeueMs,
 } from "../shared/suspension/writing.ts";
 import { readClaimedObjects } from "../shared/transaction/claimed-objects.ts";
 import { statefulSetNamed } from "../shared/transaction/claims.ts";
@@ -55,9 +56,6 @@ export const telling: EventPolicy = {
   ]),
 };
 
-/** How soon to look again at what was just written, in milliseconds. */
-const goOnMs = 200;
-
 /** Throws Conflict for a zone that came after the group's view. */
 export function actOn(target: RemovalTarget, observed: GroupObservation): Act {
   const { member, kind } = target;
@@ -68,7 +66,7 @@ export function actOn(target: RemovalTarget, observed: GroupObservation): Act {
     subjectUid: member.pvcs[0]?.uid ?? member.name,
     statefulSet: statefulSetNamed(observed, member.set.name),
     ...(target.kind === "remove" ? { claims: [target.claim] } : { claims: [], takesNothing: true }),
-    requeueAfterDoneMs: goOnMs,
+    requeueAfterDoneMs: writtenRequeueMs,
     carryOut: (context, notAfterMs) => carryOut(context, key, target, notAfterMs),
     // What changed meanwhile is looked at again, and what is refused is tried again by the next look.
     refused: (context, _key, error) => {

@@ -12,7 +12,7 @@ import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import type { GroupMemory } from "../shared/contract/memory.ts";
-import { type Wait, wait } from "../shared/contract/verdict.ts";
+import { contendedRequeueMs, type Wait, wait } from "../shared/contract/verdict.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { isNewEvent, recordEvent, recordOnce } from "../shared/events/recorder.ts";
 import {
@@ -23,6 +23,7 @@ import {
   type StatefulSetObject,
   wordsOf,
 } from "../shared/kubernetes/cluster.ts";
+import { maxConflicts } from "../shared/ledger/reservation.ts";
 import { reportVerdict } from "../shared/reconcile/report-verdict.ts";
 import { askedGroupOf, groupKeyOf } from "../shared/workloads/group-key.ts";
 import { ask, type RebalanceRefusal } from "./ask.ts";
@@ -30,10 +31,8 @@ import { decide, failure, pauseMs, type Rebalance, type RebalanceStep } from "./
 import { isOfOperator, name, observe, type QueueObservation, settings } from "./observe.ts";
 
 const nothing: ReconcileResult = { requeueAfterMs: undefined, acting: undefined };
-const contendedMs = 1_000;
+/** Longer than for other refusals: only the time between two rebalances waits for it. */
 const stateRefusedMs = 60_000;
-/** So often the end of a rebalance is written anew where others write the StatefulSet meanwhile. */
-const mostConflicts = 5;
 
 /** In shadow mode nothing is written: what would be is remembered by the process. */
 const unwritten = new WeakMap<GroupMemory, RebalanceState>();
@@ -63,7 +62,9 @@ export async function reconcile(context: Context, key: ObjectRef): Promise<Recon
   }
   if (step.kind === "rebalance") return rebalance(context, key, seen, step);
   // What was noted a moment ago is what there is.
-  return step.kind === "note" ? { requeueAfterMs: contendedMs, acting: undefined } : say(context, key, seen, step);
+  return step.kind === "note"
+    ? { requeueAfterMs: contendedRequeueMs, acting: undefined }
+    : say(context, key, seen, step);
 }
 
 function decideNow(context: Context, { snapshot }: QueueObservation): RebalanceStep {
@@ -151,7 +152,7 @@ async function write(
     if (hasCode(error, 404, 409)) {
       reporter.conflict(key, name);
       const sentence = `others change ${zone} at this moment; it is looked at again in a second`;
-      return { held: wait("state-contended", sentence, { zone, requeueAfterMs: contendedMs }) };
+      return { held: wait("state-contended", sentence, { zone, requeueAfterMs: contendedRequeueMs }) };
     }
     const sentence = `the annotation ${rebalanceState.key} of ${zone} is refused, and without it no node is asked: ${wordsOf(error)}`;
     return { held: wait("state-refused", sentence, { zone, requeueAfterMs: stateRefusedMs }) };
@@ -175,7 +176,7 @@ async function end(context: Context, key: ObjectRef, { seen, claimed, state, end
   const isServed = end.failed === undefined && !isOfOperator(claimed) && hasCome(seen);
   let [at, current] = [claimed, state];
   try {
-    for (let conflicts = 0; conflicts < mostConflicts; conflicts++) {
+    for (let conflicts = 0; conflicts < maxConflicts; conflicts++) {
       // What was written after the claim is yet to be served.
       const isThere = at.metadata.annotations?.[queueRebalanceNeededAt.key] === served;
       const more = isServed && isThere ? { [queueRebalanceNeededAt.key]: null } : {};

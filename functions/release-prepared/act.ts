@@ -2,7 +2,7 @@
 
 import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
-import type { Wait } from "../shared/contract/verdict.ts";
+import { contendedRequeueMs, refusedRequeueMs, type Wait } from "../shared/contract/verdict.ts";
 import type { NewEvent } from "../shared/events/event.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { recordOnce } from "../shared/events/recorder.ts";
@@ -22,7 +22,7 @@ import {
 } from "../shared/scaling/prepared.ts";
 import { scaleDownPhases } from "../shared/scaling/size-changes.ts";
 import { renewClaim, timesAfter, writeClaim, writeClaims } from "../shared/transaction/claims.ts";
-import { Conflict, forgetLedger, ledgerRequeueMs, waitForLedger } from "../shared/transaction/ledger-copy.ts";
+import { Conflict, forgetLedger, waitForLedger } from "../shared/transaction/ledger-copy.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { type ClaimDecision, decide, type PreparedSnapshot, undoing } from "./decide.ts";
@@ -44,7 +44,6 @@ const claimRestMs = 500;
 /** Of the groups that are of concern. One rests no longer than until its next claim is due. */
 const throttle = new Throttle();
 const untoldRequeueMs = 15_000;
-const contendedMs = 1_000;
 /** After so long of failed tries a claim ends that no pod can answer for any more, in milliseconds. */
 const giveUpAfterMs = 1_800_000;
 /** The status 501; 404 and 405 say already that a pod has nothing to take back. */
@@ -75,11 +74,11 @@ export async function look(
     if (writableMs !== undefined) requeues.push(writableMs);
   } catch (error) {
     // Of the times alone: what ends a claim has begun anew by itself.
-    if (error instanceof Conflict) return { requeueAfterMs: contendedMs, acting: undefined };
+    if (error instanceof Conflict) return { requeueAfterMs: contendedRequeueMs, acting: undefined };
     const unusable = waitForLedger(error);
     if (unusable === undefined) throw error;
     report(context, key, unusable, cluster.serverTimeMs());
-    requeues.push(ledgerRequeueMs);
+    requeues.push(refusedRequeueMs);
   }
   if (requeues.length === 0) return nothing;
   const requeueAfterMs = Math.min(...requeues);
@@ -116,7 +115,7 @@ async function endInTurn(context: Context, key: GroupKey, claim: KnownClaim): Pr
       context.reporter.conflict(key, name);
     }
   }
-  return { guard: "ledger-contended", sentence: describeClaim(claim), requeueAfterMs: contendedMs };
+  return { guard: "ledger-contended", sentence: describeClaim(claim), requeueAfterMs: contendedRequeueMs };
 }
 
 async function endOne(context: Context, key: GroupKey, id: string): Promise<End> {

@@ -13,10 +13,8 @@ import { finishAfterMs, type Reservation } from "../ledger/reservation.ts";
 import type { Pod } from "../workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
 
-/** How soon to look again at what no reservation holds and another client wrote meanwhile, in milliseconds. */
-const lookOnceMoreMs = 1_000;
-/** How soon to look at the siblings of a pod that stays, in milliseconds. */
-const goOnMs = 1_000;
+/** How soon to look again at the siblings of a pod that stays, or at what no reservation holds, in milliseconds. */
+const endedRequeueMs = 1_000;
 
 /** A pod that an act takes from the group's budget: a reservation is made of it. */
 export type PodClaim = Pick<Reservation, "statefulSet" | "ordinal" | "uid">;
@@ -136,9 +134,9 @@ async function carryOut(errand: ActRun, act: Act): Promise<number | undefined> {
     act.refused?.(context, key, error);
     const result = resultOf(error);
     reporter.act({ ...report, result, reason: wordsOf(error) });
-    if (result === "refused") return (await endRefused(errand, act, error)) ? goOnMs : finishAfterMs;
+    if (result === "refused") return (await endRefused(errand, act, error)) ? endedRequeueMs : finishAfterMs;
     // The end of what was reserved is an event; of anything else no event need come.
-    if (!isReserved) return lookOnceMoreMs;
+    if (!isReserved) return endedRequeueMs;
     return result === "failed" ? finishAfterMs : undefined;
   }
 }

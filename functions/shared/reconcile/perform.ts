@@ -8,7 +8,7 @@
 import type { Context } from "../contract/context.ts";
 import type { ReconcileResult } from "../contract/definition.ts";
 import type { GroupMemory } from "../contract/memory.ts";
-import { failingGuards, guardOf, type Verdict, type Wait, wait } from "../contract/verdict.ts";
+import { contendedRequeueMs, failingGuards, guardOf, type Verdict, type Wait, wait } from "../contract/verdict.ts";
 import { type ClaimContent, changeClaim, countRanges, type KnownClaim, makeClaim } from "../ledger/claim.ts";
 import {
   actWithinMs,
@@ -56,9 +56,6 @@ export interface GroupReconciler<Snapshot, Target> extends EventSource {
   /** What each write of the ledger says of times besides. */
   notesOn?(snapshot: Snapshot): Notes | undefined;
 }
-
-/** How soon to look again after more conflicts than a pass puts up with. */
-const contendedRequeueMs = 1_000;
 
 /**
  * One pass of a function over a group. Throws ClusterError where the API server is at fault: nothing is lost, the same

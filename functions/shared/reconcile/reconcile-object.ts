@@ -40,7 +40,7 @@ const mostLooks = 10;
  * the reads, and a late write fails unless its object is still as it was read.
  */
 export const actOnLookWithinMs = 15_000;
-/** How soon to look again where other clients write what the pass writes, in milliseconds: labels must be there in seconds. */
+/** The same as `contendedRequeueMs`, in milliseconds, but sooner: labels must be there in seconds. */
 const contendedObjectMs = 500;
 
 /** Step after step, each on a fresh look, until nothing is to be done. Throws ClusterError where trying again can help. */
