@@ -11,7 +11,7 @@ import {
 import { type FunctionDefinition, listGroupKeys } from "../shared/contract/definition.ts";
 import { groupOfStatefulSet } from "../shared/contract/keys.ts";
 import { resizingNeeds } from "../shared/scaling/resize.ts";
-import { claimedNeed, scheduleOfClaims } from "../shared/transaction/claimed-groups.ts";
+import { claimedNeed, scheduleOfClaims } from "../shared/transaction/claims.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { name } from "./observe.ts";
 import { reconcile } from "./reconcile.ts";

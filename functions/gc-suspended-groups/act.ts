@@ -29,10 +29,9 @@ import {
   writtenRequeueMs,
 } from "../shared/suspension/writing.ts";
 import { readClaimedObjects } from "../shared/transaction/claimed-objects.ts";
-import { statefulSetNamed } from "../shared/transaction/claims.ts";
+import { isWithdrawn, noteWithdrawn, statefulSetNamed } from "../shared/transaction/claims.ts";
 import { isLongKnown } from "../shared/transaction/ledger-copy.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
-import { isWithdrawn, noteWithdrawn } from "../shared/transaction/withdrawn-claims.ts";
 import { describeAgreeing, isRemoving, type Member } from "../shared/volumes/members.ts";
 import type { Pvc } from "../shared/volumes/pvc.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";

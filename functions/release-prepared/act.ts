@@ -21,7 +21,7 @@ import {
   undoEndpointOf,
 } from "../shared/scaling/prepared.ts";
 import { scaleDownPhases } from "../shared/scaling/size-changes.ts";
-import { renewClaim, timesAfter, writeClaim, writeClaims } from "../shared/transaction/claims.ts";
+import { renewClaim, timesAfter, writeClaims } from "../shared/transaction/claims.ts";
 import { Conflict, forgetLedger, waitForLedger } from "../shared/transaction/ledger-copy.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
@@ -152,7 +152,7 @@ async function undo(
   // One that stands for those that leave was undone before: that time is over.
   const undoneMs = claim.phase === undoing ? (claim.undoneMs ?? nowMs) : nowMs;
   const marked = changeClaim(renewClaim(claim, nowMs, undoing), { undoneMs });
-  const deadlineMs = await writeClaim(context, observed, claim, marked);
+  const deadlineMs = await writeClaims(context, observed, { out: [claim], into: [marked] });
   const due = podsToTell(stay, statefulSet);
   const untold = await tellToStay(context, statefulSet, claim, due, deadlineMs);
   const isVain = untold?.isVain === true && nowMs - undoneMs >= giveUpAfterMs;
@@ -166,12 +166,8 @@ async function undo(
   if (again?.snapshot.claim.line !== marked.line) throw new Conflict();
   // Those who leave were let go by an allowance, whose stamp is the one that counts for the time between zones.
   const rest = { phase: scaleDownPhases.confirmed, stampMs: claim.stampMs, members: leave };
-  await writeClaim(
-    context,
-    again.observed,
-    again.snapshot.claim,
-    leave.length === 0 ? undefined : changeClaim(marked, rest),
-  );
+  const left = leave.length === 0 ? [] : [changeClaim(marked, rest)];
+  await writeClaims(context, again.observed, { out: [again.snapshot.claim], into: left });
   if (untold !== undefined) {
     const sentence = `the downscale of ${claim.zone} never came, and its claim ends after ${giveUpAfterMs / 60_000} minutes of failed tries: each pod that was told of it is gone, is another one, or knows no such request; ${untold.why}`;
     const end = { guard: "prepared-given-up", sentence };

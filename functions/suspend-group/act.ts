@@ -19,9 +19,8 @@ import {
   recordPvcEvent,
   writtenRequeueMs,
 } from "../shared/suspension/writing.ts";
-import { statefulSetNamed } from "../shared/transaction/claims.ts";
+import { noteWithdrawn, statefulSetNamed } from "../shared/transaction/claims.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
-import { noteWithdrawn } from "../shared/transaction/withdrawn-claims.ts";
 import { describeAgreeing, durationOf, type Member, type VolumeUser } from "../shared/volumes/members.ts";
 import { hasNewPartners, wordsOnPartners } from "../shared/volumes/owners.ts";
 import { type Pvc, valueIn } from "../shared/volumes/pvc.ts";

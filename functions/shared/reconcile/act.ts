@@ -1,5 +1,6 @@
 /** The acts: what is done to a cluster once a verdict has been reserved. */
 
+import { messageOf } from "../base/error-message.ts";
 import { cut } from "../base/truncate.ts";
 import type { Context } from "../contract/context.ts";
 import type { ActReport } from "../contract/reporter.ts";
@@ -10,6 +11,7 @@ import { tryCreateEvent } from "../events/recorder.ts";
 import { ClusterError, hasCode, isRightMissing, isTransient, lackOf, wordsOf } from "../kubernetes/cluster.ts";
 import type { ClaimContent } from "../ledger/claim.ts";
 import { finishAfterMs, type Reservation } from "../ledger/reservation.ts";
+import { Conflict, waitForLedger } from "../transaction/ledger-copy.ts";
 import type { Pod } from "../workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
 
@@ -93,8 +95,6 @@ export interface ActRun {
   readonly deadlineMs: number;
   /** By pod uid the reservations that renew no other: what is sent now is the first that was ever sent for them. */
   readonly sole: ReadonlyMap<string, Reservation>;
-  /** True for an error that says that the ledger cannot be used as it is. */
-  readonly isOfLedger: (error: unknown) => boolean;
 }
 
 /**
@@ -127,10 +127,10 @@ async function carryOut(errand: ActRun, act: Act): Promise<number | undefined> {
   try {
     await act.carryOut(context, deadlineMs);
     reporter.act({ ...report, result: "done", reason: "as decided" });
-    if (act.announcement !== undefined) await say(context, by, key, act.statefulSet, act.announcement);
+    if (act.announcement !== undefined) await tryCreateEvent(context, by, key, eventAbout(act, act.announcement));
     return act.requeueAfterDoneMs;
   } catch (error) {
-    if (!(error instanceof ClusterError)) return sayUnusable(errand, report, error);
+    if (!(error instanceof ClusterError)) return endByLedger(context, report, error);
     act.refused?.(context, key, error);
     const result = resultOf(error);
     reporter.act({ ...report, result, reason: wordsOf(error) });
@@ -156,29 +156,15 @@ async function endRefused(errand: ActRun, act: Act, error: ClusterError): Promis
   return isOver;
 }
 
-/**
- * A ledger that an act cannot read or write ends this act alone: the next pass says what is the matter with it. Throws what is a
- * fault of the program.
- */
-function sayUnusable(
-  { context: { reporter }, isOfLedger }: ActRun,
-  report: Omit<ActReport, "result" | "reason">,
-  error: unknown,
-): number {
-  if (!isOfLedger(error)) throw error;
-  reporter.act({ ...report, result: "failed", reason: (error as Error).message });
+/** A ledger that an act cannot use ends this act alone: the next reconcile says why. Throws what is a fault of the program. */
+function endByLedger({ reporter }: Context, report: Omit<ActReport, "result" | "reason">, error: unknown): number {
+  if (!(error instanceof Conflict) && waitForLedger(error) === undefined) throw error;
+  reporter.act({ ...report, result: "failed", reason: messageOf(error) });
   return finishAfterMs;
 }
 
-/** Sends an Event about a StatefulSet; that it cannot be sent is a log line and nothing more. */
-async function say(
-  context: Context,
-  by: string,
-  key: GroupKey,
-  statefulSet: StatefulSet,
-  announcement: Omit<NewEvent, "about">,
-): Promise<void> {
-  await tryCreateEvent(context, by, key, { about: { resource: "statefulsets", ...statefulSet }, ...announcement });
+function eventAbout({ statefulSet }: Act, announcement: Omit<NewEvent, "about">): NewEvent {
+  return { about: { resource: "statefulsets", ...statefulSet }, ...announcement };
 }
 
 /**
@@ -207,5 +193,5 @@ async function refuse(context: Context, by: string, key: GroupKey, act: Act, err
   context.memoryOf(key).refusals.set(uid, { uid, pod: object, sentence, stampMs: cluster.serverTimeMs() });
   const reason = rightMissing ? eventReasons.forbidden : eventReasons.refused;
   const identity = rightMissing ? `${error.verb} ${error.resource}` : object;
-  await say(context, by, key, act.statefulSet, { type: "Warning", reason, message: sentence, identity });
+  await tryCreateEvent(context, by, key, eventAbout(act, { type: "Warning", reason, message: sentence, identity }));
 }

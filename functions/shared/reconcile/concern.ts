@@ -42,12 +42,8 @@ export async function skipUnconcerned(
   const nowMs = context.cluster.monotonicMs();
   const postponed = context.cache.isLasting || sweep ? undefined : throttle.postpone(memory, nowMs);
   if (postponed !== undefined && !knownLedger(context, memory)?.claims.some(concern.isOwn)) return postponed;
-  const isOfConcern = await concerns(context, key, sweep, concern);
+  const asks = await concern.asks(context, key);
+  const isOfConcern = asks === "no" ? await holdsClaim(context, key, sweep, concern.isOwn) : asks === "yes";
   throttle.restUntil(memory, isOfConcern ? nowMs : nowMs + restMs);
   return isOfConcern ? undefined : { requeueAfterMs: undefined, acting: undefined };
-}
-
-async function concerns(context: Context, key: GroupKey, sweep: boolean, concern: Concern): Promise<boolean> {
-  const asks = await concern.asks(context, key);
-  return asks === "no" ? holdsClaim(context, key, sweep, concern.isOwn) : asks === "yes";
 }

@@ -10,7 +10,6 @@ import type { LedgerTimes } from "../ledger/reservation.ts";
 import { claimsBy, madeBy, openTransaction, writeClaims } from "../transaction/claims.ts";
 import { Conflict, forgetLedger, knownLedger, loadLedger, waitForLedger } from "../transaction/ledger-copy.ts";
 import type { GroupObservation } from "../transaction/observe-group.ts";
-import { forgetWithdrawn } from "../transaction/withdrawn-claims.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
 import { type Concern, skipUnconcerned } from "./concern.ts";
 import { forgetForSweep, type GroupReconciler, reconcileByKnown } from "./perform.ts";
@@ -151,7 +150,7 @@ async function endClaims(
       continue;
     }
     if (end.kind === "over") await writeClaims(context, observed, { out: [claim], into: [], ...end.times });
-    forgetWithdrawn(context, key, claim);
+    context.memoryOf(key).withdrawnClaims.delete(id);
     observed = undefined;
   }
   return { observed, ...(Number.isFinite(soonestMs) ? { requeueAfterMs: soonestMs } : {}) };

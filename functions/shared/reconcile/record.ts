@@ -2,9 +2,8 @@
 
 import { cut } from "../base/truncate.ts";
 import type { Context } from "../contract/context.ts";
-import type { ReconcileResult } from "../contract/definition.ts";
 import type { GroupMemory } from "../contract/memory.ts";
-import { guardOf, type Verdict, type Wait } from "../contract/verdict.ts";
+import { guardOf, type Verdict } from "../contract/verdict.ts";
 import { eventReasons } from "../events/reasons.ts";
 import { isNewEvent, recordEvent, recordOnce } from "../events/recorder.ts";
 import { fitting } from "../ledger/lease.ts";
@@ -14,7 +13,6 @@ import { mendStamp } from "../ledger/stamps.ts";
 import { changeOf } from "../transaction/claims.ts";
 import type { GroupObservation } from "../transaction/observe-group.ts";
 import { isOwnerGroup } from "../workloads/group-key.ts";
-import type { GroupKey } from "../workloads/statefulsets.ts";
 
 /** A verdict is written alone at most this often: each write makes other replicas conflict. */
 export const recordEveryMs = 5_000;
@@ -151,20 +149,6 @@ function announcementOf(
     return now.at - now.since >= quietForMs ? { type: "Normal", reason: reasons.waits } : undefined;
   }
   return changed ? { type: "Warning", reason: reasons.waits } : undefined;
-}
-
-/** A ledger that cannot be used holds no record of the wait: it is counted and logged. */
-export function sayUnusable(
-  context: Context,
-  by: string,
-  key: GroupKey,
-  { guard, zone, sentence, requeueAfterMs }: Wait,
-  held: GroupMemory["holding"],
-): ReconcileResult {
-  const sinceMs = held?.guard === guard ? held.sinceMs : context.cluster.serverTimeMs();
-  context.memoryOf(key).holding = { guard, zone, sinceMs };
-  context.reporter.pass({ key, function: by, guard, zone, sentence, sinceMs, shadow: context.mode === "shadow" });
-  return { requeueAfterMs, acting: undefined };
 }
 
 /** A value that does not parse warns on its object, once while it stays as it is; the safe answer is already taken. */

@@ -8,9 +8,8 @@ import { refusedRequeueMs } from "../contract/verdict.ts";
 import { ClusterError, isRefused, wordsOf } from "../kubernetes/cluster.ts";
 import type { KnownClaim } from "../ledger/claim.ts";
 import type { ClaimedObjects } from "../ledger/claim-kinds.ts";
-import { type ClaimEnd, findEnd } from "../transaction/claims.ts";
+import { type ClaimEnd, findEnd, isWithdrawn, noteWithdrawn } from "../transaction/claims.ts";
 import { ledgerNeeds } from "../transaction/ledger-copy.ts";
-import { isWithdrawn, noteWithdrawn } from "../transaction/withdrawn-claims.ts";
 import { type GroupKey, isWanted, type StatefulSet } from "../workloads/statefulsets.ts";
 
 /** The rights of a function that changes sizes by a ledger. */
