@@ -250,9 +250,9 @@ function followingsOf(watched: Watched, namespace: string, options: WatchingOpti
   return [
     { resource: "pods", query, store: pods, optional: false, progress: memory, ...atMost },
     { resource: "statefulsets", query, store: sets, optional: false, progress: membership },
-    { resource: "zoneawarepoddisruptionbudgets", query, store: budgets.store, optional: true },
+    { resource: "zoneawarepoddisruptionbudgets", query, store: budgets, optional: true },
     ...(options.disruptionBudgets
-      ? [{ resource: "poddisruptionbudgets", query, store: disruptionBudgets.store, optional: false } as const]
+      ? [{ resource: "poddisruptionbudgets", query, store: disruptionBudgets, optional: false } as const]
       : []),
   ];
 }
