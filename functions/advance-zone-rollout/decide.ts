@@ -54,13 +54,11 @@ export function decide(group: RolloutSnapshot): Verdict<RolloutTarget> {
 
 /** What keeps a group from being rolled at all, repairs too: it is not ours to roll. */
 function heldAsWhole({ zones }: RolloutSnapshot): Wait | undefined {
-  for (const { statefulSet } of zones) {
-    const { name, strategy } = statefulSet;
-    if (strategy === "OnDelete") continue;
-    const sentence = `${name} has update strategy ${strategy}; Sluice rolls groups whose StatefulSets are all OnDelete`;
-    return wait("strategy-not-on-delete", sentence, { zone: name, requeueAfterMs });
-  }
-  return undefined;
+  const other = zones.find(({ statefulSet }) => statefulSet.strategy !== "OnDelete");
+  if (other === undefined) return undefined;
+  const { name, strategy } = other.statefulSet;
+  const sentence = `${name} has update strategy ${strategy}; Sluice rolls groups whose StatefulSets are all OnDelete`;
+  return wait("strategy-not-on-delete", sentence, { zone: name, requeueAfterMs });
 }
 
 /** What may be done to healthy pods. */
@@ -254,13 +252,12 @@ function describeAside(aside: readonly RolloutTarget[]): string {
     target.action === "repair" ? [`${target.pod.name} (${target.cause})`] : [],
   );
   const finished = aside
-    .filter((target) => target.action === "record-revision")
+    .filter(({ action }) => action === "record-revision")
     .map(({ statefulSet }) => statefulSet.name);
+  const pods = [...repaired.slice(0, 5), ...(repaired.length > 5 ? ["…"] : [])].join(", ");
   const parts = [
-    repaired.length > 0
-      ? `replacing broken outdated pods ${repaired.slice(0, 5).join(", ")}${repaired.length > 5 ? ", …" : ""}`
-      : "",
-    finished.length > 0 ? `recording the revision of ${finished.join(", ")}` : "",
+    ...(repaired.length > 0 ? [`replacing broken outdated pods ${pods}`] : []),
+    ...(finished.length > 0 ? [`recording the revision of ${finished.join(", ")}`] : []),
   ];
-  return parts.filter(Boolean).join("; ");
+  return parts.join("; ");
 }

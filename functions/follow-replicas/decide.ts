@@ -1,6 +1,6 @@
 /** Which StatefulSets get another size, after the one that they follow or what they mirror; or which guard holds them. Pure. */
 
-import { requeueAfterMs, take, type Verdict, type Wait, wait } from "../shared/contract/verdict.ts";
+import { requeueAfterMs, take, type Verdict, wait } from "../shared/contract/verdict.ts";
 import {
   type Blocked,
   type LedgerSurroundings,
@@ -119,7 +119,10 @@ function lowerTo(snapshot: FollowSnapshot, statefulSet: StatefulSet, target: num
     return why === undefined ? take([{ statefulSet, target, claim: undefined }], because, { zone }) : held(why);
   }
   const [own] = snapshot.claims;
-  if (own !== undefined) return heldByOwn(own);
+  if (own !== undefined) {
+    const sentence = `${describeClaim(own)}; no zone is made smaller until that has ended`;
+    return wait(guardOfClaim(own), sentence, { zone: own.zone, requeueAfterMs: settlingMs });
+  }
   const why = refuseScaleDown(snapshot, content) ?? heldByAnswers(snapshot, claim);
   return why === undefined
     ? take([{ statefulSet, target, claim }], because, { zone, requeueAfterMs: settlingMs })
@@ -136,11 +139,6 @@ function heldByAnswers({ zones, questions }: FollowSnapshot, claim: OtherClaim):
 export function leaversBy({ zones }: FollowSnapshot, { statefulSet, target }: FollowerResize): readonly Pod[] {
   const own = zones.find((zone) => zone.statefulSet.uid === statefulSet.uid);
   return (own?.pods ?? []).filter(({ ordinal }) => ordinal >= statefulSet.start + target);
-}
-
-function heldByOwn(own: KnownClaim): Wait {
-  const sentence = `${describeClaim(own)}; no zone is made smaller until that has ended`;
-  return wait(guardOfClaim(own), sentence, { zone: own.zone, requeueAfterMs: settlingMs });
 }
 
 /** No pod has to be told: from its first write on the claim is as good as confirmed (rule R18). */

@@ -13,13 +13,14 @@ import {
   wordsOf,
 } from "../shared/kubernetes/cluster.ts";
 import { LedgerUnreadable } from "../shared/ledger/errors.ts";
+import { groupKeyOfLease } from "../shared/ledger/lease.ts";
 import { ledgerName } from "../shared/ledger/lease-name.ts";
 import { reportVerdict } from "../shared/reconcile/report-verdict.ts";
 import { restMs, Throttle } from "../shared/reconcile/throttle.ts";
 import { forgetLedger, knownLedger, noteLedger } from "../shared/transaction/ledger-copy.ts";
-import type { GroupKey } from "../shared/workloads/statefulsets.ts";
-import { decide, type LedgerHoldings, type LedgerState } from "./decide.ts";
-import { isLiving, name, observeAll, observeVanished, readLease, vanishedOf } from "./observe.ts";
+import { type GroupKey, groupPathOf } from "../shared/workloads/statefulsets.ts";
+import { decide, type LedgerHoldings } from "./decide.ts";
+import { isLiving, listGroups, listLedgers, name, observeVanished, readLease } from "./observe.ts";
 
 /**
  * Creates the ledgers that groups lack, so that no function waits for a new one to age, and removes those of groups that have
@@ -37,16 +38,20 @@ export async function sweep(context: Context): Promise<void> {
 
 async function sweepScope(context: Context): Promise<void> {
   const attempts = new Attempts(context);
-  const seen = await observeAll(context);
-  const byPath = new Map(seen.leases.map((lease) => [`${lease.metadata.namespace}/${lease.metadata.name}`, lease]));
-  for (const key of seen.groups) {
+  // The groups are listed first, so that a ledger that is made in between is not taken for a stray one.
+  const groups = await listGroups(context);
+  const leases = await listLedgers(context);
+  const byPath = new Map(leases.map((lease) => [`${lease.metadata.namespace}/${lease.metadata.name}`, lease]));
+  for (const key of groups.values()) {
     const lease = byPath.get(`${key.namespace}/${ledgerName(key.group)}`);
     await attempts.make(key, async () => {
       await keepLiving(context, key, lease);
       throttle.restUntil(context.memoryOf(key), context.cluster.monotonicMs() + restMs);
     });
   }
-  for (const { key, lease } of vanishedOf(seen)) {
+  for (const lease of leases) {
+    const key = groupKeyOfLease(lease);
+    if (key === undefined || groups.has(groupPathOf(key))) continue;
     await attempts.make(key, () => endVanished(context, key, lease));
   }
   attempts.end();
@@ -78,10 +83,9 @@ export async function look(context: Context, key: GroupKey): Promise<ReconcileRe
 const notLookedInto: LedgerHoldings = { open: [], claims: [], besides: [] };
 
 async function keepLiving(context: Context, key: GroupKey, lease: LeaseObject | undefined): Promise<void> {
-  const kept: LedgerState = { key, isLiving: true, ledger: lease === undefined ? undefined : notLookedInto };
-  const made =
-    decide(kept).kind === "make" ? (await context.protocol.createLedger(context.cluster, key))?.uid : undefined;
-  const uid = made ?? lease?.metadata.uid;
+  const { kind } = decide({ key, isLiving: true, ledger: lease && notLookedInto });
+  const made = kind === "make" ? await context.protocol.createLedger(context.cluster, key) : undefined;
+  const uid = made?.uid ?? lease?.metadata.uid;
   // Known from now on, it is no longer new by the time that it is needed (rule R4).
   if (uid !== undefined) noteLedger(context.cluster, uid);
 }

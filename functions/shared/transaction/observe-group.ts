@@ -61,20 +61,21 @@ export async function observeGroup(
   need: Omit<ViewNeed, "settledThrough" | "membersThrough">,
 ): Promise<GroupObservation> {
   const given = mendStamps(stored, context.cluster.serverTimeMs());
-  let { ledger, view } = await readAsNew(context, given, need);
-  const { key } = ledger;
-  let strangers = await readStrangers(context, ledger, view);
-  if (isMissingMember(ledger, view, strangers)) {
-    ({ ledger, view } = await readAsNew(context, given, { ...need, consistent: true }));
-    strangers = await readStrangers(context, ledger, view);
-  }
-  const { joinedSince: since } = context.memoryOf(key);
-  let joining = findJoining({ cluster: context.cluster, since }, ledger, view);
+  const { key } = given;
+  const read = async (consistent: boolean) => {
+    const read = await readAsNew(context, given, { ...need, consistent });
+    return { ...read, strangers: await readStrangers(context, read.ledger, read.view) };
+  };
+  const joiningIn = ({ ledger, view }: Awaited<ReturnType<typeof read>>) =>
+    findJoining(context.cluster, context.memoryOf(key).joinedSince, ledger, view);
+  let seen = await read(need.consistent);
+  if (isMissingMember(seen.ledger, seen.view, seen.strangers)) seen = await read(true);
+  let joining = joiningIn(seen);
   if (joining.needsList && need.permitSinceMs !== undefined) {
-    ({ ledger, view } = await readAsNew(context, given, { ...need, consistent: true }));
-    strangers = await readStrangers(context, ledger, view);
-    joining = findJoining({ cluster: context.cluster, since }, ledger, view);
+    seen = await read(true);
+    joining = joiningIn(seen);
   }
+  const { ledger, view, strangers } = seen;
   const reserved = new Map(await findReserved(context, ledger, view, strangers));
   const nowMs = context.cluster.serverTimeMs();
   const members = new Set(view.statefulSets.map(({ name }) => name));
