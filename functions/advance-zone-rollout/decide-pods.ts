@@ -2,7 +2,6 @@
 
 import { allowanceOf, type Governed, governing, type Surroundings } from "../shared/groups/governing.ts";
 import { countPartition, describeCount } from "../shared/groups/partitions.ts";
-import type { ZoneBudget } from "../shared/groups/zone-budget.ts";
 import { countDown, describeDown, type Zone } from "../shared/groups/zones.ts";
 import { heldByQuestion, isPodAsked, type Questions } from "../shared/health/permit.ts";
 import { besideReserved } from "../shared/ledger/health-rule.ts";
@@ -144,16 +143,7 @@ function heldByBudget(
   if (governed.kind === "ungovernable") {
     return { guard: governed.guard, sentence: governed.sentence, isLimit: false, nextInMs: undefined };
   }
-  return heldByPartition(group, zone, pod, governed, taken);
-}
-
-function heldByPartition(
-  group: GroupNow,
-  zone: Zone,
-  pod: Pod,
-  { name, budget }: { readonly name: string; readonly budget: ZoneBudget },
-  taken: readonly Pod[],
-): PodBlocked | undefined {
+  const { name, budget } = governed;
   const { partitions } = budget;
   if (partitions === undefined) return undefined;
   const partition = partitions.partitionOf(pod.name);

@@ -15,7 +15,7 @@ import {
 import { LedgerUnreadable } from "../shared/ledger/errors.ts";
 import { groupKeyOfLease } from "../shared/ledger/lease.ts";
 import { ledgerName } from "../shared/ledger/lease-name.ts";
-import { reportVerdict } from "../shared/reconcile/report-verdict.ts";
+import { reportVerdict } from "../shared/reconcile/record.ts";
 import { restMs, Throttle } from "../shared/reconcile/throttle.ts";
 import { forgetLedger, knownLedger, noteLedger } from "../shared/transaction/ledger-copy.ts";
 import { type GroupKey, groupPathOf } from "../shared/workloads/statefulsets.ts";

@@ -24,7 +24,7 @@ import {
   wordsOf,
 } from "../shared/kubernetes/cluster.ts";
 import { maxConflicts } from "../shared/ledger/reservation.ts";
-import { reportVerdict } from "../shared/reconcile/report-verdict.ts";
+import { reportVerdict } from "../shared/reconcile/record.ts";
 import { askedGroupOf, groupKeyOf } from "../shared/workloads/group-key.ts";
 import { ask, type RebalanceRefusal } from "./ask.ts";
 import { decide, failure, pauseMs, type Rebalance, type RebalanceStep } from "./decide.ts";

@@ -2,7 +2,7 @@
 
 import type { Context } from "../shared/contract/context.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
-import { reportWrite, sayRefusal, type WriteResult } from "../shared/reconcile/write-result.ts";
+import { reportWrite, sayRefusal, type WriteResult } from "../shared/reconcile/reconcile-object.ts";
 import { retain } from "../shared/suspension/retain-volume.ts";
 import { groupOfLoneStatefulSet } from "../shared/workloads/group-key.ts";
 import type { FinalizerRelease } from "./decide.ts";

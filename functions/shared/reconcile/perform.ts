@@ -39,10 +39,10 @@ import {
   type EventSource,
   recordOf,
   recordVerdictEvent,
+  reportVerdict,
   sayMalformed,
   writeAloneInMs,
 } from "./record.ts";
-import { reportVerdict } from "./report-verdict.ts";
 
 /** A function's own part of a pass: what it makes of an observation, what it decides, and what is done about that. */
 export interface GroupReconciler<Snapshot, Target> extends EventSource {

@@ -2,7 +2,9 @@
 
 import { cut } from "../base/truncate.ts";
 import type { Context } from "../contract/context.ts";
+import type { Key } from "../contract/keys.ts";
 import type { GroupMemory } from "../contract/memory.ts";
+import type { ReconcileReport } from "../contract/reporter.ts";
 import { guardOf, type Verdict } from "../contract/verdict.ts";
 import { eventReasons } from "../events/reasons.ts";
 import { isNewEvent, recordEvent, recordOnce } from "../events/recorder.ts";
@@ -149,6 +151,21 @@ function announcementOf(
     return now.at - now.since >= quietForMs ? { type: "Normal", reason: reasons.waits } : undefined;
   }
   return changed ? { type: "Warning", reason: reasons.waits } : undefined;
+}
+
+/** Reports a verdict, and remembers since when its guard holds. Shadow mode alone would take what `wouldTake` names. */
+export function reportVerdict(
+  context: Context,
+  by: string,
+  key: Key,
+  { guard, zone, sentence, wouldTake }: Pick<ReconcileReport, "guard" | "zone" | "sentence" | "wouldTake">,
+): void {
+  const memory = context.memoryOf(key);
+  const sinceMs = memory.holding?.guard === guard ? memory.holding.sinceMs : context.cluster.serverTimeMs();
+  memory.holding = { guard, zone, sinceMs };
+  const shadow = context.mode === "shadow";
+  const taken = shadow && wouldTake !== undefined ? { wouldTake } : {};
+  context.reporter.pass({ key, function: by, guard, zone, sentence, sinceMs, shadow, ...taken });
 }
 
 /** A value that does not parse warns on its object, once while it stays as it is; the safe answer is already taken. */

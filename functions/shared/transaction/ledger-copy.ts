@@ -281,13 +281,13 @@ function forgetWithdrawn({ refusedOnce }: GroupMemory, { reservations }: Ledger)
  * The ledger without the reservations whose only attempt was refused: nothing of them is under way, and the next write leaves
  * them out. Any other stays until rule R10 drops it, for an attempt whose answer was lost may still arrive.
  */
-export function withoutRefused({ refusedOnce }: GroupMemory, ledger: Ledger): Ledger {
+export function withoutRefused(memory: GroupMemory, ledger: Ledger): Ledger {
+  const { refusedOnce } = memory;
   if (refusedOnce.size === 0) return ledger;
+  forgetWithdrawn(memory, ledger);
   const isRefused = ({ uid, by, stampMs }: Reservation) => {
     const refused = refusedOnce.get(uid);
     return refused?.by === by && refused.stampMs === stampMs;
   };
-  const refused = new Set(ledger.reservations.filter(isRefused).map(({ uid }) => uid));
-  for (const uid of refusedOnce.keys()) if (!refused.has(uid)) refusedOnce.delete(uid);
   return { ...ledger, reservations: ledger.reservations.filter((reservation) => !isRefused(reservation)) };
 }

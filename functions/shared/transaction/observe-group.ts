@@ -146,8 +146,6 @@ async function leaveAbandoned(
   return { open, abandoned, unsighted: unsighted.size };
 }
 
-const noRefusals: ReadonlyMap<string, Refusal> = new Map();
-
 /** The refusals that still hold, from the ledger and from this process since its last write. */
 function refusalsOf(context: Context, ledger: Ledger, nowMs: number): ReadonlyMap<string, Refusal> {
   const { refusals: own } = context.memoryOf(ledger.key);
@@ -163,7 +161,6 @@ function givenUpOf(ledger: Ledger, abandoned: ReadonlySet<Reservation>, nowMs: n
 }
 
 function newest(all: readonly Refusal[], nowMs: number): ReadonlyMap<string, Refusal> {
-  if (all.length === 0) return noRefusals;
   const refusals = new Map<string, Refusal>();
   for (const refusal of all) {
     // Two processes may both have been refused: the newest word counts, or each would write its own over the other's.
@@ -175,6 +172,5 @@ function newest(all: readonly Refusal[], nowMs: number): ReadonlyMap<string, Ref
 
 /** The newest of the refusals that still hold: an annotation is no place for thousands. */
 export function keptRefusals({ refusals, givenUp }: GroupObservation): Refusal[] {
-  if (refusals.size + givenUp.size === 0) return [];
   return [...refusals.values(), ...givenUp.values()].sort((one, other) => one.stampMs - other.stampMs).slice(-100);
 }

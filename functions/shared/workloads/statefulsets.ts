@@ -78,7 +78,6 @@ export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
     group: read(rolloutGroup, metadata),
     replicas,
     deleting,
-    ...countsOf(status),
     ...template,
     scaling,
     question,
@@ -87,23 +86,18 @@ export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
     // As rollout-operator has it: a share is rounded down and is never less than one pod.
     maxUnavailable:
       "pods" in allowance ? allowance.pods : Math.max(1, Math.floor((allowance.percent * replicas) / 100)),
-    ...revisionsOf(status, metadata.generation ?? 0),
+    ...countsOf(status, metadata.generation ?? 0),
     malformed: [...malformed, ...(scaling?.malformed ?? []), ...(question?.malformed ?? [])],
   };
 }
 
-function countsOf(status: StatefulSetObject["status"]) {
+/** Rule R5: a status that is behind the spec says nothing about the wanted revision. */
+function countsOf(status: StatefulSetObject["status"], generation: number) {
+  const behind = (status?.observedGeneration ?? 0) < generation;
   return {
     countedReplicas: status?.replicas ?? 0,
     readyReplicas: status?.readyReplicas ?? 0,
     updatedReplicas: status?.updatedReplicas ?? 0,
-  };
-}
-
-/** Rule R5: a status that is behind the spec says nothing about the wanted revision. */
-function revisionsOf(status: StatefulSetObject["status"], generation: number) {
-  const behind = (status?.observedGeneration ?? 0) < generation;
-  return {
     updateRevision: behind ? undefined : status?.updateRevision || undefined,
     currentRevision: status?.currentRevision || undefined,
   };
