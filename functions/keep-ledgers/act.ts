@@ -1,6 +1,7 @@
 /** Makes ledgers, and collects them: in a sweep over all groups, or of one that something was heard of. */
 
 import { messageOf } from "../shared/base/error-message.ts";
+import { membersNeed } from "../shared/cache/cache.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
 import { isNewEvent } from "../shared/events/recorder.ts";
@@ -12,6 +13,7 @@ import {
   type LeaseObject,
   wordsOf,
 } from "../shared/kubernetes/cluster.ts";
+import { find } from "../shared/kubernetes/find.ts";
 import { LedgerUnreadable } from "../shared/ledger/errors.ts";
 import { groupKeyOfLease } from "../shared/ledger/lease.ts";
 import { ledgerName } from "../shared/ledger/lease-name.ts";
@@ -20,7 +22,7 @@ import { restMs, Throttle } from "../shared/reconcile/throttle.ts";
 import { forgetLedger, knownLedger, noteLedger } from "../shared/transaction/ledger-copy.ts";
 import { type GroupKey, groupPathOf } from "../shared/workloads/statefulsets.ts";
 import { decide, type LedgerHoldings } from "./decide.ts";
-import { isLiving, listGroups, listLedgers, name, observeVanished, readLease } from "./observe.ts";
+import { listGroups, listLedgers, name, observeVanished } from "./observe.ts";
 
 /**
  * Creates the ledgers that groups lack, so that no function waits for a new one to age, and removes those of groups that have
@@ -68,11 +70,12 @@ export async function look(context: Context, key: GroupKey): Promise<ReconcileRe
   const postponed = throttle.postpone(memory, nowMs);
   if (postponed !== undefined) return postponed;
   const attempts = new Attempts(context);
-  const living = await isLiving(context, key);
+  // As far as is known without asking for more: what is collected is observed afresh.
+  const isLiving = (await context.cache.read(key, membersNeed)).statefulSets.length > 0;
   await attempts.make(key, async () => {
-    if (living && knownLedger(context, memory) !== undefined) return;
-    const lease = await readLease(context, key);
-    if (living) await keepLiving(context, key, lease);
+    if (isLiving && knownLedger(context, memory) !== undefined) return;
+    const lease = await find(context.cluster, "leases", { namespace: key.namespace, name: ledgerName(key.group) });
+    if (isLiving) await keepLiving(context, key, lease);
     else if (lease !== undefined) await endVanished(context, key, lease);
   });
   attempts.end();

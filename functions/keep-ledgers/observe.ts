@@ -1,14 +1,12 @@
 /** What there is of groups and of their ledgers: by lists for a sweep, by a view for one group. */
 
 import { claims, lastDownscales, lastRemoval, ledgerEntries, looks, verdicts } from "../shared/annotations/table.ts";
-import { listBudgets, membersNeed } from "../shared/cache/cache.ts";
+import { listBudgets } from "../shared/cache/cache.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { parseStoredBudget, type StoredBudget, selects } from "../shared/groups/governing.ts";
 import type { LeaseObject } from "../shared/kubernetes/cluster.ts";
-import { find } from "../shared/kubernetes/find.ts";
 import { parseLedger } from "../shared/ledger/contents.ts";
 import { listLedgerLeases } from "../shared/ledger/lease.ts";
-import { ledgerName } from "../shared/ledger/lease-name.ts";
 import type { Ledger } from "../shared/ledger/reservation.ts";
 import { longestGapMs } from "../shared/suspension/looks.ts";
 import { observeGroup } from "../shared/transaction/observe-group.ts";
@@ -52,17 +50,6 @@ function groupsOf(statefulSet: StatefulSet, budgets: readonly StoredBudget[]): r
 export async function listLedgers({ cluster, namespaces }: Context): Promise<LeaseObject[]> {
   const scopes = namespaces ?? [undefined];
   return (await Promise.all(scopes.map((scope) => listLedgerLeases(cluster, scope)))).flat();
-}
-
-/** Whether a StatefulSet is in a group, as far as is known without asking for more: what is collected is looked at afresh. */
-export async function isLiving({ cache }: Context, key: GroupKey): Promise<boolean> {
-  const view = await cache.read(key, membersNeed);
-  return view.statefulSets.length > 0;
-}
-
-/** The Lease of a group's ledger; undefined where there is none. */
-export function readLease({ cluster }: Context, key: GroupKey): Promise<LeaseObject | undefined> {
-  return find(cluster, "leases", { namespace: key.namespace, name: ledgerName(key.group) });
 }
 
 /** What a ledger may say and be collected all the same; reservations and claims are looked at by themselves. */

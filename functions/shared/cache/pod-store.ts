@@ -121,14 +121,9 @@ export function reaches(
 }
 
 /** Monotonic time at which the watch last told anything, or a LIST confirmed the pods of all these StatefulSets. */
-export function podsHeardOfMs(memory: GroupWatchMemory, statefulSets: readonly StatefulSet[]): number {
+export function podsHeardOfMs(memory: GroupWatchMemory, statefulSets: readonly Pick<StatefulSet, "uid">[]): number {
   const times = statefulSets.map(({ uid }) => memory.owners.get(uid)?.confirmedMs ?? Number.NEGATIVE_INFINITY);
   return times.length === 0 ? memory.heardMs : Math.max(memory.heardMs, Math.min(...times));
-}
-
-/** The same of one pod, for which a LIST of its StatefulSet's pods counts. */
-export function podHeardOfMs({ heardMs, owners }: GroupWatchMemory, { ownerUid = "" }: Pod): number {
-  return Math.max(heardMs, owners.get(ownerUid)?.confirmedMs ?? Number.NEGATIVE_INFINITY);
 }
 
 /**
@@ -236,17 +231,13 @@ export function learnPods(memory: GroupWatchMemory, statefulSets: readonly State
   for (const { uid } of statefulSets) {
     // Replies overtake each other: an older list would bring back what a newer one knew to be gone.
     if (pods.listedAt < (memory.owners.get(uid)?.confirmedAt ?? 0)) continue;
-    learnOwner(memory, uid, pods);
+    const part = { known: [...(memory.owners.get(uid)?.pods.values() ?? [])], listed: pods.byOwner.get(uid) ?? [] };
+    const { byName: names, listedAt } = pods;
+    const { put, remove } = compareWithList({ byPath: memory.pods, ...part, names, listedAt, reached: memory.reached });
+    for (const pod of put) putPod(memory, pod, uid);
+    for (const pod of remove) removePod(memory, pod);
     if (isAsListed(memory, uid, pods)) ownerIn(memory, uid).confirmedAt = pods.listedAt;
   }
-}
-
-function learnOwner(memory: GroupWatchMemory, uid: string, { byOwner, byName, listedAt }: PodIndex): void {
-  const { pods, owners, reached } = memory;
-  const part = { known: [...(owners.get(uid)?.pods.values() ?? [])], listed: byOwner.get(uid) ?? [] };
-  const { put, remove } = compareWithList({ byPath: pods, ...part, names: byName, listedAt, reached });
-  for (const pod of put) putPod(memory, pod, uid);
-  for (const pod of remove) removePod(memory, pod);
 }
 
 function isAsListed({ pods, owners }: GroupWatchMemory, ownerUid: string, { byOwner }: PodIndex): boolean {

@@ -103,14 +103,14 @@ export interface ActRun {
  * Resolves to when to look again, in milliseconds, if an act did not end as hoped: whatever the API server or the ledger had
  * against it. Rejects for a fault of the program alone.
  */
-export async function carryOutAll(errand: ActRun, acts: readonly Act[]): Promise<number | undefined> {
-  const requeues = await Promise.all(acts.map((act) => carryOut(errand, act)));
+export async function carryOutAll(run: ActRun, acts: readonly Act[]): Promise<number | undefined> {
+  const requeues = await Promise.all(acts.map((act) => carryOut(run, act)));
   const wanted = requeues.filter((requeueAfterMs) => requeueAfterMs !== undefined);
   return wanted.length > 0 ? Math.min(...wanted) : undefined;
 }
 
-async function carryOut(errand: ActRun, act: Act): Promise<number | undefined> {
-  const { context, by, key, deadlineMs } = errand;
+async function carryOut(run: ActRun, act: Act): Promise<number | undefined> {
+  const { context, by, key, deadlineMs } = run;
   const { reporter } = context;
   const isReserved = act.claims.length > 0;
   const report: Omit<ActReport, "result" | "reason"> = {
@@ -134,7 +134,7 @@ async function carryOut(errand: ActRun, act: Act): Promise<number | undefined> {
     act.refused?.(context, key, error);
     const result = resultOf(error);
     reporter.act({ ...report, result, reason: wordsOf(error) });
-    if (result === "refused") return (await endRefused(errand, act, error)) ? endedRequeueMs : finishAfterMs;
+    if (result === "refused") return (await refuse(run, act, error)) ? endedRequeueMs : finishAfterMs;
     // The end of what was reserved is an event; of anything else no event need come.
     if (!isReserved) return endedRequeueMs;
     return result === "failed" ? finishAfterMs : undefined;
@@ -146,14 +146,6 @@ function resultOf(error: ClusterError): "gone" | "changed" | "failed" | "refused
   if (hasCode(error, 404)) return "gone";
   if (hasCode(error, 409)) return "changed";
   return isTransient(error) ? "failed" : "refused";
-}
-
-/** Resolves to true where nothing of a refused act is left to wait for. */
-async function endRefused(errand: ActRun, act: Act, error: ClusterError): Promise<boolean> {
-  if (act.refused !== undefined) return true;
-  const isOver = withdraw(errand, act, error);
-  await refuse(errand.context, errand.by, errand.key, act, error);
-  return isOver;
 }
 
 /** A ledger that an act cannot use ends this act alone: the next reconcile says why. Throws what is a fault of the program. */
@@ -182,16 +174,22 @@ function withdraw({ context, key, sole }: ActRun, { claims }: Act, error: Cluste
   return true;
 }
 
-/** A refusal names itself on the StatefulSet and is remembered, so that its siblings go on (guard `delete-refused`). */
-async function refuse(context: Context, by: string, key: GroupKey, act: Act, error: ClusterError): Promise<void> {
-  const { cluster } = context;
+/**
+ * A refusal names itself on the StatefulSet and is remembered, so that its siblings go on (guard `delete-refused`). Resolves to
+ * true where nothing of the act is left to wait for.
+ */
+async function refuse(run: ActRun, act: Act, error: ClusterError): Promise<boolean> {
+  if (act.refused !== undefined) return true;
+  const { context, by, key } = run;
+  const isOver = withdraw(run, act, error);
   const { object, subjectUid: uid } = act;
   const rightMissing: boolean = isRightMissing(error);
   const sentence = cut(
     rightMissing ? lackOf(error) : `${error.verb} of ${object} was refused with ${error.code}: ${error.message}`,
   );
-  context.memoryOf(key).refusals.set(uid, { uid, pod: object, sentence, stampMs: cluster.serverTimeMs() });
+  context.memoryOf(key).refusals.set(uid, { uid, pod: object, sentence, stampMs: context.cluster.serverTimeMs() });
   const reason = rightMissing ? eventReasons.forbidden : eventReasons.refused;
   const identity = rightMissing ? `${error.verb} ${error.resource}` : object;
   await tryCreateEvent(context, by, key, eventAbout(act, { type: "Warning", reason, message: sentence, identity }));
+  return isOver;
 }

@@ -8,7 +8,7 @@
 import type { Context } from "../contract/context.ts";
 import type { ReconcileResult } from "../contract/definition.ts";
 import type { GroupMemory } from "../contract/memory.ts";
-import { contendedRequeueMs, failingGuards, type Verdict, type Wait, wait } from "../contract/verdict.ts";
+import { contendedRequeueMs, failingGuards, type Take, type Verdict, type Wait, wait } from "../contract/verdict.ts";
 import { type ClaimContent, changeClaim, countRanges, type KnownClaim, makeClaim } from "../ledger/claim.ts";
 import {
   actWithinMs,
@@ -211,7 +211,7 @@ function conclude(
   return recordAlone(context, teller, observed, verdict, record);
 }
 
-function isPermit(verdict: Verdict<Act>): verdict is Extract<Verdict<Act>, { kind: "take" }> {
+function isPermit(verdict: Verdict<Act>): verdict is Take<Act> {
   return verdict.kind === "take" && verdict.targets.length > 0;
 }
 
@@ -219,7 +219,7 @@ async function takeTargets(
   context: Context,
   teller: EventSource,
   observed: GroupObservation,
-  verdict: Extract<Verdict<Act>, { kind: "take" }>,
+  verdict: Take<Act>,
   record: RecordedVerdict,
 ): Promise<ReconcileResult> {
   const [{ cluster }, { name: by }] = [context, teller];

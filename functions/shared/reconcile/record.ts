@@ -177,13 +177,8 @@ export function sayMalformed(context: Context, by: string, observed: GroupObserv
       context.reporter.malformed(observed.key, statefulSet.name, annotation, sentence);
       if (context.mode === "shadow") continue;
       const about = { resource: "statefulsets" as const, ...statefulSet };
-      void recordEvent(context, by, observed.key, {
-        about,
-        type: "Warning",
-        reason: eventReasons.malformed,
-        message: sentence,
-        identity,
-      });
+      const event = { about, type: "Warning", reason: eventReasons.malformed, message: sentence, identity } as const;
+      void recordEvent(context, by, observed.key, event);
     }
   }
 }

@@ -164,14 +164,9 @@ export async function readAsNew(
     consistentAt === undefined ||
     (consistentAt.pods >= (settledThrough ?? 0) && consistentAt.statefulSets >= (membersThrough ?? 0));
   if (isPossible) return { ledger, view };
-  const begunAnew = {
-    ...ledger,
-    settledThrough: undefined,
-    membersThrough: undefined,
-    members: undefined,
-    isElsewhere: true,
-  };
-  const anew = { ...need, consistent: true, settledThrough: undefined, membersThrough: undefined };
+  const nothingYet = { settledThrough: undefined, membersThrough: undefined };
+  const begunAnew = { ...ledger, ...nothingYet, members: undefined, isElsewhere: true };
+  const anew = { ...need, ...nothingYet, consistent: true };
   return { ledger: begunAnew, view: await context.cache.read(ledger.key, anew) };
 }
 

@@ -67,8 +67,8 @@ export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
   const replicas = deleting ? 0 : (spec?.replicas ?? 1);
   const allowance = read(rolloutMaxUnavailable, metadata, malformed) ?? { pods: 1 };
   const scaling = parseScaling(metadata);
-  const template = templateOf(spec);
-  const question = parseQuestion(metadata, template.serviceName);
+  const fromSpec = fieldsOfSpec(spec);
+  const question = parseQuestion(metadata, fromSpec.serviceName);
   return {
     namespace: metadata.namespace ?? "",
     name: metadata.name,
@@ -78,10 +78,9 @@ export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
     group: read(rolloutGroup, metadata),
     replicas,
     deleting,
-    ...template,
+    ...fromSpec,
     scaling,
     question,
-    ...policiesOf(spec),
     paused: read(rolloutPaused, metadata, malformed) ?? false,
     // As rollout-operator has it: a share is rounded down and is never less than one pod.
     maxUnavailable:
@@ -103,18 +102,12 @@ function countsOf(status: StatefulSetObject["status"], generation: number) {
   };
 }
 
-/** What its pods are made by. */
-function templateOf(spec: StatefulSetObject["spec"]) {
+function fieldsOfSpec(spec: StatefulSetObject["spec"]) {
   return {
     podLabels: spec?.template?.metadata?.labels ?? {},
     start: Math.max(0, parseOrdinal(String(spec?.ordinals?.start ?? 0))),
     serviceName: spec?.serviceName ?? "",
     matchLabels: spec?.selector?.matchLabels ?? {},
-  };
-}
-
-function policiesOf(spec: StatefulSetObject["spec"]) {
-  return {
     minReadySeconds: spec?.minReadySeconds ?? 0,
     isOrdered: (spec?.podManagementPolicy ?? "OrderedReady") !== "Parallel",
     strategy: spec?.updateStrategy?.type ?? "RollingUpdate",
