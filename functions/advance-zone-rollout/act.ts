@@ -19,7 +19,7 @@ export const telling: EventPolicy = {
   ]),
 };
 
-/** How soon to look at what is left when the last step of a zone is done, in milliseconds. */
+/** How soon to reconcile what is left when the last step of a zone is done, in milliseconds. */
 const zoneDoneRequeueMs = 20;
 
 export function actOn(target: RolloutTarget): Act {
@@ -60,7 +60,7 @@ function recordOf(target: Extract<RolloutTarget, { action: "record-revision" }>)
       const call = { subresource: "status", notAfterMs } as const;
       cache.learn(await cluster.patch("statefulsets", { namespace, name }, body, call));
     },
-    // The cache has learnt the answer to this write, so that its watch event wakes no function: the next look says what holds.
+    // The cache has learnt the answer to this write, so that its watch event triggers no function.
     requeueAfterDoneMs: zoneDoneRequeueMs,
   };
 }

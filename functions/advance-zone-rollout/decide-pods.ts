@@ -42,7 +42,7 @@ export interface GroupNow {
 export interface ZoneLimit {
   readonly guard: string;
   readonly pods: number;
-  /** For a sentence; empty where it is the rollout's own. */
+  /** For a message; empty where it is the rollout's own. */
   readonly by: string;
 }
 
@@ -116,7 +116,7 @@ export function heldByLimit(zone: Zone, { guard, pods, by }: ZoneLimit): PodBloc
   return { guard, sentence, isLimit: true, nextInMs: undefined };
 }
 
-/** How soon a pod is asked once more: no event tells that the others can do without it by now. */
+/** How soon a pod is asked once more, in milliseconds: no event tells that the others can do without it by now. */
 const healthRequeueMs = 10_000;
 
 /** Rule R22, and the answer of the pod: it is the last check, so that Sluice asks no pod in vain. */

@@ -26,7 +26,7 @@ export interface RolloutSnapshot extends GroupNow {
 const claimedMs = 5_000;
 
 /**
- * The decision of one pass (as rollout-operator has it, with its defects mended; invariants Z1 to Z4).
+ * The decision of one reconcile (as rollout-operator has it, with its defects mended; invariants Z1 to Z4).
  *
  * Broken outdated pods are replaced wherever they are, and those that are down zone by zone (rule R13). Healthy ones go in one
  * zone only: the one that is not ready, otherwise the first by name that has outdated pods that may go, and never beyond the
@@ -52,7 +52,7 @@ export function decide(group: RolloutSnapshot): Verdict<RolloutTarget> {
   });
 }
 
-/** What keeps a group from being rolled at all, repairs too: it is not ours to roll. */
+/** What keeps a group from being rolled or repaired at all: it is not ours to roll. */
 function heldAsWhole({ zones }: RolloutSnapshot): Wait | undefined {
   const other = zones.find(({ statefulSet }) => statefulSet.strategy !== "OnDelete");
   if (other === undefined) return undefined;
@@ -222,7 +222,7 @@ function mayReserve(group: RolloutSnapshot, zone: Zone, pod: Pod): boolean {
   return reservation.by === group.self && group.nowMs - reservation.stampMs >= finishAfterMs;
 }
 
-/** No event tells that a pod has been given its time: the verdict says so, and looks again when the next repair is due. */
+/** No event tells that the time of a pod is over: the verdict says until when it runs, and requeues for the next repair. */
 function withComingRepair(group: RolloutSnapshot, verdict: Verdict<RolloutTarget>): Verdict<RolloutTarget> {
   let next: { readonly pod: Pod; readonly inMs: number } | undefined;
   const outdated = group.zones.flatMap((zone) => zone.outdated.map((pod) => ({ zone, pod })));

@@ -62,7 +62,7 @@ async function checkAgain(context: Context, before: StatefulSet, target: number)
   throw sizeChanged(before);
 }
 
-/** A claim that no process carries out is over as well, because no pod was told. Throws as a look does. */
+/** A claim that no process carries out is over as well, because no pod was told. Throws ClusterError. */
 async function endOf(context: Context, { key }: GroupObservation, claim: KnownClaim): Promise<OwnClaimEnd> {
   const { kind } = await endOfScaleDown(context, key, claim);
   return { kind: kind === "stands" ? "stands" : "over" };

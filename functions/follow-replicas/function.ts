@@ -22,7 +22,7 @@ export const followReplicas: FunctionDefinition<GroupKey> = {
   name,
   concern: "give StatefulSets the size of the one that they follow, or of the object that they mirror",
   keyedBy: "groups",
-  // What a mirrored object says is found by looks every few seconds, and by the sweep.
+  // What a mirrored object says is read every few seconds, and by the sweep.
   watches: [{ resource: "statefulsets", selector: rolloutGroup, keysOf: groupOfStatefulSet }],
   listKeys: listGroupKeys,
   schedule: scheduleOfClaims(name),

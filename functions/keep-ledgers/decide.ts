@@ -15,7 +15,7 @@ export interface LedgerState {
   readonly ledger: LedgerHoldings | undefined;
 }
 
-/** What a ledger holds. That of a living group stays whatever it holds, and is not looked into. */
+/** What a ledger holds. That of a living group stays whatever it holds, and is not read. */
 export interface LedgerHoldings {
   /** The reservations that are neither settled (rule R6) nor abandoned (rule R10). */
   readonly open: readonly Reservation[];

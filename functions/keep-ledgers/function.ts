@@ -52,7 +52,7 @@ export const keepLedgers: FunctionDefinition<GroupKey> = {
     ...suspensionTimes,
   ],
   writes: [ledgerGroup],
-  // Its sweep looks at every group itself.
+  // Its sweep observes every group itself.
   reconcile: (context, key, { sweep: isSwept }) =>
     isSwept ? Promise.resolve({ requeueAfterMs: undefined, acting: undefined }) : look(context, key),
   sweep: (context) => sweep(context),

@@ -52,7 +52,7 @@ export async function listLedgers({ cluster, namespaces }: Context): Promise<Lea
   return (await Promise.all(scopes.map((scope) => listLedgerLeases(cluster, scope)))).flat();
 }
 
-/** What a ledger may say and be collected all the same; reservations and claims are looked at by themselves. */
+/** What a ledger may say and be collected all the same; reservations and claims are observed by themselves. */
 const passing = new Set(
   [...ledgerEntries, claims, verdicts, lastDownscales, looks, lastRemoval].map(({ key }): string => key),
 );

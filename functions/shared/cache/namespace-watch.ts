@@ -24,7 +24,7 @@ const overslepMs = 1_000;
 const silentMs = 1_000;
 /** In milliseconds. A watch that was not silent has usually told already. It is checked if nothing comes for so long. */
 const quietMs = 5_000;
-/** Groups that are woken when the watches break. One that is forgotten waits for its next event, or the sweep. */
+/** Groups that are enqueued when the watches break. One that is forgotten waits for its next event, or the sweep. */
 const mostKnownGroups = 10_000;
 
 interface Doubt {
@@ -63,7 +63,7 @@ export class NamespaceWatch {
         if (this.isReady) onChange(key, by);
       },
       onTrouble: (resource, error) => {
-        // A LIST is no worse meanwhile, so that no pass has to wait until a watch that broke works again.
+        // A LIST is no worse meanwhile, so that no reconcile has to wait until a watch works again.
         if (!this.#ended.signal.aborted) options.onTrouble(resource, error);
         this.#end("broken", error);
       },

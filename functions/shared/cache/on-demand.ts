@@ -32,11 +32,11 @@ export interface OnDemandCache extends GroupCache {
 
 /** Each has three watches, and a connection for each of them. */
 const mostNamespaces = 20;
-/** Sweeps look at all namespaces, most of which have no work: they leave room for those that events tell of. */
+/** Sweeps reconcile all namespaces, most of which have no work: they leave room for those that events name. */
 const mostSwept = 10;
 /** Pods of a namespace that are kept, at most: in more of them a group of a few is listed by its labels. */
 const mostPods = 10_000;
-/** Watches that serve for less than this were hardly worth their cost: the next but one have to wait. */
+/** Watches that serve for less than this were hardly worth their cost: those after the next ones have to wait. */
 const serveMs = 10_000;
 /** A namespace does not become small within seconds. */
 const tooLargeRestMs = 600_000;
@@ -143,7 +143,7 @@ class Watches {
     void ended.then(() => this.#ending.delete(ended));
     if (how === "broken") this.#rest(namespace, watch, error);
     if (how !== "broken" && how !== "overslept") return;
-    // A pass may have been too early for what the watches would have told, and no event tells of that again.
+    // A reconcile may have been too early for what the watches would have told, and no event tells of that again.
     for (const key of known) {
       this.#options.onChange(key, "statefulsets");
       this.#options.onChange(key, "pods");

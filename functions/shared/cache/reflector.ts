@@ -23,11 +23,11 @@ export interface FollowOptions {
 }
 
 const longestWatchBackoffMs = 10_000;
-/** A whole list that serves for less than this was hardly worth its cost: the next one but one has to wait. */
+/** A whole list that serves for less than this was hardly worth its cost: the list after the next one has to wait. */
 const listServesMs = 10_000;
 /** A watch that the server ends sooner than this has not been one: they last for minutes. */
 const watchLastsMs = 1_000;
-/** How often to look whether a CRD has been installed meanwhile: before a decision lists for having heard nothing (rule R5). */
+/** How often to list a type without a CRD: sooner than a decision lists it itself after hearing nothing for 30 s (rule R5). */
 const missingRequeueMs = 20_000;
 
 /** Pauses between what is done again: none before the first, and then longer each time until one was not needed soon after. */
@@ -49,8 +49,8 @@ export class Pauses {
 }
 
 /**
- * Lists and watches until stopped, whatever breaks; a revision that is too old begins again with a list. Once is no matter; what
- * comes back within a short time waits, up to 10 s: whole lists are the dearest thing that can be asked of an API server.
+ * Lists and watches until stopped, whatever breaks; a revision that is too old begins again with a list. The first failure costs
+ * no pause. One that comes back soon waits, up to 10 s, because whole lists cost an API server more than any other request.
  */
 export function reflect(
   options: FollowOptions,

@@ -160,7 +160,7 @@ function applyEvent(
   const isDeleted = event.type === "DELETED";
   if (isNews && isDeleted) remove(membership, statefulSet);
   else if (isNews) put(membership, statefulSet, true);
-  // The change is stored first, because a decision that waits for this revision looks at once.
+  // The change is stored first, because a decision that waits for this revision goes on at once.
   noteRevision(membership, revisionOf(statefulSet), nowMs);
   if (!isNews || (!isDeleted && sameButRevision(known, statefulSet))) return;
   changed(statefulSet);

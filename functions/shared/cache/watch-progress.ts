@@ -52,7 +52,7 @@ export async function awaitProgress(
 }
 
 /**
- * True when nothing changed that a decision reads: heartbeats and counters wake no function. One parser has made both, so that
+ * True when nothing changed that a decision reads: heartbeats and counters enqueue nothing. One parser has made both, so that
  * they have the same fields.
  */
 export function sameButRevision<T extends object>(one: T | undefined, other: T): boolean {

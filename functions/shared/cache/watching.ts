@@ -47,7 +47,7 @@ export interface WatchingOptions {
   readonly cluster: Cluster;
   /** The namespaces to watch; all of them when undefined. */
   readonly namespaces: readonly string[] | undefined;
-  /** Watch PodDisruptionBudgets too, which evictions alone are judged by; without, {@link GroupCache.disruptionBudgets} lists. */
+  /** Also watch PodDisruptionBudgets, which evictions alone need; without, {@link GroupCache.disruptionBudgets} lists. */
   readonly disruptionBudgets?: boolean;
   /** Pods of one list that are kept, at most: where there are more, the list fails with code 413. Absent: any number. */
   readonly mostPods?: number;

@@ -38,15 +38,15 @@ export interface KindNeed {
 }
 
 export interface ReconcileResult {
-  /** When to look again without an event; best effort, the sweep is the guarantee. */
+  /** When to reconcile again without an event; best effort, the sweep is the guarantee. */
   readonly requeueAfterMs: number | undefined;
-  /** True: what is heard of the key before then is served by that look, but for a sweep; absent: it has a pass of its own. */
+  /** True: events before then are served by that reconcile, but sweeps are not; absent: each has a reconcile of its own. */
   readonly absorbsEvents?: boolean;
-  /** The acts that go on after the pass: a next pass need not wait for them, a shutdown must. Resolves to a requeue. */
+  /** The acts that go on afterwards: the next reconcile need not wait for them, a shutdown must. Resolves to a requeue. */
   readonly acting: Promise<number | undefined> | undefined;
-  /** Why the pass counts as failed, though nothing broke: see `failingGuards`; absent: it does not. */
+  /** Why the reconcile counts as failed, though nothing broke: see `failingGuards`; absent: it does not. */
   readonly failure?: string;
-  /** No StatefulSet is left in the group; absent: one is, or the pass has not looked. */
+  /** No StatefulSet is left in the group; absent: one is, or nothing was read. */
   readonly isGone?: boolean;
 }
 
@@ -63,7 +63,7 @@ export interface Definition {
   readonly settings?: Readonly<Record<string, Setting<unknown>>>;
 }
 
-/** Short looks between the sweeps, each at the few keys for which a promise with a short time may be due. */
+/** Reconciles between the sweeps, of the few keys for which a promise with a short time may be due. */
 export interface Schedule<K extends Key = Key> {
   /** A divisor of 60, because a PingSource ticks by the second hand of a clock. */
   readonly everySeconds: number;
@@ -71,11 +71,11 @@ export interface Schedule<K extends Key = Key> {
   listDue(context: Context, namespace: string | undefined): Promise<readonly K[]>;
 }
 
-/** A function that events and sweeps wake for one of its keys. */
+/** A function that events and sweeps trigger for one of its keys. */
 export interface FunctionDefinition<K extends Key = Key> extends Definition {
   /** What its keys are: groups, or objects of one type. */
   readonly keyedBy: "groups" | KnownResource;
-  /** The types of objects whose changes wake it, one line for each type. */
+  /** The types of objects whose changes trigger it, one line for each type. */
   readonly watches: readonly WatchSource<K>[];
   /**
    * Every key of a namespace, or of all that are served: how a sweep finds its work. Functions that have the same `listKeys`
@@ -84,13 +84,13 @@ export interface FunctionDefinition<K extends Key = Key> extends Definition {
   listKeys(context: Context, namespace: string | undefined): Promise<readonly K[]>;
   /** For a promise with a time below the five minutes of a sweep, of which no event need tell; absent: it makes none. */
   readonly schedule?: Schedule<K>;
-  /** True where a pass only looks whether a group is there, which is not worth a watch; absent: it decides about the group. */
+  /** True where a reconcile only sees whether a group is there, which is worth no watch; absent: it decides about the group. */
   readonly isGlance?: boolean;
-  /** True where a pass over a group is what rollout-operator's users know as a reconcile, and alert on. */
+  /** True where a reconcile of a group is what rollout-operator's users know as one, and alert on. */
   readonly isReconcile?: boolean;
-  /** One pass over one key. Throws ClusterError where trying again later can help. */
+  /** One reconcile of one key. Throws ClusterError where trying again later can help. */
   reconcile(context: Context, key: K, wake: { readonly sweep: boolean }): Promise<ReconcileResult>;
-  /** What a sweep does besides waking `keys`, which are all there are. Throws ClusterError. */
+  /** What a sweep does besides enqueuing `keys`, which are all there are. Throws ClusterError. */
   sweep?(context: Context, keys: readonly K[]): Promise<void>;
 }
 
@@ -99,20 +99,20 @@ export function listGroupKeys({ cache }: Context, namespace?: string): Promise<r
   return cache.groups(namespace);
 }
 
-/** How a run of a function that cron wakes ended. */
+/** How a run of a function of cron ended. */
 export interface CronOutcome {
   /** `done`, or what is waited for; for counting. */
   readonly guard: string;
   readonly sentence: string;
-  /** When to look again without being woken; best effort, cron is the guarantee. */
+  /** When to run again without a trigger; best effort, cron is the guarantee. */
   readonly requeueAfterMs: number;
 }
 
-/** A function that cron wakes, for something that belongs to no group. */
+/** A function that cron triggers, for something that belongs to no group. */
 export interface CronDefinition extends Definition {
-  /** The objects whose changes also wake it, one line for each type. A run reads everything anew. Absent: cron alone wakes it. */
+  /** The objects whose changes also trigger it, one line for each type. A run reads everything anew. Absent: cron alone does. */
   readonly watches?: readonly Waking[];
-  /** Answers what is run whenever it is woken, never twice at once. A run throws ClusterError where trying again can help. */
+  /** Answers what each trigger runs, never twice at once. A run throws ClusterError where trying again can help. */
   open(
     context: Pick<Context, "cluster" | "reporter" | "mode">,
     certificate: CertificateSettings,

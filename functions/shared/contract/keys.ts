@@ -25,9 +25,9 @@ export function pathOf(key: Key): string {
   return isGroup(key) ? groupPathOf(key) : `${key.resource} ${key.namespace}/${key.name}`;
 }
 
-/** What is known without a read: passes have seen it. */
+/** What is known without a read, because reconciles have seen it. */
 export interface KnownKeys {
-  /** Undefined for a StatefulSet that no pass has seen, or that was last seen in no group. */
+  /** Undefined for a StatefulSet that no reconcile has seen, or that was last seen in no group. */
   groupOf(namespace: string, statefulSet: string): GroupKey | undefined;
 }
 
@@ -46,14 +46,14 @@ export interface KeySources {
   readonly namespaces: readonly string[] | undefined;
 }
 
-/** The objects of one type whose changes wake a function. */
+/** The objects of one type whose changes trigger a function. */
 export interface Waking {
   readonly resource: KnownResource;
   /** The label that an object must have for its changes to concern the function; absent: all of them do. */
   readonly selector?: AnyEntry;
 }
 
-/** What wakes a function for its keys: changes of the objects of one type. */
+/** What enqueues keys of a function: changes of the objects of one type. */
 export interface WatchSource<K extends Key = Key> extends Waking {
   /**
    * The keys that a change of this object concerns, or the look-up that finds them. Any client may name the object, and

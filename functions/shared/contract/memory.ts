@@ -15,7 +15,7 @@ export interface LedgerCopy {
   atMs: number;
 }
 
-/** What one function remembers of a group, or of another key, between passes. Losing it costs requests, never safety. */
+/** What one function remembers of a group, or of another key, between reconciles. Losing it costs requests, never safety. */
 export interface GroupMemory {
   /** To be read and changed through `ledger-copy.ts`. */
   readonly copy: LedgerCopy;
@@ -75,7 +75,7 @@ export function createMemory(
 
 function remembering<Known>(capacity: number, create: (key: Key) => Known): (key: Key) => Known {
   const keys = new BoundedMap<string, Known>(capacity);
-  // A pass asks many times for one key, whose place is then the last already.
+  // A reconcile asks many times for one key, whose place is then the last already.
   let last: { readonly name: string; readonly known: Known } | undefined;
   return (key) => {
     const name = pathOf(key);

@@ -3,7 +3,7 @@
 import type { GroupKey } from "../workloads/statefulsets.ts";
 import type { Key } from "./keys.ts";
 
-/** How one pass over a key ended, for counting and logging. */
+/** How one reconcile of a key ended, for counting and logging. */
 export interface ReconcileReport {
   readonly key: Key;
   readonly function: string;
@@ -53,7 +53,7 @@ export interface Reporter {
   pass(report: ReconcileReport): void;
   act(report: ActReport): void;
   conflict(key: Key, by: string): void;
-  /** Something went wrong that no verdict says: the sentence names the object and what is done about it. */
+  /** Something went wrong that no verdict says: the message names the object and what is done about it. */
   problem(key: Key, by: string, sentence: string, error?: unknown): void;
   malformed(key: GroupKey, statefulSet: string, annotation: string, sentence: string): void;
   health(report: HealthReport): void;

@@ -1,8 +1,8 @@
 /**
  * The only two answers that a decision may give: take these targets now, or wait behind a named guard.
  *
- * A guard is a stable kebab-case name; its sentence is for an operator at night. Both name the zone that
- * they speak of, and when to look again without an event: `requeueAfterMs`, absent where the next event tells.
+ * A guard is a stable kebab-case name; its message is for an operator at night. Both name their zone, and when to reconcile again
+ * without an event: `requeueAfterMs`, which is absent where the next event tells.
  */
 
 /** How soon to look again at what no event may tell of, in milliseconds. */
@@ -51,8 +51,8 @@ export function guardOf(verdict: Verdict<unknown>, taking: string): string {
 }
 
 /**
- * The guards of a group that Sluice may not roll as it is, until a user corrects what is wrong. Such a pass has failed, because
- * rollout-operator's users alert on that: it is an error in the log, and counts as failed in the metrics.
+ * The guards of a group that Sluice may not roll as it is, until a user corrects what is wrong. Such a reconcile has failed,
+ * because rollout-operator's users alert on that: it is an error in the log, and counts as failed in the metrics.
  */
 export const failingGuards: ReadonlySet<string> = new Set([
   "strategy-not-on-delete",

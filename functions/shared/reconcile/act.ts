@@ -11,11 +11,10 @@ import { tryCreateEvent } from "../events/recorder.ts";
 import { ClusterError, hasCode, isRightMissing, isTransient, lackOf, wordsOf } from "../kubernetes/cluster.ts";
 import type { ClaimContent } from "../ledger/claim.ts";
 import { finishAfterMs, type Reservation } from "../ledger/reservation.ts";
-import { Conflict, waitForLedger } from "../transaction/ledger-copy.ts";
 import type { Pod } from "../workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
 
-/** How soon to look again at the siblings of a pod that stays, or at what no reservation holds, in milliseconds. */
+/** How soon to reconcile again for the siblings of a pod that stays, or for what no reservation holds, in milliseconds. */
 const endedRequeueMs = 1_000;
 
 /** A pod that an act takes from the group's budget: a reservation is made of it. */
@@ -45,13 +44,13 @@ export interface Act {
   readonly claims: readonly (PodClaim | OtherClaim)[];
   /** True: it needs none, but the ledger is read again before it and must be as it was decided on (rules R13 and R18). */
   readonly confirmsLedger?: true;
-  /** True: it takes no pod, so that a ledger which is too young to permit anything does not hold it (rule R4). */
+  /** True: it takes no pod, so that a ledger which is too new to permit anything does not hold it (rule R4). */
   readonly takesNothing?: true;
   /** Sends no request later than `deadlineMs` of the monotonic clock (rule R9). Throws ClusterError. */
   carryOut(context: Context, deadlineMs: number): Promise<void>;
   /** Remembers by itself that it was refused, or that all has changed; absent: it is remembered as a deletion is. */
   refused?(context: Context, key: GroupKey, error: ClusterError): void;
-  /** How soon to look again once it is done, in milliseconds; absent: an event tells what comes of it. */
+  /** How soon to reconcile again once it is done, in milliseconds; absent: an event tells what comes of it. */
   readonly requeueAfterDoneMs?: number;
   /** The Event that says that it is done; absent: the verdict's own is enough. */
   readonly announcement?: Omit<NewEvent, "about">;
@@ -95,13 +94,15 @@ export interface ActRun {
   readonly deadlineMs: number;
   /** By pod uid the reservations that renew no other: what is sent now is the first that was ever sent for them. */
   readonly sole: ReadonlyMap<string, Reservation>;
+  /** True for an error that says that the ledger cannot be used as it is. */
+  readonly isOfLedger: (error: unknown) => boolean;
 }
 
 /**
  * Carries the acts out, all at once, and starts none too late (rule R9).
  *
- * Resolves to when to look again, in milliseconds, if an act did not end as hoped: whatever the API server or the ledger had
- * against it. Rejects for a fault of the program alone.
+ * Resolves to when to reconcile again, in milliseconds, if an act did not end as hoped, because of the API server or the ledger.
+ * Rejects for a fault of the program alone.
  */
 export async function carryOutAll(run: ActRun, acts: readonly Act[]): Promise<number | undefined> {
   const requeues = await Promise.all(acts.map((act) => carryOut(run, act)));
@@ -130,7 +131,7 @@ async function carryOut(run: ActRun, act: Act): Promise<number | undefined> {
     if (act.announcement !== undefined) await tryCreateEvent(context, by, key, eventAbout(act, act.announcement));
     return act.requeueAfterDoneMs;
   } catch (error) {
-    if (!(error instanceof ClusterError)) return endByLedger(context, report, error);
+    if (!(error instanceof ClusterError)) return endByLedger(run, report, error);
     act.refused?.(context, key, error);
     const result = resultOf(error);
     reporter.act({ ...report, result, reason: wordsOf(error) });
@@ -149,9 +150,9 @@ function resultOf(error: ClusterError): "gone" | "changed" | "failed" | "refused
 }
 
 /** A ledger that an act cannot use ends this act alone: the next reconcile says why. Throws what is a fault of the program. */
-function endByLedger({ reporter }: Context, report: Omit<ActReport, "result" | "reason">, error: unknown): number {
-  if (!(error instanceof Conflict) && waitForLedger(error) === undefined) throw error;
-  reporter.act({ ...report, result: "failed", reason: messageOf(error) });
+function endByLedger(run: ActRun, report: Omit<ActReport, "result" | "reason">, error: unknown): number {
+  if (!run.isOfLedger(error)) throw error;
+  run.context.reporter.act({ ...report, result: "failed", reason: messageOf(error) });
   return finishAfterMs;
 }
 

@@ -1,7 +1,7 @@
 /**
  * From a verdict to what is done about it: reserve, act, record. Every function that takes pods down goes through here.
  *
- * One pass: read the ledger or use the copy of our own last write, take a view at least that new, settle, decide, write the
+ * One reconcile: read the ledger or use the copy of our own last write, take a view at least that new, settle, decide, write the
  * reservations conditionally, act by uid, say why (`../ledger/README.md`).
  */
 
@@ -44,7 +44,7 @@ import {
   writeAloneInMs,
 } from "./record.ts";
 
-/** A function's own part of a pass: what it makes of an observation, what it decides, and what is done about that. */
+/** A function's own part of a reconcile: what it makes of an observation, what it decides, and what is done about that. */
 export interface GroupReconciler<Snapshot, Target> extends EventSource {
   /** May read more than what was observed. Throws ClusterError. */
   observe(observed: GroupObservation, context: Context): Snapshot | Promise<Snapshot>;
@@ -58,8 +58,8 @@ export interface GroupReconciler<Snapshot, Target> extends EventSource {
 }
 
 /**
- * One pass of a function over a group. Throws ClusterError where the API server is at fault: nothing is lost, the same
- * pass can be run again.
+ * One reconcile of a group by a function. Throws ClusterError where the API server is at fault: nothing is lost, and the same
+ * reconcile can be run again.
  */
 export async function reconcileGroup<Snapshot, Target>(
   context: Context,
@@ -77,7 +77,7 @@ export function forgetForSweep(memory: GroupMemory): void {
   memory.ledgerRefused = undefined;
 }
 
-/** The same of a pass that has begun already: a ledger that it has read serves, in a sweep as well. */
+/** The same of a reconcile that has begun already: a ledger that it has read serves, in a sweep as well. */
 export async function reconcileByKnown<Snapshot, Target>(
   context: Context,
   gate: GroupReconciler<Snapshot, Target>,
@@ -142,7 +142,7 @@ interface GateLook<Snapshot> {
 
 /**
  * Rule R5: what a watch remembers of StatefulSets will do to wait; to permit, they are read, and those who joined are listed.
- * Until a ledger's first decision every look is a consistent LIST (rule R4): one that may permit saves a second one.
+ * Until a ledger's first decision every observation is a consistent LIST (rule R4): one that may permit saves a second one.
  */
 async function lookToPermit<Snapshot, Target>(
   context: Context,
@@ -252,10 +252,14 @@ async function takeTargets(
   }
   // Rule R9, and invariant Z3: no later than 5 s after the write, nor after the reads that it rests on.
   const deadlineMs = Math.min(sentMs, observed.view.statefulSetsReadMs ?? sentMs) + actWithinMs;
-  const acts = carryOutAll({ context, by, key: observed.key, deadlineMs, sole }, [...others, ...reserved]);
+  const acts = carryOutAll({ context, by, key: observed.key, deadlineMs, sole, isOfLedger }, [...others, ...reserved]);
   const said = reserved.length > 0 ? recordVerdictEvent(context, teller, observed, record) : Promise.resolve();
   const acting = Promise.all([acts, said]).then(([requeueAfterMs]) => requeueAfterMs);
   return { requeueAfterMs: verdict.requeueAfterMs ?? finishAfterMs, acting };
+}
+
+function isOfLedger(error: unknown): boolean {
+  return error instanceof Conflict || waitForLedger(error) !== undefined;
 }
 
 /** A claim as it is written now. One that stands is renewed: it has stood since it was made. Throws Error for another's. */
@@ -274,7 +278,7 @@ function adding({ ledger }: GroupObservation, claims: readonly KnownClaim[]): Pi
   return { claims: [...ledger.claims.filter(({ id }) => !made.has(id)), ...claims] };
 }
 
-/** A verdict that takes nothing: written to the ledger when it has changed, and not more often than every 5 s. */
+/** A verdict that takes nothing: written to the ledger when it has changed, and at most every 5 s. */
 async function recordAlone(
   context: Context,
   teller: EventSource,

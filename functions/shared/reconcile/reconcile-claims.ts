@@ -1,6 +1,6 @@
 /**
- * One pass of a function that makes claims. Its own claims that are over go first, because nothing is decided while one stands
- * that no process carries out. Then it decides, writes and acts as every function does ({@link reconcileByKnown}).
+ * One reconcile by a function that makes claims. Its own claims that are over go first, because nothing is decided while one
+ * stands that no process carries out. Then it decides, writes and acts as every function does ({@link reconcileByKnown}).
  */
 
 import type { Context } from "../contract/context.ts";
@@ -28,14 +28,14 @@ export interface Preparation {
   readonly requeueAfterMs: number | undefined;
 }
 
-/** A function's own part of such a pass. */
+/** A function's own part of such a reconcile. */
 export interface ClaimingFunction<Snapshot, Target, Prepared extends Preparation = never>
   extends Omit<GroupReconciler<Snapshot, Target>, "observe"> {
   readonly claimKind: KindName;
   readonly asks: Concern["asks"];
-  /** What becomes of a claim, by reads that are made after its ledger was read (rule R21). Throws as a look does. */
+  /** What becomes of a claim, by reads that are made after its ledger was read (rule R21). Throws as `openTransaction` does. */
   endOf(context: Context, observed: GroupObservation, claim: KnownClaim): Promise<OwnClaimEnd>;
-  /** Done before the decision, by a ledger that is read anew, in shadow mode as well; absent: nothing. Throws as a look does. */
+  /** Done before the decision, also in shadow mode, by a ledger that is read anew; absent: nothing. Throws as `endOf` does. */
   prepare?(context: Context, observed: GroupObservation, wake: { readonly sweep: boolean }): Promise<Prepared>;
   /** May read more than what was observed. `prepared`: undefined where that has failed. Throws ClusterError. */
   observe(observed: GroupObservation, context: Context, prepared: Prepared | undefined): Snapshot | Promise<Snapshot>;
@@ -124,7 +124,7 @@ async function hasOwnClaim(context: Context, key: GroupKey, name: string): Promi
   return ledger?.claims.some(madeBy(name)) === true;
 }
 
-/** Takes out of the own claims those that are over. `observed` is the last look; undefined if the ledger was written since. */
+/** Takes out of the own claims those that are over. `observed`: the last observation; undefined if the ledger was written since. */
 async function endClaims(
   context: Context,
   { name, claimKind, endOf }: Beginning<Preparation>,

@@ -8,19 +8,19 @@ import type { ActReport } from "../contract/reporter.ts";
 import { ClusterError, isRefused, wordsOf } from "../kubernetes/cluster.ts";
 import { reportVerdict } from "./record.ts";
 
-/** What is decided about an object that is a key: at most one step, after which the object is looked at again. */
+/** What is decided about an object that is a key: at most one step, after which the object is observed again. */
 export interface ObjectVerdict {
   readonly guard: string;
   readonly sentence: string;
   readonly step: { readonly kind: string } | undefined;
-  /** The object is looked at again after this time, in milliseconds; undefined: when an event tells of it. */
+  /** The object is reconciled again after this time, in milliseconds; undefined: when an event tells of it. */
   readonly requeueAfterMs: number | undefined;
 }
 
 /** The write was made, the object is another one by now, or the API server does not want it. */
 export type WriteResult = "done" | "changed" | "refused";
 
-/** One look at an object, and what was decided on it. */
+/** One observation of an object, and what was decided on it. */
 export interface ObjectAttempt<Observation, Verdict> {
   readonly context: Context;
   readonly key: ObjectRef;
@@ -30,34 +30,34 @@ export interface ObjectAttempt<Observation, Verdict> {
   readonly notAfterMs: number;
 }
 
-/** A function's own part of a pass over an object. */
+/** A function's own part of a reconcile of an object. */
 export interface ObjectReconciler<Observation, Verdict extends ObjectVerdict> {
   readonly name: string;
-  /** How soon to look again after the API server has refused a write, in milliseconds. */
+  /** How soon to reconcile again after the API server has refused a write, in milliseconds. */
   readonly refusedForMs: number;
-  /** The kind of step without which the pass goes on when it is refused; absent: a refusal ends the pass. */
+  /** The kind of step without which the reconcile goes on when it is refused; absent: a refusal ends it. */
   readonly dispensable?: NonNullable<Verdict["step"]>["kind"];
   /** All of it by reads of now. Throws ClusterError. */
   observe(context: Context, key: ObjectRef): Promise<Observation>;
-  /** `isRefused`: the pass goes on without its dispensable step. */
+  /** `isRefused`: the reconcile goes on without its dispensable step. */
   decide(observed: Observation, isRefused: boolean): Verdict;
-  /** Says what the verdict says before anything is done. Any answer but "told" ends this look. Throws ClusterError. */
+  /** Says what the verdict says before anything is done. Any answer but "told" ends this attempt. Throws ClusterError. */
   announce(attempt: ObjectAttempt<Observation, Verdict>): Promise<WriteResult | "told">;
   /** Throws ClusterError where the API server was not there, having tried all of it. */
   carryOut(attempt: ObjectAttempt<Observation, Verdict>, step: NonNullable<Verdict["step"]>): Promise<WriteResult>;
 }
 
-/** A pass takes about four looks. More come together only while other clients write what it writes. */
+/** A reconcile takes about four attempts. More come together only while other clients write what it writes. */
 const mostLooks = 10;
 /**
- * So long after a look was begun something is done by it, in milliseconds. It is longer than by rule R9: its time begins before
- * the reads, and a late write fails unless its object is still as it was read.
+ * How long after an observation was begun a function may act on it, in milliseconds. It is longer than by rule R9: its time
+ * begins before the reads, and a late write fails unless its object is still as it was read.
  */
 export const actOnLookWithinMs = 15_000;
 /** The same as `contendedRequeueMs`, in milliseconds, but sooner: labels must be there in seconds. */
 const contendedObjectMs = 500;
 
-/** Step after step, each on a fresh look, until nothing is to be done. Throws ClusterError where trying again can help. */
+/** Step after step, each on a fresh observation, until nothing is to be done. Throws ClusterError where trying again can help. */
 export async function reconcileObject<Observation, Verdict extends ObjectVerdict>(
   context: Context,
   reconciler: ObjectReconciler<Observation, Verdict>,
@@ -92,7 +92,7 @@ async function act<Observation, Verdict extends ObjectVerdict>(
   if (told !== "told") return told;
   const step: Verdict["step"] = verdict.step;
   if (step === undefined) return "idle";
-  // This process may have stood still: its look is too old to act on.
+  // This process may have stood still: its observation is too old to act on.
   return context.cluster.monotonicMs() > notAfterMs ? "changed" : reconciler.carryOut(attempt, step);
 }
 
@@ -111,14 +111,14 @@ export function reportObjectVerdict(
   reportVerdict(context, by, key, { guard, zone: "", sentence, ...taken });
 }
 
-/** 404 and 409 say that there is something new to look at. Throws what may be better the next time. */
+/** 404 and 409 say that there is something new to observe. Throws what may be better the next time. */
 function resultOfFailure(error: unknown): Exclude<WriteResult, "done"> {
   if (error instanceof ClusterError && [404, 409].includes(error.code)) return "changed";
   if (error instanceof ClusterError && error.code !== 429 && isRefused(error)) return "refused";
   throw error;
 }
 
-/** The API server's own words, for a sentence. */
+/** The API server's own words, for a message. */
 export function sayRefusal(error: unknown): string {
   if (!(error instanceof ClusterError)) return messageOf(error);
   return `the API server refused it with ${error.code}: ${wordsOf(error)}`;

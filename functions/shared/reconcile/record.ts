@@ -18,9 +18,9 @@ import { isOwnerGroup } from "../workloads/group-key.ts";
 
 /** A verdict is written alone at most this often: each write makes other replicas conflict. */
 export const recordEveryMs = 5_000;
-/** A sentence that only counts differently is worth a write of its own this often. */
+/** A message that only counts differently is worth a write of its own this often. */
 const rewordEveryMs = 30_000;
-/** A wait that goes on is written again this often, though nothing changed: alerts see there that a process still looks. */
+/** A wait that goes on is written again this often, though nothing changed: alerts see there that a process still reconciles. */
 const reaffirmEveryMs = 240_000;
 /** A guard that every healthy rollout meets becomes an Event when it has held for this long. */
 const quietForMs = 60_000;
@@ -89,7 +89,7 @@ export function writeAloneInMs(
     ({ uid, by: whose, stampMs }) =>
       !observed.ledger.refusals.some((known) => known.uid === uid && known.by === whose && known.stampMs === stampMs),
   );
-  // Rule R4: the first decision under a ledger is written even if it takes nothing; until then each look is a consistent LIST.
+  // Rule R4: the first decision under a ledger is always written, because until then each observation is a consistent LIST.
   if (
     observed.notes?.isDue ||
     observed.abandoned > 0 ||

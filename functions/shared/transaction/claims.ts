@@ -30,7 +30,7 @@ import {
 } from "./ledger-copy.ts";
 import { type GroupObservation, keptRefusals, observeGroup } from "./observe-group.ts";
 
-/** What one look at a group and its ledger says, and what keeps the ledger from permitting anything yet (rule R4). */
+/** One observation of a group by its ledger, and what keeps the ledger from permitting anything yet (rule R4). */
 export interface Transaction {
   readonly observed: GroupObservation;
   readonly young: Wait | undefined;
@@ -162,7 +162,7 @@ export function isWithdrawn(context: Context, key: GroupKey, { id, sinceMs }: Kn
 }
 
 /**
- * What a write makes of the ledger that was looked at: the settled and abandoned reservations go, and the write says how new the
+ * What a write makes of the ledger that was observed: the settled and abandoned reservations go, and the write says how new the
  * view was (rule R8). What is in `changes` stands instead.
  */
 export function changeOf(observed: GroupObservation, changes: Partial<LedgerChange>): LedgerChange {

@@ -68,9 +68,9 @@ function groupsOver(cluster: object): BoundedMap<string, string> {
 }
 
 /**
- * A StatefulSet this young has been in no other group. A clock that is behind makes it seem younger by as much. One of the far
+ * A StatefulSet this new has been in no other group. A clock that is behind makes it seem newer by as much. One of the far
  * future may be old: the clocks of all API servers may have been set back by minutes. Set back by as much as its age they make
- * it seem young, which a process notices that has seen it in another group.
+ * it seem new, which a process notices that has seen it in another group.
  */
 function isJustMade({ createdMs }: StatefulSet, nowMs: number): boolean {
   return Math.abs(nowMs - createdMs) < clockSkewMs;

@@ -1,4 +1,4 @@
-/** How one process comes by a group's ledger, judges its age, and writes it: how every pass and every review begins and ends. */
+/** How a process reads a group's ledger, decides whether it is too new, and writes it: so each reconcile and review goes. */
 
 import { ourAnnotations, pathsOf } from "../annotations/paths.ts";
 import { managedBy } from "../annotations/table.ts";
@@ -68,7 +68,7 @@ export function isConflict(error: unknown): boolean {
   return hasCode(error, 404, 409) || (hasCode(error, 422) && error.message.includes("metadata.uid: "));
 }
 
-/** A refusal of the ledger itself. The pass, or the answer to a review, names a right that is missing. */
+/** A refusal of the ledger itself. The reconcile, or the answer to a review, names a right that is missing. */
 function explained(name: string, error: unknown): unknown {
   const isRefused = hasCode(error, 400, 403, 413, 422) && !isRightMissing(error);
   return isRefused ? new LedgerRefused(name, error) : error;
@@ -110,7 +110,7 @@ function refuseElsewhere(cluster: Cluster, { name, uid, resourceVersion }: Ledge
 const claimsServeMs = 5_000;
 /**
  * Nor does one tell of a reservation that was renewed: a copy that holds one serves no longer than a function that waits takes
- * to look again. It would be known late as it stands, and dropped late (rule R10).
+ * to reconcile again. It would be known late as it stands, and dropped late (rule R10).
  */
 const reservationsServeMs = 20_000;
 

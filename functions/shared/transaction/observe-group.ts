@@ -1,4 +1,4 @@
-/** One look at a group: its ledger, a view at least as new as the ledger asks for, and what both say together. */
+/** One observation of a group: its ledger, a view at least as new as the ledger asks for, and what both say together. */
 
 import type { GroupView, ViewNeed } from "../cache/cache.ts";
 import type { Context } from "../contract/context.ts";
@@ -31,13 +31,13 @@ export interface GroupObservation {
   readonly strayClaims: readonly Claim[];
   readonly abandoned: number;
   readonly joining: JoiningZones;
-  /** True when the next write mends stamps of a clock that was ahead, notes what was sighted, or forgets a zone that is gone. */
+  /** True if the next write mends stamps of a clock that was ahead, notes what was overdue, or forgets a zone that is gone. */
   readonly isMended: boolean;
   /** Deletions that were refused for good, by pod uid. */
   readonly refusals: ReadonlyMap<string, Refusal>;
   /** Pods whose reservations a function renewed for too long and gave up, by pod uid; those of open ones are not among them. */
   readonly givenUp: ReadonlyMap<string, Refusal>;
-  /** What each write of this pass says of times besides; absent: nothing. */
+  /** What each write of this reconcile says of times besides; absent: nothing. */
   readonly notes?: Notes | undefined;
 }
 
@@ -113,9 +113,9 @@ function byName(one: { statefulSet: StatefulSet }, other: { statefulSet: Statefu
 }
 
 /**
- * Rule R10: reservations that no function can act on any more are left out. Of the others each is sighted that is overdue by
- * its stamp, and that a process which comes and goes has not known for long: `reserved` has it so, too. A GET is spent only on
- * what the view shows to stand: a uid never comes back, and a deletion never ends but in the pod's end.
+ * Rule R10: reservations that no function can act on any more are left out. Each of the others is marked as seen
+ * overdue if its stamp says so, and a process that keeps no watches has not known it for long: `reserved` has it so as well. A
+ * GET is spent only on what the view shows to stand, because a uid never comes back, and a deletion always ends in the pod's end.
  */
 async function leaveAbandoned(
   context: Context,
@@ -149,7 +149,7 @@ async function leaveAbandoned(
 /** The refusals that still hold, from the ledger and from this process since its last write. */
 function refusalsOf(context: Context, ledger: Ledger, nowMs: number): ReadonlyMap<string, Refusal> {
   const { refusals: own } = context.memoryOf(ledger.key);
-  // Set right for good: a stamp that is now at every look would never grow old.
+  // Set right for good: a stamp that is now at every observation would never grow old.
   for (const refusal of own.values()) own.set(refusal.uid, { ...refusal, stampMs: mendStamp(refusal.stampMs, nowMs) });
   return newest([...ledger.refusals.filter(({ by }) => by === undefined), ...own.values()], nowMs);
 }
