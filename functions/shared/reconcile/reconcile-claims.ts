@@ -124,7 +124,7 @@ async function hasOwnClaim(context: Context, key: GroupKey, name: string): Promi
   return ledger?.claims.some(madeBy(name)) === true;
 }
 
-/** Takes out of the own claims those that are over. `observed`: the last observation; undefined if the ledger was written since. */
+/** Takes out of the own claims those that are over. `observed`: as it is now; undefined if the ledger was written since. */
 async function endClaims(
   context: Context,
   { name, claimKind, endOf }: Beginning<Preparation>,
