@@ -30,6 +30,12 @@ export interface Metadata {
   readonly finalizers?: readonly string[];
 }
 
+export interface Condition {
+  readonly type: string;
+  readonly status: string;
+  readonly lastTransitionTime?: string;
+}
+
 export interface PodObject {
   readonly metadata: Metadata;
   readonly spec?: {
@@ -39,11 +45,7 @@ export interface PodObject {
     readonly phase?: string;
     readonly startTime?: string;
     /** Of a list, `Ready` alone. */
-    readonly conditions?: readonly {
-      readonly type: string;
-      readonly status: string;
-      readonly lastTransitionTime?: string;
-    }[];
+    readonly conditions?: readonly Condition[];
     readonly containerStatuses?: readonly ContainerStatus[];
     readonly initContainerStatuses?: readonly ContainerStatus[];
   };
@@ -186,11 +188,7 @@ export interface PvcObject {
   readonly status?: {
     readonly phase?: string;
     readonly capacity?: { readonly storage?: string };
-    readonly conditions?: readonly {
-      readonly type: string;
-      readonly status: string;
-      readonly lastTransitionTime?: string;
-    }[];
+    readonly conditions?: readonly Condition[];
   };
 }
 
@@ -218,14 +216,7 @@ export interface NodeObject {
     readonly unschedulable?: boolean;
     readonly taints?: readonly { readonly key: string; readonly value?: string; readonly effect: string }[];
   };
-  readonly status?: {
-    readonly conditions?: readonly {
-      readonly type: string;
-      readonly status: string;
-      readonly lastHeartbeatTime?: string;
-      readonly lastTransitionTime?: string;
-    }[];
-  };
+  readonly status?: { readonly conditions?: readonly Condition[] };
 }
 
 export interface NamespaceObject {
@@ -247,4 +238,31 @@ export interface OtherObject {
   readonly metadata: Metadata;
   readonly spec?: unknown;
   readonly status?: unknown;
+}
+
+/** A type that is not in the table, by the path that the API server serves it under in all namespaces: see `ServedKind`. */
+export type DiscoveredResource = `/api${string}`;
+
+/** The objects of each resource type. */
+export interface ObjectTypes {
+  pods: PodObject;
+  statefulsets: StatefulSetObject;
+  leases: LeaseObject;
+  events: EventObject;
+  secrets: SecretObject;
+  poddisruptionbudgets: PodDisruptionBudgetObject;
+  zoneawarepoddisruptionbudgets: ZoneBudgetObject;
+  mutatingwebhookconfigurations: WebhookConfigurationObject;
+  validatingwebhookconfigurations: WebhookConfigurationObject;
+  configmaps: ConfigMapObject;
+  deployments: ScaledObject;
+  replicasets: ScaledObject;
+  persistentvolumeclaims: PvcObject;
+  persistentvolumes: VolumeObject;
+  volumeattachments: VolumeAttachmentObject;
+  nodes: NodeObject;
+  namespaces: NamespaceObject;
+  rabbitmqclusters: OtherObject;
+  foundationdbclusters: OtherObject;
+  [path: DiscoveredResource]: OtherObject;
 }
