@@ -9,7 +9,7 @@ import type { ServerTime } from "../clock/server-time.ts";
 import type { SteadyClock } from "../clock/steady-clock.ts";
 import { exchange, type HttpAnswer } from "../transport/exchange.ts";
 import { withTimeout } from "../transport/timeout.ts";
-import { ClusterError } from "./cluster.ts";
+import { type CallOptions, ClusterError } from "./cluster.ts";
 import type { Access, AccessProvider } from "./configuration.ts";
 import { aborted, afterTries, failure, refusal } from "./errors.ts";
 import { type FailedTry, retryDecision } from "./retry.ts";
@@ -51,16 +51,9 @@ export interface RequestsOptions {
   readonly access: AccessProvider;
   readonly clock: SteadyClock;
   readonly serverTime: ServerTime;
-  readonly headers: Readonly<Record<string, string>>;
+  readonly userAgent: string;
   readonly timeoutMs: number;
   readonly onRequest: ((observation: RequestObservation) => void) | undefined;
-}
-
-/** A caller's wishes; see CallOptions. */
-export interface CallLimits {
-  readonly signal?: AbortSignal;
-  readonly notAfterMs?: number;
-  readonly aside?: boolean;
 }
 
 /** What ends one call: its signal, its deadline, and for each try the moment after which none is sent (rule R9). */
@@ -89,7 +82,7 @@ export class Requests {
   }
 
   /** Sends a request, again where that is safe, and parses the JSON answer. Rejects with a {@link ClusterError} only. */
-  async send<T>(request: ApiRequest, limits: CallLimits = {}): Promise<T> {
+  async send<T>(request: ApiRequest, limits: CallOptions = {}): Promise<T> {
     return await this.#limited(request, limits, (limit) =>
       this.#retried(request, limit, async (attempt) => {
         const { access, onSend } = attempt;
@@ -116,7 +109,7 @@ export class Requests {
   }
 
   /** Opens a stream: only the wait for its headers is limited, and `signal` no longer counts once they came. */
-  async open(request: ApiRequest, limits: CallLimits): Promise<Dispatcher.ResponseData["body"]> {
+  async open(request: ApiRequest, limits: CallOptions): Promise<Dispatcher.ResponseData["body"]> {
     return await this.#limited(request, limits, (limit) =>
       this.#retried(request, limit, async (attempt) => {
         attempt.onSend();
@@ -131,7 +124,7 @@ export class Requests {
     );
   }
 
-  #limited<T>(request: ApiRequest, limits: CallLimits, work: (limit: CallLimit) => Promise<T>): Promise<T> {
+  #limited<T>(request: ApiRequest, limits: CallOptions, work: (limit: CallLimit) => Promise<T>): Promise<T> {
     const { timeoutMs, clock } = this.#options;
     const { signal, notAfterMs = Number.POSITIVE_INFINITY } = limits;
     const errorOf = (error: unknown, why?: "aborted" | "time") => {
@@ -207,7 +200,7 @@ export class Requests {
       method: request.method,
       headers: {
         ...access.headers,
-        ...this.#options.headers,
+        "user-agent": this.#options.userAgent,
         ...headers,
         ...callerHeaders(),
         accept: request.accept ?? "application/json",
