@@ -123,7 +123,7 @@ async function listConfigurations(
   const labelSelector = `${ours}${webhookNamespace.key}=${namespace}`;
   const resources = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"] as const;
   const configurations: Configuration[] = [];
-  const unseen: string[] = [];
+  let unseen: string | undefined;
   for (const resource of resources) {
     try {
       const { items } = await cluster.list(resource, { labelSelector });
@@ -132,10 +132,10 @@ async function listConfigurations(
     } catch (error) {
       // Without the right to list them a certificate is still better than none.
       if (!hasCode(error, 403)) throw error;
-      unseen.push(error.message);
+      unseen ??= error.message;
     }
   }
-  return { configurations, unseen: unseen[0] };
+  return { configurations, unseen };
 }
 
 /** Forgets what was refused of configurations that are gone. */

@@ -43,8 +43,6 @@ export interface ConnectionLimits {
 export type { KubeConfig };
 
 type DispatcherOptions = ReturnType<KubeConfig["createDispatcherOptions"]>;
-type AgentOptions = Parameters<KubeConfig["createDispatcherOptions"]>[1];
-type ConfigurationCluster = ReturnType<KubeConfig["getCurrentCluster"]>;
 
 /**
  * Loads client-node's KubeConfig without its generated API, which we never call: 34 MB of memory and 0.15 s of start
@@ -126,7 +124,18 @@ export class AccessProvider {
     this.#limits = limits;
     const original = configuration.createDispatcherOptions.bind(configuration);
     // client-node asks this method how to connect, then would open a connection of its own; "none" keeps it from that.
-    configuration.createDispatcherOptions = (cluster, options) => this.#connectionOptions(original, cluster, options);
+    configuration.createDispatcherOptions = (cluster, agentOptions) => {
+      const key = JSON.stringify([cluster?.server, cluster?.proxyUrl, agentOptions], (_, value) =>
+        value instanceof Uint8Array ? Buffer.from(value).toString("latin1") : value,
+      );
+      if (key === this.#connectionKey) return { type: "none" };
+      // client-node refuses plain HTTP unless told otherwise; to this machine nothing can be overheard (kubectl proxy).
+      const options: DispatcherOptions =
+        cluster !== null && isLoopback(cluster.server) ? { type: "none" } : original(cluster, agentOptions);
+      this.#tls = options;
+      this.#connectionKey = key;
+      return options.type === "agent" ? { type: "none" } : options;
+    };
   }
 
   /** Throws what client-node throws when credentials cannot be had: a missing file, a plugin that failed. */
@@ -181,24 +190,7 @@ export class AccessProvider {
     return this.#known;
   }
 
-  #connectionOptions(
-    original: KubeConfig["createDispatcherOptions"],
-    cluster: ConfigurationCluster,
-    agentOptions: AgentOptions,
-  ): DispatcherOptions {
-    const key = JSON.stringify([cluster?.server, cluster?.proxyUrl, agentOptions], (_, value) =>
-      value instanceof Uint8Array ? Buffer.from(value).toString("latin1") : value,
-    );
-    if (key === this.#connectionKey) return { type: "none" };
-    // client-node refuses plain HTTP unless told otherwise; to this machine nothing can be overheard (kubectl proxy).
-    const options: DispatcherOptions =
-      cluster !== null && isLoopback(cluster.server) ? { type: "none" } : original(cluster, agentOptions);
-    this.#tls = options;
-    this.#connectionKey = key;
-    return options.type === "agent" ? { type: "none" } : options;
-  }
-
-  /** Makes the pools when {@link #connectionOptions} met new certificates. A proxy's connections are client-node's. */
+  /** Makes the pools when client-node has met new certificates. A proxy's connections are client-node's. */
   #connect(proxy: Dispatcher | undefined): void {
     const options = this.#tls;
     if (options === undefined) return;

@@ -202,13 +202,6 @@ export interface VolumeObject {
   readonly status?: { readonly phase?: string };
 }
 
-/** Which volume is attached to which node: cluster-scoped. */
-export interface VolumeAttachmentObject {
-  readonly metadata: Metadata;
-  readonly spec?: { readonly nodeName?: string; readonly source?: { readonly persistentVolumeName?: string } };
-  readonly status?: { readonly attached?: boolean };
-}
-
 /** Cluster-scoped, like a Namespace. */
 export interface NodeObject {
   readonly metadata: Metadata;
@@ -259,7 +252,6 @@ export interface ObjectTypes {
   replicasets: ScaledObject;
   persistentvolumeclaims: PvcObject;
   persistentvolumes: VolumeObject;
-  volumeattachments: VolumeAttachmentObject;
   nodes: NodeObject;
   namespaces: NamespaceObject;
   rabbitmqclusters: OtherObject;

@@ -25,8 +25,6 @@ export interface RequestObservation {
   readonly statusCode: number | "error";
   /** Without the wait for a connection, until the last byte; of a watch, until its headers. */
   readonly seconds: number;
-  /** Bytes of the body as they came, compressed or not; 0 for a watch. */
-  readonly bytesReceived: number;
 }
 
 export interface ApiRequest {
@@ -97,7 +95,7 @@ export class Requests {
       const { status, headers } = answer;
       const body = unpacked(answer, request.bodyLimitBytes);
       this.#learnTime(headers, attempt.sentMs);
-      this.#observe(request, status, attempt.sentMs, answer.body.length);
+      this.#observe(request, status, attempt.sentMs);
       const isLarge = body.length > largeAnswerBytes;
       if (isLarge) await nextTurn();
       const text = body.toString("utf8");
@@ -116,7 +114,7 @@ export class Requests {
       const options = { ...this.#dispatchOptions(request, access, {}), signal };
       const { statusCode, headers, body } = await access.watches.request(options);
       this.#learnTime(headers, sentMs);
-      this.#observe(request, statusCode, sentMs, 0);
+      this.#observe(request, statusCode, sentMs);
       if (statusCode < 300) return body;
       throw refusal(request, statusCode, await body.text(), headers["retry-after"]);
     });
@@ -185,7 +183,7 @@ export class Requests {
       return { value: await work(attempt) };
     } catch (error) {
       if (error instanceof ClusterError) return { error, unsent: false, late: false, access };
-      this.#observe(request, "error", startMs, 0);
+      this.#observe(request, "error", startMs);
       const { unsent, late } = attempt;
       return { error: failure(request, late ? "TooLate" : "ConnectionFailed", messageOf(error)), unsent, late };
     }
@@ -219,10 +217,10 @@ export class Requests {
     if (typeof headers.date === "string") serverTime.observe(headers.date, sentMs, clock.nowMs(), clock.skippedMs());
   }
 
-  #observe(request: ApiRequest, statusCode: number | "error", sentMs: number, bytesReceived: number): void {
+  #observe(request: ApiRequest, statusCode: number | "error", sentMs: number): void {
     const seconds = (this.#options.clock.nowMs() - sentMs) / 1000;
     if (statusCode !== "error") describeSpan({ "http.response.status_code": statusCode });
-    this.#options.onRequest?.({ method: request.method, path: request.label, statusCode, seconds, bytesReceived });
+    this.#options.onRequest?.({ method: request.method, path: request.label, statusCode, seconds });
   }
 }
 

@@ -41,7 +41,6 @@ export const resources = {
   replicasets: { ...apps, kind: "ReplicaSet" },
   persistentvolumeclaims: { ...core, kind: "PersistentVolumeClaim" },
   persistentvolumes: { ...core, kind: "PersistentVolume", isNamespaced: false },
-  volumeattachments: { ...inGroup("storage.k8s.io", "v1"), kind: "VolumeAttachment", isNamespaced: false },
   nodes: { ...core, kind: "Node", isNamespaced: false },
   namespaces: { ...core, kind: "Namespace", isNamespaced: false },
   rabbitmqclusters: { ...inGroup("rabbitmq.com", "v1beta1"), kind: "RabbitmqCluster", broughtBy: "rabbitmq" },
@@ -96,17 +95,12 @@ export function objectPath(resource: Resource, key: ObjectKey, subresource?: str
 
 /** The API server's group, version and type as rollout-operator writes them: `core/v1/pods`. */
 function labelPrefix(resource: Resource): string {
-  const { apiPath, plural } = servedAt(resource);
-  return `${apiPath.startsWith("/api/") ? "core/" : ""}${apiVersionIn(apiPath)}/${plural}`;
+  return `${groupOf(resource) === "" ? "core/" : ""}${apiVersionOf(resource)}/${servedAt(resource).plural}`;
 }
 
 /** The `apiVersion` of its objects: the group and the version, or the version alone for the core group. */
 export function apiVersionOf(resource: Resource): string {
-  return apiVersionIn(servedAt(resource).apiPath);
-}
-
-function apiVersionIn(apiPath: string): string {
-  return apiPath.replace(/^\/apis?\//, "");
+  return servedAt(resource).apiPath.replace(/^\/apis?\//, "");
 }
 
 /** The API group of a type; empty for the core group. */

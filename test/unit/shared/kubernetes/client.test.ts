@@ -89,14 +89,11 @@ describe("what is sent", () => {
   });
 
   test("a compressed answer is understood, and a broken one is no answer", async () => {
-    const seen: number[] = [];
-    const onRequest = ({ bytesReceived }: RequestObservation) => seen.push(bytesReceived);
-    await withServer({ onRequest }, async ({ cluster, server }) => {
+    await withServer({}, async ({ cluster, server }) => {
       const compressed = gzipSync(JSON.stringify({ metadata: { name: "x".repeat(10_000) } }));
       server.answer(({ response }) => response.setHeader("content-encoding", "gzip").end(compressed));
       assert.equal((await cluster.get("pods", key)).metadata.name.length, 10_000);
       assert.equal(server.requests[0]?.headers["accept-encoding"], "gzip");
-      assert.deepEqual(seen, [compressed.length]);
       server.answer(({ response }) => response.setHeader("content-encoding", "gzip").end("{}"));
       const error = await rejection(cluster.create("pods", "ns", {}));
       assert.deepEqual([error.code, error.reason], [0, "ConnectionFailed"]);
@@ -293,7 +290,6 @@ describe("clock and readiness", () => {
         "POST core/v1/events collection 200",
         "PATCH apps/v1/statefulsets object status subresource 200",
       ]);
-      assert.equal(seen[2]?.bytesReceived, 27);
       assert.ok(seen.every(({ seconds }) => seconds >= 0 && seconds < 1));
     });
   });
