@@ -2,8 +2,8 @@
 
 import { prepareDownscalePath, prepareDownscalePort } from "../annotations/scaling.ts";
 import { showValue, unshown } from "../base/escape-control.ts";
+import { parsePath, parsePort } from "../base/ports-and-paths.ts";
 import type { PodAddress, PodRequest } from "../http/pod-http.ts";
-import { parsePath, parsePort } from "../http/target.ts";
 import type { Claim, KnownClaim, ToldAt } from "../ledger/claim.ts";
 import { askedGroupOf } from "../workloads/group-key.ts";
 import type { Pod } from "../workloads/pods.ts";
