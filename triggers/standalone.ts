@@ -22,7 +22,7 @@ import type { Settings } from "./settings/settings.ts";
 import { createGroupLook } from "./telemetry/ledger-metrics-groups.ts";
 import type { Reporting } from "./telemetry/logs-and-metrics.ts";
 import { createRepeats } from "./telemetry/repeats.ts";
-import { createVolumeLook } from "./telemetry/volumes.ts";
+import { createVolumeLook } from "./telemetry/volume-metrics.ts";
 import { createEnqueuer, type Enqueuer, unviewed } from "./workqueue/enqueue.ts";
 import { KnownGroups } from "./workqueue/known-groups.ts";
 import { paceLookUps } from "./workqueue/limited-look-ups.ts";

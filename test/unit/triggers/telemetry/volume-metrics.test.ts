@@ -3,8 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Registry } from "prom-client";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { createSuspendedMetrics } from "../../../../triggers/telemetry/volume-metrics.ts";
-import { createVolumeLook } from "../../../../triggers/telemetry/volumes.ts";
+import { createSuspendedMetrics, createVolumeLook } from "../../../../triggers/telemetry/volume-metrics.ts";
 import { minutesAgo, nowMs, Suspended } from "../../../support/suspended.ts";
 
 /** What a cluster lists that has these objects, and how often it was asked for what. */
