@@ -161,7 +161,10 @@ function watch(
     namespaces,
     disruptionBudgets: admissions.some((admission) => admission.readsViews),
     onChange,
-    onBudget: (budget, how) => reporting.budget("budget" in budget.parsed || how !== "updated" ? how : "invalid"),
+    onBudget({ parsed }, how) {
+      const result = "budget" in parsed || how !== "updated" ? how : "invalid";
+      reporting.metrics.budgets.inc({ result });
+    },
     onTrouble,
   });
 }

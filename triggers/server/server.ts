@@ -12,7 +12,7 @@ import { getPath } from "hono/utils/url";
 import { messageOf } from "../../functions/shared/base/error-message.ts";
 import { escapeControls } from "../../functions/shared/base/escape-control.ts";
 import { splitPath } from "../../functions/shared/certificates/review-key.ts";
-import type { EventResult, Reporting } from "../telemetry/logs-and-metrics.ts";
+import type { Reporting } from "../telemetry/logs-and-metrics.ts";
 import { createMetricsPage } from "../telemetry/metrics-page.ts";
 import { type AdmissionDoorOptions, serveAdmissions } from "./admission.ts";
 import { Bodies, BodyAborted } from "./bodies.ts";
@@ -70,7 +70,7 @@ export function createApp(options: AppOptions): Hono {
   const receiveEvent = createEventEndpoint({
     ...options,
     bodies,
-    count: (result: EventResult) => reporting.event(result),
+    count: (result) => reporting.event(result),
   });
   for (const path of eventPaths) app.post(path, receiveEvent);
   if (options.reviewsOnPort) serveReviews(app, options);
@@ -131,19 +131,22 @@ function createBareApp(options: AppOptions, nothingHere: string): Hono {
   return app;
 }
 
-function measure({ reporting, admissions, monotonicMs }: AppOptions): MiddlewareHandler {
+function measure({ reporting: { metrics }, admissions, monotonicMs }: AppOptions): MiddlewareHandler {
   const paths = [...ownPaths, ...admissions.flatMap(({ definition }) => definition.paths)];
   const routes = new Map(paths.map((path) => [path, routeOf(path)]));
   return async function measureRequest(c, next) {
     const { method } = c.req;
     const route = routes.get(c.req.path) ?? "notfound";
     const startedMs = monotonicMs();
-    reporting.requestBegan(method, route);
+    metrics.inflight.inc({ method, route });
     await next();
     const seconds = (monotonicMs() - startedMs) / 1000;
     const requestBytes = Number(c.req.header("content-length") ?? 0) || 0;
     const responseBytes = c.get("responseBytes") ?? (await lengthOf(c.res));
-    reporting.requestEnded({ method, route, status: c.res.status, seconds, requestBytes, responseBytes });
+    metrics.inflight.dec({ method, route });
+    metrics.requestSeconds.observe({ method, route, status_code: String(c.res.status), ws: "false" }, seconds);
+    metrics.requestBytes.observe({ method, route }, requestBytes);
+    metrics.responseBytes.observe({ method, route }, responseBytes);
   };
 }
 
