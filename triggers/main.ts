@@ -15,8 +15,13 @@ import type { Cluster } from "../functions/shared/kubernetes/cluster.ts";
 import manifest from "../package.json" with { type: "json" };
 import { endWork, type Running } from "./ending.ts";
 import { readRecording, replay } from "./replay/replay.ts";
-import { type CertificateSource, certificateInFiles, certificateInSecret } from "./server/certificate-source.ts";
-import { readClientAuthorities, withClientAuthorities } from "./server/client-authorities.ts";
+import {
+  type CertificateSource,
+  certificateInFiles,
+  certificateInSecret,
+  readClientAuthorities,
+  withClientAuthorities,
+} from "./server/certificate-source.ts";
 import type { Cut } from "./server/connection-bounds.ts";
 import { type ApiServerHealth, createHealth } from "./server/health.ts";
 import { ReviewKeyCheck } from "./server/review-keys.ts";

@@ -98,7 +98,9 @@ export class Bodies {
     };
     const onClose = () => stop(new BodyAborted("the client went away before it had sent its request"));
     const deadlineMs = waitingTime.monotonicMs() + silentMs;
-    const [late, giveUp] = [() => stop(standsStill(silentMs)), () => stop(tooMuchAtOnce())];
+    const late = () => stop(ending(408, `Nothing more of the body came for ${silentMs / 1000} s.`));
+    const giveUp = () =>
+      stop(ending(503, "Send it again later: too much is being sent at once.", { "retry-after": "1" }));
     const reading: BodyRead = { bytes: 0, deadlineMs, late, giveUp };
     this.#stalled.add(reading);
     source.on("data", onData).on("end", onEnd).on("close", onClose).on("error", onClose);
@@ -118,14 +120,6 @@ function sourceOf(c: Context): Readable {
 
 function tooLarge(limitBytes: number): HTTPException {
   return new HTTPException(413, { message: `The body is larger than ${limitBytes} bytes.` });
-}
-
-function standsStill(ms: number): HTTPException {
-  return ending(408, `Nothing more of the body came for ${ms / 1000} s.`);
-}
-
-function tooMuchAtOnce(): HTTPException {
-  return ending(503, "Send it again later: too much is being sent at once.", { "retry-after": "1" });
 }
 
 /** The connection ends with it: what else of the body is on its way is not worth the memory that it would pass through. */

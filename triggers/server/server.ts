@@ -1,6 +1,7 @@
 /** The HTTP server: events and reviews come in, health and metrics go out. */
 
 import { randomBytes } from "node:crypto";
+import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { createServer as createSecureServer, type Server as SecureServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
@@ -18,9 +19,8 @@ import { type AdmissionDoorOptions, serveAdmissions } from "./admission.ts";
 import { Bodies, BodyAborted } from "./bodies.ts";
 import type { KeyPair } from "./certificate-source.ts";
 import { createEventEndpoint, type EventEndpointOptions } from "./cloud-event.ts";
-import { type ConnectionBounds, type Cut, usualBounds } from "./connection-bounds.ts";
+import { type ConnectionBounds, type Cut, type Proof, usualBounds } from "./connection-bounds.ts";
 import { ClientConnections } from "./connections.ts";
-import type { Proof } from "./proof.ts";
 import type { ReviewKeyCheck } from "./review-keys.ts";
 
 export interface AppOptions
@@ -221,7 +221,9 @@ export async function listen(app: Hono, options: ListenOptions): Promise<Listeni
   const secured = pair && { ...serverOptions, ...contextOf(pair), ...asked, handshakeTimeout: requestTimeoutMs };
   const server = secured === undefined ? createServer(serverOptions, handle) : createSecureServer(secured, handle);
   tellOfConnections(server, connections, pair === undefined ? "connection" : "secureConnection");
-  await openPort(server, port);
+  server.listen(port);
+  // Rejects when the port cannot be had.
+  await once(server, "listening");
   const sockets = rememberSockets(server);
   let authorities = pair?.clientAuthorities;
   let closing = false;
@@ -274,17 +276,6 @@ function tellOfConnections(
   server.on("checkExpectation", (_request: IncomingMessage, response: ServerResponse) => {
     const sentence = "Send the request without expecting anything of it.";
     response.writeHead(417, { "content-type": plainText, "content-length": sentence.length }).end(sentence);
-  });
-}
-
-/** Rejects when the port cannot be had. */
-async function openPort(server: Server | SecureServer, port: number): Promise<void> {
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(port, () => {
-      server.off("error", reject);
-      resolve();
-    });
   });
 }
 
