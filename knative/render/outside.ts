@@ -9,7 +9,7 @@ import { variablesOf } from "./fence/expressions.ts";
 import { onlyWhatIsSaid, tableOf } from "./fence/fence.ts";
 import { repairNeed } from "./fence/guard.ts";
 import { policyOf } from "./fence/policy.ts";
-import { environment, image, labelsOf, type Manifest, ports, securityContext } from "./object.ts";
+import { containerOf, labelsOf, type Manifest, podSecurityContext, ports } from "./object.ts";
 import { clusterRightsOf, union } from "./rights.ts";
 
 const name = "sluice-outside";
@@ -78,33 +78,22 @@ function policiesOf(needs: readonly Need[]): readonly Manifest[] {
 
 /** One replica: kubelet starts it again, and what it finds late it lets go late. */
 function workload(settings: Readonly<Record<string, string>>): Manifest {
+  const container = containerOf(settings, {
+    ports: [{ name: "http-metrics", containerPort: ports.plain }],
+    readinessProbe: { httpGet: { path: "/readyz", port: "http-metrics" }, timeoutSeconds: 2 },
+    livenessProbe: { httpGet: { path: "/healthz", port: "http-metrics" }, timeoutSeconds: 5 },
+    resources: { requests: { cpu: "20m", memory: "96Mi" }, limits: { memory: "256Mi" } },
+  });
+  const pod = {
+    serviceAccountName: name,
+    enableServiceLinks: false,
+    securityContext: podSecurityContext,
+    containers: [container],
+  };
   return {
     apiVersion: "apps/v1",
     kind: "Deployment",
     metadata: { name, labels },
-    spec: {
-      replicas: 1,
-      selector: { matchLabels: labels },
-      template: {
-        metadata: { labels },
-        spec: {
-          serviceAccountName: name,
-          enableServiceLinks: false,
-          securityContext: { runAsNonRoot: true, seccompProfile: securityContext.seccompProfile },
-          containers: [
-            {
-              name: "sluice",
-              image,
-              env: environment(settings),
-              ports: [{ name: "http-metrics", containerPort: ports.plain }],
-              readinessProbe: { httpGet: { path: "/readyz", port: "http-metrics" }, timeoutSeconds: 2 },
-              livenessProbe: { httpGet: { path: "/healthz", port: "http-metrics" }, timeoutSeconds: 5 },
-              resources: { requests: { cpu: "20m", memory: "96Mi" }, limits: { memory: "256Mi" } },
-              securityContext,
-            },
-          ],
-        },
-      },
-    },
+    spec: { replicas: 1, selector: { matchLabels: labels }, template: { metadata: { labels }, spec: pod } },
   };
 }
