@@ -3,7 +3,6 @@
 import { isNamespaceName } from "../../functions/shared/base/dns-names.ts";
 import { parseGoBoolean, parseGoDuration, parsePrometheusDuration } from "../../functions/shared/clock/durations.ts";
 import { logLevels } from "../telemetry/logs-and-metrics.ts";
-import { parseGoFloat, parseGoInteger } from "./flags-values.ts";
 import type { Settings } from "./settings.ts";
 
 /** What a flag takes. */
@@ -25,6 +24,23 @@ export interface Flag extends Kind {
   readonly says?: string;
   /** Whether what was written is not what is done here: then `says` is a warning. `value` is what `parse` made of it. */
   differs(text: string, value: string): boolean;
+}
+
+const goInteger = /^[+-]?(0[xX](_?[0-9a-fA-F])+|0[bB](_?[01])+|0[oO]?(_?[0-7])+|0|[1-9](_?\d)*)$/;
+
+/** Go's `strconv.ParseInt` without a given base, up to what a number holds exactly; undefined for what it refuses. */
+export function parseGoInteger(text: string): number | undefined {
+  if (!goInteger.test(text)) return undefined;
+  // To Go a 0 before other digits means octal. JavaScript wants an "o" behind it.
+  const value = Number(text.replaceAll(/[-+_]/g, "").replace(/^0(?=\d)/, "0o"));
+  if (!Number.isSafeInteger(value)) return undefined;
+  return text.startsWith("-") ? -value : value;
+}
+
+/** Go's `strconv.ParseFloat`, but for hexadecimal, infinite and absent numbers; undefined for what it refuses. */
+export function parseGoFloat(text: string): number | undefined {
+  const value = /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(text) ? Number(text) : Number.NaN;
+  return Number.isFinite(value) ? value : undefined;
 }
 
 const boolean: Kind & { readonly isBoolean: true } = {
