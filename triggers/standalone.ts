@@ -90,7 +90,7 @@ export function startStandalone(options: StandaloneOptions): Standalone {
     reporting.metrics.showVolumes(createVolumeLook({ cluster, namespaces }));
   });
   const contextOf = contextsOver(options, cache);
-  const lookUps = paceLookUps({ cluster });
+  const lookUps = paceLookUps(cluster);
   const admissions = options.admissions.map((definition) => {
     const context = { ...contextOf(), lookUps };
     return { definition, context, judge: openHandler(definition, context) };

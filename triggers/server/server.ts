@@ -66,7 +66,7 @@ export function createApp(options: AppOptions): Hono {
     const { text, contentType } = await page();
     return c.body(text, 200, { "content-type": contentType, "content-length": String(text.byteLength) });
   });
-  const bodies = new Bodies({ mostBytes });
+  const bodies = new Bodies(mostBytes);
   const receiveEvent = createEventEndpoint({
     ...options,
     bodies,
@@ -88,7 +88,7 @@ export function createAdmissionApp(options: AppOptions): Hono {
 }
 
 function serveReviews(app: Hono, options: AppOptions): void {
-  serveAdmissions(app, { ...options, bodies: new Bodies({ mostBytes }) });
+  serveAdmissions(app, { ...options, bodies: new Bodies(mostBytes) });
 }
 
 /** A client of the plain port does not prove who it is, and an allowed review reserves a pod. */
