@@ -87,7 +87,7 @@ export function startStandalone(options: StandaloneOptions): Standalone {
     isListed = true;
     reporting.log("info", "the first lists of pods and StatefulSets have come");
     reporting.metrics.showGroups(createGroupLook({ cluster, cache: watching, namespaces, seen }), { passes: isWoken });
-    reporting.metrics.showVolumes(createVolumeLook({ cluster, namespaces }));
+    reporting.metrics.showVolumes(createVolumeLook(cluster, namespaces));
   });
   const contextOf = contextsOver(options, cache);
   const lookUps = paceLookUps(cluster);

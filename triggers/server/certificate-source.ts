@@ -162,7 +162,7 @@ export async function watchCertificate(
       const pair = await source.read();
       seen = "";
       said = "";
-      if (isSame(pair, served)) continue;
+      if (isSamePair(pair, served) && isDeepStrictEqual(pair.reviewKeys, served.reviewKeys)) continue;
       watch.onPair(pair);
       served = pair;
     } catch (error) {
@@ -180,10 +180,6 @@ export async function watchCertificate(
 /** True where the same is presented to clients, and asked of them by TLS. */
 export function isSamePair(one: KeyPair, other: KeyPair): boolean {
   return one.cert === other.cert && one.key === other.key && one.clientAuthorities === other.clientAuthorities;
-}
-
-function isSame(one: KeyPair, other: KeyPair): boolean {
-  return isSamePair(one, other) && isDeepStrictEqual(one.reviewKeys, other.reviewKeys);
 }
 
 const pem = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;

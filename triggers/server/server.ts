@@ -206,7 +206,12 @@ export async function listen(app: Hono, options: ListenOptions): Promise<Listeni
   const lateWords = answerTo({ code: "ERR_HTTP_REQUEST_TIMEOUT" });
   const connections = new ClientConnections(bounds, onCut, lateWords, proof);
   // Node lets go of what is not read of a body, for as long as a request may take; hono would cut it off, and what follows.
-  const answer = getRequestListener(app.fetch, { errorHandler: answerTrouble, autoCleanupIncoming: false });
+  const answer = getRequestListener(app.fetch, {
+    autoCleanupIncoming: false,
+    // Hono cannot make a request of what came, for instance because its host is invalid.
+    errorHandler: (error) =>
+      new Response(`This is not a request that can be answered: ${messageOf(error)}.`, { status: 400 }),
+  });
   const handle = (request: IncomingMessage, response: ServerResponse) => connections.handle(request, response, answer);
   const serverOptions = {
     requestTimeout: requestTimeoutMs,
@@ -305,12 +310,6 @@ function answerTo({ code, message = "" }: Partial<NodeJS.ErrnoException>): strin
   const length = Buffer.byteLength(sentence as string);
   const head = [`HTTP/1.1 ${status}`, `content-type: ${plainText}`, `content-length: ${length}`, "connection: close"];
   return `${head.join("\r\n")}\r\n\r\n${sentence}`;
-}
-
-/** The answer where hono cannot make a request of what came, for instance because its host is invalid. */
-function answerTrouble(error: unknown): Response {
-  const because = messageOf(error);
-  return new Response(`This is not a request that can be answered: ${because}.`, { status: 400 });
 }
 
 function contextOf({ cert, key, clientAuthorities: ca }: KeyPair) {

@@ -24,12 +24,6 @@ export interface SuspendedVolume {
   readonly removableMs: number | undefined;
 }
 
-export interface VolumeLookOptions {
-  readonly cluster: Pick<Cluster, "list" | "monotonicMs" | "sleep">;
-  /** Undefined: all of them. */
-  readonly namespaces: readonly string[] | undefined;
-}
-
 type ReadVolumes = () => Promise<readonly SuspendedVolume[]>;
 
 /** Gauges that are empty until `showVolumes` says where volumes can be seen, by what never rejects. */
@@ -77,7 +71,10 @@ export function createSuspendedMetrics(registers: Registry[]) {
 }
 
 /** Answers what tells the suspended volumes, at most ten seconds old where the API server answers. It never rejects. */
-export function createVolumeLook({ cluster, namespaces }: VolumeLookOptions): ReadVolumes {
+export function createVolumeLook(
+  cluster: Pick<Cluster, "list" | "monotonicMs" | "sleep">,
+  namespaces: readonly string[] | undefined,
+): ReadVolumes {
   const known = new Map<string, readonly SuspendedVolume[]>();
   const look = lookAtTimes(cluster, () =>
     // A namespace that may not be read hides no other: what it said last time stands.

@@ -41,8 +41,8 @@ export function isOurs(accounts: readonly string[]): string {
   return `${isHere} && ${user}.split(':')[3] in ${listIn(accounts)}`;
 }
 
-/** What of metadata the fence is about, and what an object without it has. */
-const wordless = { labels: "{}", annotations: "{}", finalizers: "[]", ownerReferences: "[]" } as const;
+/** What of metadata the policies are about, and what an object without it has. */
+export const wordless = { labels: "{}", annotations: "{}", finalizers: "[]", ownerReferences: "[]" } as const;
 
 const capital = (word: string): string => word.charAt(0).toUpperCase() + word.slice(1);
 

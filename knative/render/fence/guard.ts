@@ -18,7 +18,7 @@ import type { Need } from "../../../functions/shared/contract/definition.ts";
 import { resources } from "../../../functions/shared/kubernetes/cluster.ts";
 import { ledgerPrefix } from "../../../functions/shared/ledger/lease-name.ts";
 import { labelsOf, type Manifest, type Workload } from "../object.ts";
-import { isOurs, listIn, literal, type Variable } from "./expressions.ts";
+import { isOurs, listIn, literal, type Variable, wordless } from "./expressions.ts";
 import { inServedNamespace, policyIn, ruleFor, type Validation } from "./policy.ts";
 
 /** No object is of this resource: a right to it says that an account may correct what Sluice alone writes. */
@@ -63,9 +63,6 @@ interface Policy {
 
 /** In CEL: a field of metadata after a write, and before it. */
 type Pair = readonly [after: string, before: string];
-
-/** What of metadata the guard is about, and what an object without it has. */
-const wordless = { annotations: "{}", labels: "{}", finalizers: "[]" } as const;
 
 /** A condition may use no variable, so it spells the expressions that the validations have as variables. */
 function spelled(field: keyof typeof wordless): Pair {

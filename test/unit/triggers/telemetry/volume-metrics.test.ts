@@ -19,7 +19,7 @@ function scene(on: Suspended) {
   }) as unknown as Cluster["list"];
   const registry = new Registry();
   const cluster = { list, monotonicMs: () => clockMs, sleep: () => new Promise<void>(() => {}) };
-  createSuspendedMetrics([registry]).showVolumes(createVolumeLook({ cluster, namespaces: ["db"] }));
+  createSuspendedMetrics([registry]).showVolumes(createVolumeLook(cluster, ["db"]));
   const goOn = (ms: number) => {
     clockMs += ms;
   };
