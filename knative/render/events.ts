@@ -52,10 +52,7 @@ function broughtBy({ resource, selector }: Waking): string | undefined {
 
 /** `account`: the one that only watches, on behalf of the function. */
 function watching({ name }: Woken, account: string, watches: readonly Waking[]): readonly Manifest[] {
-  const needs: Need[] = watches.map((waking) => {
-    const need = watchNeed(waking);
-    return { ...need, verbs: ["get", ...need.verbs] };
-  });
+  const needs = watches.map((waking) => ({ ...watchNeed(waking), verbs: ["get", "list", "watch"] }));
   const sources = watches.map((waking) => ({
     apiVersion: "sources.knative.dev/v1",
     kind: "ApiServerSource",
