@@ -32,7 +32,6 @@ async function review(context: Context, deadlines: Deadlines, request: Admission
   if (request.dryRun) return allow("dry-run");
   const downscale = readDownscale(request);
   if ("allowed" in downscale) return downscale;
-  const { resource, namespace, name } = downscale;
   const statefulSet = await withinDeadline<StatefulSet | AdmissionAnswer>(
     deadlines,
     request.deadlineMs,
@@ -45,8 +44,7 @@ async function review(context: Context, deadlines: Deadlines, request: Admission
   const { refusesDownscale } = statefulSet.scaling;
   const never = refusesDownscale ? refuseProtected(downscale) : refuseDropped(downscale, originOf(downscale, request));
   if (never !== undefined) return said(context, statefulSet, never);
-  const [from, to] = sizesOf(downscale, statefulSet.start);
-  const asked: RequestedDownscale = { resource, namespace, name, from, to };
+  const asked = requestOf(downscale, statefulSet.start);
   // From here on whatever breaks is a refusal, because no pod may leave that was not told.
   try {
     const { deadlineMs } = request;
@@ -76,16 +74,18 @@ async function findStatefulSet({ cluster }: Context, downscale: Downscale): Prom
   // A scale brings no object of the StatefulSet, only a number.
   const { old } = downscale;
   if (old !== undefined && read(prepareDownscale, old.metadata) !== true) return allow("not-prepared");
-  const asked = (start?: number): RequestedDownscale => {
-    const [from, to] = sizesOf(downscale, start);
-    return { resource, namespace, name, from, to };
-  };
   try {
     const stored = await readStatefulSet(cluster, downscale);
-    return refuseOutdated(asked(stored.start), old, stored) ?? stored;
+    return refuseOutdated(requestOf(downscale, stored.start), old, stored) ?? stored;
   } catch (error) {
-    return refuseError(asked(), error);
+    return refuseError(requestOf(downscale), error);
   }
+}
+
+function requestOf(downscale: Downscale, start?: number): RequestedDownscale {
+  const { resource, namespace, name } = downscale;
+  const [from, to] = sizesOf(downscale, start);
+  return { resource, namespace, name, from, to };
 }
 
 function refuseError(asked: RequestedDownscale, error: unknown): Denied {
@@ -96,9 +96,10 @@ function refuseError(asked: RequestedDownscale, error: unknown): Denied {
   return internalError("prepare-broken", sentenceOf(asked, messageOf(error)));
 }
 
-type RefusedWork = Pick<Work, "asked" | "statefulSet" | "deadlineMs">;
-
-async function judge(context: Context, question: RefusedWork): Promise<AdmissionAnswer> {
+async function judge(
+  context: Context,
+  question: Pick<Work, "asked" | "statefulSet" | "deadlineMs">,
+): Promise<AdmissionAnswer> {
   const { asked, statefulSet } = question;
   const endpoint = prepareEndpointOf(statefulSet);
   if ("guard" in endpoint) return badRequest(endpoint.guard, sentenceOf(asked, endpoint.sentence));
