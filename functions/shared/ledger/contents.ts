@@ -3,7 +3,7 @@
 import * as vocabulary from "../annotations/table.ts";
 import { longestObjectName } from "../base/dns-names.ts";
 import { escapeControls } from "../base/escape-control.ts";
-import { fieldsOf, isTime } from "../base/fields.ts";
+import { isTime, parseFields } from "../base/fields.ts";
 import { cut } from "../base/truncate.ts";
 import type { LeaseObject } from "../kubernetes/cluster.ts";
 import { parseOrdinal, podNameOf } from "../workloads/pods.ts";
@@ -105,11 +105,8 @@ function readTimes(
 function foreign(name: string, format: string): LedgerUnreadable {
   const why = `its format is ${JSON.stringify(format.slice(0, 60))}, and this version of Sluice knows ${knownFormat} alone`;
   // A user who deletes it deletes what a later version has reserved.
-  return new LedgerUnreadable(
-    name,
-    why,
-    "A later version of Sluice wrote it: run that version, and leave the Lease as it is.",
-  );
+  const remedy = "A later version of Sluice wrote it: run that version, and leave the Lease as it is.";
+  return new LedgerUnreadable(name, why, remedy);
 }
 
 export function formatReservations(list: readonly Reservation[]): string {
@@ -157,12 +154,8 @@ function isBoundedText(text: unknown): text is string {
 
 /** The entries of a JSON object; undefined for a text that is none. */
 function entriesOf(text: string): [string, unknown][] | undefined {
-  try {
-    const table = fieldsOf(JSON.parse(text));
-    return table === undefined ? undefined : Object.entries(table);
-  } catch {
-    return undefined;
-  }
+  const table = parseFields(text);
+  return table && Object.entries(table);
 }
 
 /** Two functions may each have one of the same pod: the key of all but a rollout's names the function, too. */

@@ -49,11 +49,9 @@ export function besideReserved(pod: string): Blocked {
   return { guard: "health-beside-others", sentence };
 }
 
-/** What an answer says of a pod's health. Pure. */
-
 /**
- * `good` permits. `bad`: the pod answered, and said no. `unknown`: it gave no answer, or none to this question. A password that
- * is wrong, or a path that is not there, is never taken for a yes or a no.
+ * What an answer says of a pod's health. `good` permits. `bad`: the pod answered, and said no. `unknown`: it gave no answer, or
+ * none to this question. A password that is wrong, or a path that is not there, is never taken for a yes or a no.
  */
 export interface Health {
   readonly state: "good" | "bad" | "unknown";

@@ -2,7 +2,7 @@
 
 import { escapeControls } from "../base/escape-control.ts";
 import type { Metadata } from "../kubernetes/cluster.ts";
-import type { RecordedVerdict, Refusal } from "./reservation.ts";
+import type { Ledger, LedgerChange, RecordedVerdict } from "./reservation.ts";
 
 /** The API server takes 262,144 bytes of annotations on one object, keys and values of all writers; we stay far below. */
 export const maxLedgerBytes = 192 * 1024;
@@ -26,16 +26,8 @@ const [mostNameBytes, mostReservationBytes, mostInformingBytes] = [2_048, 5_120,
  * length.
  */
 export function isFarBelowBound(
-  ledger: {
-    readonly othersBytes: number;
-    readonly members?: readonly string[] | undefined;
-    readonly claims: readonly unknown[];
-  },
-  change: Informing & {
-    readonly reservations: readonly unknown[];
-    readonly members?: readonly string[] | undefined;
-    readonly claims?: readonly unknown[];
-  },
+  ledger: Pick<Ledger, "othersBytes" | "members" | "claims">,
+  change: Omit<LedgerChange, "seenThrough" | "membersThrough">,
 ): boolean {
   if (ledger.claims.length > 0 || (change.claims?.length ?? 0) > 0) return false;
   const names = Math.max(ledger.members?.length ?? 0, change.members?.length ?? 0);
@@ -46,10 +38,7 @@ export function isFarBelowBound(
 }
 
 /** What of a ledger only informs: nothing is permitted by it, so that it may go. */
-export interface Informing {
-  readonly refusals: readonly Refusal[];
-  readonly verdicts: Readonly<Record<string, RecordedVerdict>>;
-}
+export type Informing = Pick<LedgerChange, "refusals" | "verdicts">;
 
 /**
  * As much of it as fits into `roomBytes` of JSON: refusals go first, then the sentences of verdicts, then verdicts themselves,
