@@ -3,7 +3,7 @@
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { isSuccess, PodHttpError } from "../shared/http/pod-http.ts";
-import type { KnownClaim } from "../shared/ledger/claim.ts";
+import { isWithin, type KnownClaim } from "../shared/ledger/claim.ts";
 import type { Act } from "../shared/reconcile/act.ts";
 import type { OwnClaimEnd } from "../shared/reconcile/reconcile-claims.ts";
 import type { EventPolicy } from "../shared/reconcile/record.ts";
@@ -82,8 +82,7 @@ async function undo(
   const members = observed.zones.map((zone) => zone.statefulSet);
   const wanted = sizeOf(statefulSet && (await readWanted(cluster, statefulSet, members)));
   const end = wanted === undefined ? Number.POSITIVE_INFINITY : (statefulSet?.start ?? 0) + wanted;
-  const isUndone = (ordinal: number) => undoes.some(({ first, last }) => ordinal >= first && ordinal <= last);
-  const stay = [...pods.values()].filter(({ ordinal }) => ordinal < end && isUndone(ordinal));
+  const stay = [...pods.values()].filter(({ ordinal }) => ordinal < end && isWithin(undoes, ordinal));
   if (stay.length === 0 || statefulSet === undefined || endpoint === undefined || http === undefined) {
     await writeClaim(context, observed, claim, undefined);
     return;

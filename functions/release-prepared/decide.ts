@@ -2,7 +2,7 @@
 
 import { isMalformed } from "../shared/annotations/parse-scaling.ts";
 import { lastDownscale } from "../shared/annotations/scaling.ts";
-import type { Claim, KnownClaim, OrdinalRange } from "../shared/ledger/claim.ts";
+import { type Claim, isWithin, type KnownClaim, type OrdinalRange } from "../shared/ledger/claim.ts";
 import { type ClaimedObjects, kinds, undoAfterMs } from "../shared/ledger/claim-kinds.ts";
 import { finishAfterMs } from "../shared/ledger/reservation.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
@@ -34,7 +34,7 @@ export function decide({ claim, where, nowMs }: PreparedSnapshot): ClaimDecision
   const afterMs = claim.phase === undoing ? finishAfterMs : undoAfterMs;
   const remainingMs = claim.stampMs + afterMs - nowMs;
   if (remainingMs > 0) return { kind: "stands", requeueAfterMs: Math.min(remainingMs, leavingRequeueMs) };
-  const isWanted = (ordinal: number) => wanted.some(({ first, last }) => ordinal >= first && ordinal <= last);
+  const isWanted = (ordinal: number) => isWithin(wanted, ordinal);
   const ordinals = [...where.pods.keys()].sort((one, other) => one - other);
   return {
     kind: "undo",

@@ -2,6 +2,7 @@
 
 import { mostEntries } from "../annotations/bounds.ts";
 import { rolloutGroup } from "../annotations/table.ts";
+import { fieldsOf } from "../base/fields.ts";
 import type { ZoneBudgetObject } from "../kubernetes/cluster.ts";
 import { budgetOfGroup, readGroup } from "../workloads/group-key.ts";
 import type { Pod } from "../workloads/pods.ts";
@@ -20,17 +21,16 @@ export interface StoredBudget {
   readonly matchLabels: ReadonlyMap<string, string>;
 }
 
-/** What is said of a pod that cannot be judged until a user mends a budget or its labels. */
-export interface Ungovernable {
-  readonly guard: "several-budgets" | "invalid-budget" | "budget-spans-groups";
-  readonly sentence: string;
-  readonly field: string;
-}
-
 export type Governed =
   | { readonly kind: "none" }
   | { readonly kind: "one"; readonly name: string; readonly budget: ZoneBudget }
-  | ({ readonly kind: "ungovernable" } & Ungovernable);
+  /** No decision about the pod is possible until a user corrects a budget or the labels. */
+  | {
+      readonly kind: "ungovernable";
+      readonly guard: "several-budgets" | "invalid-budget" | "budget-spans-groups";
+      readonly sentence: string;
+      readonly field: string;
+    };
 
 export function parseStoredBudget(object: ZoneBudgetObject): StoredBudget {
   const { namespace = "", name, uid, generation = 0 } = object.metadata;
@@ -41,10 +41,7 @@ export function parseStoredBudget(object: ZoneBudgetObject): StoredBudget {
 }
 
 function readableLabels(spec: unknown): ReadonlyMap<string, string> {
-  const { selector } = (spec ?? {}) as { readonly selector?: { readonly matchLabels?: unknown } | null };
-  const labels = selector?.matchLabels ?? {};
-  // The entries of a text or a list would be labels that no pod has.
-  if (typeof labels !== "object" || Array.isArray(labels)) return new Map();
+  const labels = fieldsOf(fieldsOf(fieldsOf(spec)?.selector)?.matchLabels) ?? {};
   // Of more than are read the first ones select more pods than all would: a budget that is invalid holds what it may govern.
   const entries = Object.entries(labels).slice(0, mostEntries);
   return new Map(entries.filter((entry): entry is [string, string] => typeof entry[1] === "string"));

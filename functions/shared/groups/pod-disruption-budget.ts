@@ -85,7 +85,7 @@ export function compileSelector({ matchLabels = {}, matchExpressions = [] }: Lab
 export function refusalOf(pod: Pod, budgets: readonly PodDisruptionBudget[]): string | undefined {
   const several = severalBudgets(pod, budgets);
   if (several !== undefined) return several;
-  const budget = budgetsOn(pod, budgets).find((one) => refuses(one, pod));
+  const budget = refusingBudget(pod, budgets);
   if (budget === undefined) return refusalOfUnread(pod, budgets);
   const { name, behind } = budget;
   if (behind) return `the controller has not seen the last change of PodDisruptionBudget ${name} yet`;
@@ -138,19 +138,17 @@ export function severalBudgets(pod: Pod, budgets: readonly PodDisruptionBudget[]
   return `the PodDisruptionBudgets ${names} both select it, and the API server evicts no such pod: change the selector of one of them`;
 }
 
-/** The one budget over the pod that refuses to let it go now; undefined where none does, and where several select it. */
+/** The budget over the pod that refuses to let it go now; undefined if none does. */
 export function refusingBudget(pod: Pod, budgets: readonly PodDisruptionBudget[]): PodDisruptionBudget | undefined {
-  const [budget, second] = budgetsOn(pod, budgets);
-  return budget !== undefined && second === undefined && refuses(budget, pod) ? budget : undefined;
+  return budgetsOn(pod, budgets).find((budget) => refuses(budget, pod));
 }
 
-function refuses({ spares, healthy, behind, disruptionsAllowed }: PodDisruptionBudget, pod: Pod): boolean {
-  if (isSpared({ spares, healthy }, pod)) return false;
-  return behind || disruptionsAllowed <= 0;
+function refuses(budget: PodDisruptionBudget, pod: Pod): boolean {
+  return !isSpared(budget, pod) && (budget.behind || budget.disruptionsAllowed <= 0);
 }
 
 /** A pod that is not ready may go whatever the budget allows. */
-function isSpared({ spares, healthy }: Pick<PodDisruptionBudget, "spares" | "healthy">, pod: Pod): boolean {
+function isSpared({ spares, healthy }: PodDisruptionBudget, pod: Pod): boolean {
   return pod.readySinceMs === undefined && (spares === "unready" || healthy);
 }
 

@@ -4,7 +4,7 @@ import { prepareDownscalePath, prepareDownscalePort } from "../annotations/scali
 import { showValue, unshown } from "../base/escape-control.ts";
 import type { PodAddress, PodRequest } from "../http/pod-http.ts";
 import { parsePath, parsePort } from "../http/target.ts";
-import type { Claim, KnownClaim, ToldAt } from "../ledger/claim.ts";
+import { type Claim, isWithin, type KnownClaim, type ToldAt } from "../ledger/claim.ts";
 import { askedGroupOf } from "../workloads/group-key.ts";
 import type { Pod } from "../workloads/pods.ts";
 import type { StatefulSet } from "../workloads/statefulsets.ts";
@@ -49,9 +49,7 @@ export function prepareEndpointOf(statefulSet: StatefulSet): PrepareEndpoint | N
 /** The pods that must be told: all but those that were never ready and whose ordinals the StatefulSet releases. */
 export function podsToTell(pods: readonly Pod[], statefulSet: StatefulSet | undefined): readonly Pod[] {
   const released = statefulSet?.scaling?.unprepared ?? [];
-  const isReleased = ({ ordinal, neverReady }: Pod) =>
-    neverReady && released.some(({ first, last }) => ordinal >= first && ordinal <= last);
-  return pods.filter((pod) => !isReleased(pod));
+  return pods.filter(({ ordinal, neverReady }) => !neverReady || !isWithin(released, ordinal));
 }
 
 /** What a claim keeps of it. */
