@@ -1,6 +1,6 @@
 /** What is read of StatefulSets whose downscales have a delay: how many replicas there are to be, and which pods there are. */
 
-import type { PodEndpoint } from "../shared/annotations/endpoint.ts";
+import type { PodEndpoint } from "../shared/annotations/parse-scaling.ts";
 import type { Cluster } from "../shared/kubernetes/cluster.ts";
 import { type Claim, namesOrdinal } from "../shared/ledger/claim.ts";
 import { followerSizes, readScales } from "../shared/scaling/follower-sizes.ts";

@@ -1,6 +1,6 @@
 /** Pods are told that they leave, or that they stay, and what they answer is remembered by their uid. */
 
-import type { PodEndpoint } from "../shared/annotations/endpoint.ts";
+import type { PodEndpoint } from "../shared/annotations/parse-scaling.ts";
 import { mapLimit } from "../shared/base/map-limit.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { GroupMemory } from "../shared/contract/memory.ts";

@@ -1,8 +1,8 @@
 /** The labels and annotations that rollout-operator's users put on StatefulSets for the sizes of these, as they write them. */
 
-import { parseGoBoolean, parseGoDuration, parsePrometheusDuration, parseTime } from "../clock/durations.ts";
+import { parseGoBoolean, parsePrometheusDuration, parseTime } from "../clock/durations.ts";
 import { mostEntries } from "./bounds.ts";
-import { annotationOn, anyText, labelOn } from "./entry.ts";
+import { annotationOn, anyText, labelOn, nonNegativeDuration } from "./entry.ts";
 
 /** Only the word itself says yes, and any other value says no. */
 const isTrue = (text: string): boolean => text === "true";
@@ -15,11 +15,6 @@ const largestReplicas = 2 ** 31 - 1;
 function parseReplicas(text: string): number | undefined {
   const replicas = /^\+?\d{1,20}$/.test(text) ? Number(text) : Number.NaN;
   return replicas <= largestReplicas ? replicas : undefined;
-}
-
-function parseMinTime(text: string): number | undefined {
-  const ms = parseGoDuration(text);
-  return ms !== undefined && ms >= 0 ? ms : undefined;
 }
 
 /** The group of `group/version`; the version is not looked at, and a version alone is of the core group. */
@@ -55,7 +50,7 @@ export const upscaleOnlyWhenLeaderReady = onStatefulSet("grafana.com/rollout-ups
 
 export const minTimeBetweenZonesDownscale = labelOfStatefulSet(
   "grafana.com/min-time-between-zones-downscale",
-  parseMinTime,
+  nonNegativeDuration,
   {
     grammar: "a Go duration, such as 12h or 1h30m",
     fallback: "a zone is not made smaller after another one was",

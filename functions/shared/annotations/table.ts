@@ -4,17 +4,15 @@
  */
 import { fieldsOf, isTime, parseFields } from "../base/fields.ts";
 import { parseBoolean } from "../base/settings.ts";
-import { annotationOn, anyText, labelOn } from "./entry.ts";
+import { annotationOn, anyText, labelOn, onlyTrue } from "./entry.ts";
 import { foundationEntries } from "./foundationdb.ts";
 import { questionEntries } from "./health.ts";
 import { rebalanceEntries } from "./rebalancing.ts";
 import * as scaling from "./scaling.ts";
 import { skipEntries } from "./skip-labels.ts";
 import { suspensionEntries } from "./suspension.ts";
-import { webhookEntries } from "./webhooks.ts";
 
 export { type Annotation, type Malformed, read } from "./entry.ts";
-export { injectCertificateAuthority, reviewKey, webhookNamespace } from "./webhooks.ts";
 
 /** A budget as a user writes it: pods, or percent of `spec.replicas`. */
 export type Allowance = { readonly pods: number } | { readonly percent: number };
@@ -195,6 +193,26 @@ export const lastRemoval = inLedger("sluice.dev/last-removal", parseMs, {
   says: "when the last removal of a pod or a volume ended: the next one waits from then",
 });
 
+const labelOfConfiguration = labelOn("WebhookConfiguration");
+
+export const injectCertificateAuthority = labelOfConfiguration("grafana.com/inject-rollout-operator-ca", onlyTrue, {
+  grammar: "true",
+  fallback: "its caBundle is left alone",
+  says: "the authorities of our certificate are written into the caBundle of each of its webhooks",
+});
+
+export const webhookNamespace = labelOfConfiguration("grafana.com/namespace", anyText, {
+  grammar: "the name of a namespace",
+  fallback: "the configuration is left alone",
+  says: "the namespace of those who answer its webhooks: others leave it alone",
+});
+
+export const reviewKey = labelOfConfiguration("sluice.dev/review-key", onlyTrue, {
+  grammar: "true",
+  fallback: "the paths of its webhooks are left alone",
+  says: "the paths of its webhooks begin with a key that only API servers know",
+});
+
 /** What only those read and write that suspend volumes, or collect ledgers. */
 export const suspensionTimes = [looks, lastRemoval] as const;
 
@@ -229,7 +247,9 @@ export const annotationTable = [
   verdicts,
   lastDownscales,
   ...suspensionTimes,
-  ...webhookEntries,
+  injectCertificateAuthority,
+  webhookNamespace,
+  reviewKey,
   lastApplied,
   ...scaling.scalingEntries,
   ...questionEntries,
