@@ -5,6 +5,7 @@ import { showValue, unshown } from "../base/escape-control.ts";
 import type { PodAddress, PodRequest } from "../http/pod-http.ts";
 import { parsePath, parsePort } from "../http/target.ts";
 import { type Claim, isWithin, type KnownClaim, type ToldAt } from "../ledger/claim.ts";
+import type { Blocked } from "../ledger/claim-kinds.ts";
 import { askedGroupOf } from "../workloads/group-key.ts";
 import type { Pod } from "../workloads/pods.ts";
 import type { StatefulSet } from "../workloads/statefulsets.ts";
@@ -15,17 +16,14 @@ export interface PrepareEndpoint extends ToldAt {
   readonly group: string;
 }
 
-/** What a StatefulSet lacks so that its pods can be told. */
-export interface NoEndpoint {
-  readonly guard: string;
-  readonly sentence: string;
-}
-
-/** All of it is checked: what a user wrote must lead to the pod's own host and nowhere else. */
-export function prepareEndpointOf(statefulSet: StatefulSet): PrepareEndpoint | NoEndpoint {
+/**
+ * The endpoint that a StatefulSet names, or what it lacks. All of it is checked, because what a user wrote must lead to the pod's
+ * own host and nowhere else.
+ */
+export function prepareEndpointOf(statefulSet: StatefulSet): PrepareEndpoint | Blocked {
   const { namespace, name, serviceName, scaling } = statefulSet;
   const { preparePort, preparePath } = scaling ?? {};
-  const lacking = (guard: string, what: string): NoEndpoint => ({ guard, sentence: `StatefulSet ${name} ${what}` });
+  const lacking = (guard: string, what: string): Blocked => ({ guard, sentence: `StatefulSet ${name} ${what}` });
   if (preparePort === undefined)
     return lacking("prepare-port-missing", `has no annotation ${prepareDownscalePort.key}: write a port, such as 80`);
   if (preparePath === undefined)
@@ -52,16 +50,11 @@ export function podsToTell(pods: readonly Pod[], statefulSet: StatefulSet | unde
   return pods.filter(({ ordinal, neverReady }) => !neverReady || !isWithin(released, ordinal));
 }
 
-/** What a claim keeps of it. */
-export function toldAtOf({ scheme, port, path, service }: PrepareEndpoint): ToldAt {
-  return { scheme, port, path, service };
-}
-
 /**
  * Where the pods of a claim are told that they stay: where they were told that they leave. A claim of an earlier version does not
  * say it, so that its StatefulSet has to.
  */
-export function undoEndpointOf({ toldAt }: KnownClaim, statefulSet: StatefulSet): PrepareEndpoint | NoEndpoint {
+export function undoEndpointOf({ toldAt }: KnownClaim, statefulSet: StatefulSet): PrepareEndpoint | Blocked {
   if (toldAt === undefined) return prepareEndpointOf(statefulSet);
   return { ...toldAt, namespace: statefulSet.namespace, group: askedGroupOf(statefulSet) };
 }
