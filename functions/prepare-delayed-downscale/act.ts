@@ -2,7 +2,7 @@
 
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
-import { isSuccess, PodHttpError } from "../shared/http/pod-http.ts";
+import { PodHttpError } from "../shared/http/pod-http.ts";
 import { isWithin, type KnownClaim } from "../shared/ledger/claim.ts";
 import type { Act } from "../shared/reconcile/act.ts";
 import type { OwnClaimEnd } from "../shared/reconcile/reconcile-claims.ts";
@@ -13,7 +13,7 @@ import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { Lowering } from "./decide.ts";
 import { listOwn, name, readWanted, sizeOf } from "./observe.ts";
-import { send } from "./tell-pods.ts";
+import { hasHeardToStay, send } from "./tell-pods.ts";
 
 export const telling: EventPolicy = {
   taking: "lowering",
@@ -93,13 +93,10 @@ async function undo(
   const deadlineMs = await writeClaim(context, observed, claim, undone);
   const told = await Promise.all(
     stay.map((pod) =>
-      send(http, { statefulSet, endpoint }, pod, "stay", deadlineMs).then(
-        (answer) => isSuccess(answer) || answer.status === 409,
-        (error: unknown) => {
-          if (!(error instanceof PodHttpError)) throw error;
-          return false;
-        },
-      ),
+      send(http, { statefulSet, endpoint }, pod, "stay", deadlineMs).then(hasHeardToStay, (error: unknown) => {
+        if (error instanceof PodHttpError) return false;
+        throw error;
+      }),
     ),
   );
   const isLong = cluster.serverTimeMs() - sinceMs >= undoForMs;

@@ -13,12 +13,7 @@ import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { type DelayedSet, leavingRun, type Run, whoIsTold } from "./decide-leaving.ts";
 
 /** One StatefulSet of the group, or why nothing is done to its size and to none of its pods. */
-export type Delayed = DelayedSet | { readonly statefulSet: StatefulSet; readonly held: DownscaleBlocked };
-
-export interface DownscaleBlocked {
-  readonly guard: string;
-  readonly sentence: string;
-}
+export type Delayed = DelayedSet | { readonly statefulSet: StatefulSet; readonly held: Blocked };
 
 export interface DelaySnapshot extends LedgerSurroundings {
   readonly group: string;

@@ -40,7 +40,7 @@ export function reconcile(
 /** What was found and told, over the StatefulSets and the ledger that are decided on. */
 function snapshotOf(context: Context, observed: GroupObservation, round: Round | undefined): DelaySnapshot {
   const { delayed = [], askedAtMs = 0 } = round ?? {};
-  const { key, zones, departed, strayClaims, nowMs, ledger } = observed;
+  const { key, zones, departed, strayClaims, nowMs } = observed;
   const now = new Map(zones.map(({ statefulSet }) => [statefulSet.uid, statefulSet]));
   const asNow = delayed.flatMap((one): Delayed[] => {
     const statefulSet = now.get(one.statefulSet.uid);
@@ -58,7 +58,7 @@ function snapshotOf(context: Context, observed: GroupObservation, round: Round |
     departed,
     strayClaims,
     delayed: asNow,
-    claims: claimsBy({ ...observed, ledger }, "scale-down", name),
+    claims: claimsBy(observed, "scale-down", name),
     refused: refusedSizes(context, key),
     questions: openQuestions(context, observed),
     shadow: context.mode === "shadow",

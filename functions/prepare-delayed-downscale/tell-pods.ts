@@ -5,14 +5,14 @@ import { mapLimit } from "../shared/base/map-limit.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { GroupMemory } from "../shared/contract/memory.ts";
 import { defaultMostPerGroup } from "../shared/http/calls.ts";
-import { isSuccess, type PodHttp, PodHttpError } from "../shared/http/pod-http.ts";
+import { isSuccess, type PodAnswer, type PodHttp, PodHttpError } from "../shared/http/pod-http.ts";
 import { actWithinMs } from "../shared/ledger/reservation.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { askedGroupOf } from "../shared/workloads/group-key.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import type { Delayed } from "./decide.ts";
-import { leavingRun, readAnswer, whoIsTold } from "./decide-leaving.ts";
+import { leavingRun, type PrepareAnswer, readAnswer, whoIsTold } from "./decide-leaving.ts";
 import { answersOf, isDelayed, listOwn, name, observeSet, type PodAnswers, type Unasked } from "./observe.ts";
 
 /** As many as `PodHttp` lets one group have: those beyond are not kept in its queue. */
@@ -78,18 +78,12 @@ export async function tellPods(
     const word = heard.get(pod.uid);
     return sweep || word?.told !== told || word.answer?.kind === "failed";
   };
-  const calls = sets.flatMap((set) => {
-    const { stay, leave } = whoIsTold(set);
-    return [
-      ...stay.map((pod): PrepareCall => ({ set, pod, told: "stay" })),
-      ...leave.map((pod): PrepareCall => ({ set, pod, told: "leave" })),
-    ];
-  });
-  const order = ({ pod, told }: PrepareCall) =>
-    told === "stay" ? Number.NEGATIVE_INFINITY : (heard.get(pod.uid)?.atMs ?? 0);
+  const callsTo = (told: PrepareCall["told"]) =>
+    sets.flatMap((set) => whoIsTold(set)[told].map((pod): PrepareCall => ({ set, pod, told }))).filter(isNews);
+  const askedMs = ({ pod }: PrepareCall) => heard.get(pod.uid)?.atMs ?? 0;
+  const leaving = callsTo("leave").sort((one, other) => askedMs(one) - askedMs(other));
   const round = { context, http, key, heard, readMs };
-  const first = calls.filter(isNews).sort((one, other) => Math.sign(order(one) - order(other)) || 0);
-  const late = await makeCalls(round, first);
+  const late = await makeCalls(round, [...callsTo("stay"), ...leaving]);
   const askedAtMs = cluster.serverTimeMs();
   const unsent = late + (await askOnceMore(round, sets, askedAtMs));
   const delayed = await Promise.all(found.map((one) => relist(context, withAnswers(one, heard))));
@@ -143,26 +137,25 @@ async function makeCall(
   const atMs = cluster.monotonicMs();
   const notAfterMs = readMs + (told === "stay" ? actWithinMs : tellWithinMs);
   if (atMs > notAfterMs) return false;
+  const hear = (answer: PrepareAnswer) =>
+    heard.set(pod.uid, told === "leave" ? { told, atMs, answer } : { told, atMs });
+  const unheard = (why: string) =>
+    `${pod.name} could not be told that it stays (${why}); the next sweep tells it again`;
   try {
-    const { status, body } = await send(http, set, pod, told, notAfterMs);
-    if (told === "leave")
-      heard.set(pod.uid, { told, atMs, answer: readAnswer({ status, body }, cluster.serverTimeMs()) });
-    else heard.set(pod.uid, { told, atMs });
-    if (told === "stay" && !isSuccess({ status }) && status !== 409)
-      reporter.problem(key, name, unheard(pod, `${status}`));
+    const answer = await send(http, set, pod, told, notAfterMs);
+    hear(readAnswer(answer, cluster.serverTimeMs()));
+    if (told === "stay" && !hasHeardToStay(answer)) reporter.problem(key, name, unheard(`${answer.status}`));
   } catch (error) {
     if (!(error instanceof PodHttpError)) throw error;
-    heard.set(
-      pod.uid,
-      told === "stay" ? { told, atMs } : { told, atMs, answer: { kind: "failed", why: error.message } },
-    );
-    if (told === "stay") reporter.problem(key, name, unheard(pod, error.message), error);
+    hear({ kind: "failed", why: error.message });
+    if (told === "stay") reporter.problem(key, name, unheard(error.message), error);
   }
   return true;
 }
 
-function unheard(pod: Pod, why: string): string {
-  return `${pod.name} could not be told that it stays (${why}); the next sweep tells it again`;
+/** True if a pod that was told that it stays has heard it, or is locked. */
+export function hasHeardToStay({ status }: Pick<PodAnswer, "status">): boolean {
+  return isSuccess({ status }) || status === 409;
 }
 
 /** Both may meet their own effect: the pod keeps the first time that it was told. */

@@ -65,20 +65,15 @@ export function findUntold(
   });
 }
 
-/** The same, as it is stored. */
-export interface Timed {
-  readonly statefulSet: StatefulSet;
-  readonly downMs: number;
-  /** Time of the last change but for its status; undefined if its managed fields tell none. */
-  readonly changedMs: number | undefined;
-}
-
 /** Some autoscalers fail if another client writes an object during their change; after this time they are done with it. */
 export const writeAfterMs = 60_000;
 /** Managed fields have whole seconds. */
 const secondMs = 1_000;
 
-/** In how many milliseconds the annotation may be written; 0: now. Rule: never within a minute of a change (#96, #303). */
-export function writableInMs({ downMs, changedMs = 0 }: Timed, nowMs: number): number {
+/**
+ * In how many milliseconds the annotation may be written; 0: now. Rule: never within a minute of a change (#96, #303).
+ * `changedMs`: time of the last change of the StatefulSet but for its status; 0 if it is not known.
+ */
+export function writableInMs({ downMs }: UntoldZone, changedMs: number, nowMs: number): number {
   return Math.max(0, Math.max(downMs, changedMs + secondMs) + writeAfterMs - nowMs);
 }

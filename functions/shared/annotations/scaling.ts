@@ -145,7 +145,8 @@ export const noDownscale = labelOfStatefulSet("grafana.com/no-downscale", isTrue
   says: "a downscale is refused; on Deployments and ReplicaSets as well",
 });
 
-export const scalingEntries = [
+/** What says the size of a StatefulSet that follows or mirrors. */
+export const followingEntries = [
   downscaleLeader,
   upscaleOnlyWhenLeaderReady,
   minTimeBetweenZonesDownscale,
@@ -153,8 +154,11 @@ export const scalingEntries = [
   mirrorName,
   mirrorKind,
   mirrorApiVersion,
-  mirrorWriteBack,
   forceReplicas,
+] as const;
+export const scalingEntries = [
+  ...followingEntries,
+  mirrorWriteBack,
   delayedDownscale,
   prepareDelayedDownscaleUrl,
   prepareDownscale,
