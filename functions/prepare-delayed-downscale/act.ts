@@ -58,7 +58,7 @@ async function checkAgain(context: Context, { statefulSet, target, claim }: Lowe
   throw sizeChanged(statefulSet);
 }
 
-/** A claim that no process carries out is undone first. Throws as a look does. */
+/** A claim that no process carries out is undone first. Throws as `openTransaction` does. */
 export async function endOf(context: Context, observed: GroupObservation, claim: KnownClaim): Promise<OwnClaimEnd> {
   const end = await endOfScaleDown(context, observed.key, claim);
   if (end.kind !== "abandoned") return { kind: end.kind === "stands" ? "stands" : "over" };
@@ -67,8 +67,8 @@ export async function endOf(context: Context, observed: GroupObservation, claim:
 }
 
 /**
- * Rule R20: those of its members that are to stay are told so, and then it goes. Those that are to leave go on being prepared: it
- * is taken out, and the next pass claims them again.
+ * Rule R20: tells the members that are to stay that they do, and then removes the claim. The members that are to leave stay
+ * prepared, and the next reconcile claims them again.
  */
 async function undo(
   context: Context,

@@ -17,7 +17,7 @@ export type Unasked =
   | (Omit<DelayedSet, "answers"> & { readonly endpoint: PodEndpoint })
   | { readonly statefulSet: StatefulSet; readonly held: Blocked };
 
-/** Whether a StatefulSet is this function's to make smaller: its downscales have a delay, and another object says its size. */
+/** True if this function makes the StatefulSet smaller, because its downscales have a delay; false while it is being deleted. */
 export function isDelayed({ scaling, deleting }: StatefulSet): boolean {
   return scaling?.delay !== undefined && !deleting;
 }

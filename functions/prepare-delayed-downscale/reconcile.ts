@@ -1,4 +1,4 @@
-/** One pass over a group: claims that are over go, pods are told, and then it is decided whether a zone is made smaller. */
+/** One reconcile of a group: it removes claims that are over, tells pods, and decides whether a zone is made smaller. */
 
 import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";

@@ -1,4 +1,4 @@
-/** Pods are told that they leave, or that they stay, and what they answer is remembered by their uid. */
+/** Tells pods that they leave, or that they stay, and remembers by their uid what they answer. */
 
 import type { PodEndpoint } from "../shared/annotations/parse-scaling.ts";
 import { mapLimit } from "../shared/base/map-limit.ts";
@@ -19,7 +19,7 @@ import { answersOf, isDelayed, listOwn, name, observeSet, type PodAnswers, type 
 const mostAtOnce = defaultMostPerGroup;
 /** A pod says a time, and a little around it. */
 const mostBytes = 65_536;
-/** Telling a pod that it leaves disrupts nothing, and is taken back by the next look. In milliseconds. */
+/** In milliseconds. To tell a pod that it leaves disrupts nothing, and the next reconcile takes it back. */
 const tellWithinMs = 10_000;
 /** How soon to go on with calls that could not be sent in time, in milliseconds. */
 const goOnMs = 1_000;
@@ -40,18 +40,18 @@ interface PrepareCall {
   readonly told: "stay" | "leave";
 }
 
-/** What was found and told in one pass. */
+/** What one reconcile has found and told. */
 export interface Round {
   readonly delayed: readonly Delayed[];
-  /** By which time of the API server it was judged who is due, and asked once more. */
+  /** Time of the API server by which the pods that are due were found, and asked once more. */
   readonly askedAtMs: number;
-  /** Not all calls could be sent in time: they are, soon. */
+  /** How soon to send the calls that could not be sent in time; undefined if all were. */
   readonly requeueAfterMs: number | undefined;
 }
 
 /**
- * Tells each pod of the group what it is to do: all of them in a sweep, and otherwise those to whom this process has not said so.
- * Those that are about to leave are asked once more. Throws ClusterError, Conflict, and what `waitForLedger` explains.
+ * Tells each pod of the group whether it stays: all of them in a sweep, and otherwise those that this process has not told yet.
+ * It asks the pods that are about to leave once more. Throws ClusterError, Conflict, and what `waitForLedger` explains.
  */
 export async function tellPods(
   context: Context,
@@ -95,7 +95,7 @@ interface Calling {
   readonly http: PodHttp;
   readonly key: GroupKey;
   readonly heard: PodAnswers;
-  /** When it was read what is to be told, by the monotonic clock. */
+  /** Monotonic time at which Sluice read what is to be told. */
   readonly readMs: number;
 }
 
@@ -107,7 +107,7 @@ async function askOnceMore(round: Calling, sets: readonly PrepareCall["set"][], 
     const old = run.pods.filter(({ uid }) => (heard.get(uid)?.atMs ?? 0) < readMs);
     return old.map((pod): PrepareCall => ({ set, pod, told: "leave" }));
   });
-  // What is not heard now has not been heard.
+  // An older answer does not count, even if the pod does not answer now.
   for (const { pod } of calls) heard.delete(pod.uid);
   return makeCalls(round, calls);
 }
@@ -158,7 +158,7 @@ export function hasHeardToStay({ status }: Pick<PodAnswer, "status">): boolean {
   return isSuccess({ status }) || status === 409;
 }
 
-/** Both may meet their own effect: the pod keeps the first time that it was told. */
+/** Either request may be repeated: the pod keeps the first time that it was told. */
 export function send(
   http: PodHttp,
   { statefulSet, endpoint }: Pick<PrepareCall["set"], "statefulSet" | "endpoint">,

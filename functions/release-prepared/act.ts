@@ -1,4 +1,4 @@
-/** One pass: each claim of a prepared downscale is ended where it is over, and taken back where it never came (rule R20). */
+/** One reconcile: it ends each claim of a prepared downscale that is over, and takes back each that never came (rule R20). */
 
 import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
@@ -85,7 +85,7 @@ export async function look(
   return { requeueAfterMs, acting: undefined };
 }
 
-/** Ends what is over, one claim after the other, and adds when to look at those again that are left. */
+/** Ends what is over, one claim after the other, and adds when to reconcile the claims that are left. */
 async function endAll(context: Context, key: GroupKey, requeues: number[]): Promise<void> {
   for (const claim of await readPrepared(context, key)) {
     const end = await endInTurn(context, key, claim);
@@ -141,7 +141,7 @@ async function undo(
 ): Promise<End> {
   const { claim, where, observed } = seen;
   const nowMs = context.cluster.serverTimeMs();
-  // One that stands for those that leave was undone before: that time is over.
+  // A claim that shrank to the pods that leave keeps the time of an earlier undo, which does not count.
   const undoneMs = claim.phase === undoing ? (claim.undoneMs ?? nowMs) : nowMs;
   const marked = changeClaim(renewClaim(claim, nowMs, undoing), { undoneMs });
   const deadlineMs = await writeClaim(context, observed, claim, marked);
@@ -155,7 +155,7 @@ async function undo(
   }
   const again = await observe(context, key, claim.id);
   if (again?.claim.line !== marked.line) throw new Conflict();
-  // Those who leave were let go by an allowance, whose stamp is the one that counts for the time between zones.
+  // An allowance let the pods go that leave: its stamp counts for the time between zones.
   const rest = { phase: scaleDownPhases.confirmed, stampMs: claim.stampMs, members: leave };
   const shrunk = leave.length === 0 ? undefined : changeClaim(marked, rest);
   await writeClaim(context, again.observed, again.claim, shrunk);
@@ -187,7 +187,7 @@ async function say(
 /** Why pods do not know that they stay. */
 interface UntoldPod {
   readonly why: string;
-  /** None of them can have anything to take back: it is another pod than was told, or knows no such request. */
+  /** None of them has anything to take back: each is another pod than was told, or knows no such request. */
   readonly isVain: boolean;
 }
 

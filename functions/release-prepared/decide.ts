@@ -50,7 +50,7 @@ export interface UntoldZone {
   readonly downMs: number;
 }
 
-/** Those of a group whose time is in the ledger, and whose claim is over: until then the time may change. */
+/** The zones whose time only the ledger has. A zone with a claim is left out, because its time may still change. */
 export function findUntold(
   statefulSets: readonly StatefulSet[],
   times: Readonly<Record<string, number>>,

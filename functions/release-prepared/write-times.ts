@@ -11,7 +11,7 @@ import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { findUntold, type UntoldZone, writableInMs, writeAfterMs } from "./decide.ts";
 import { changedAt, name, settings } from "./observe.ts";
 
-/** Resolves to when the next one may be written, in milliseconds; undefined for none. Throws as a look at the ledger does. */
+/** Resolves to when the next one may be written, in milliseconds; undefined for none. Throws as `openTransaction` does. */
 export async function writeTimes(context: Context, key: GroupKey): Promise<number | undefined> {
   if (!valuesOf(settings, context.settings).writesLastDownscale) return undefined;
   const look = await openTransaction(context, key);

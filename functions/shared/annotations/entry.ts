@@ -67,7 +67,7 @@ export interface Malformed {
 
 /**
  * The parsed value of an entry on an object, or undefined where it is absent or malformed; the latter is added to
- * `malformed` with a sentence that says what to write instead.
+ * `malformed` with a message that says what to write instead.
  */
 export function read<T>(entry: Annotation<T>, metadata: Metadata, malformed?: Malformed[]): T | undefined {
   const text = (entry.kind === "label" ? metadata.labels : metadata.annotations)?.[entry.key];

@@ -17,7 +17,7 @@ function parseReplicas(text: string): number | undefined {
   return replicas <= largestReplicas ? replicas : undefined;
 }
 
-/** The group of `group/version`; the version is not looked at, and a version alone is of the core group. */
+/** The group of `group/version`; the version is ignored, and a version alone is of the core group. */
 function parseApiGroup(text: string): string | undefined {
   const parts = text.split("/");
   if (parts.length > 2) return undefined;

@@ -16,7 +16,7 @@ export type SuspensionState = (typeof states)[number];
 const modes = ["All", "Zone", "Group", "None"] as const;
 export type RemovalMode = (typeof modes)[number];
 
-/** The guard that holds a volume claim, and its sentence. */
+/** The guard that holds a volume claim, and its message. */
 export interface SuspensionMessage {
   readonly guard: string;
   readonly sentence: string;
@@ -210,12 +210,12 @@ export const removalHeld = onPvcByUs("sluice.dev/removal-held", onlyTrue, {
   says: "the owner wants it removed, and that is held back: a wish waits until the owner gives that up; written by us",
 });
 
-/** Ours: a volume claim that has it is suspended, or about to be, and keeps its volume, whichever account deletes it. */
+/** Our finalizer on a volume claim that is suspended, or about to be: it keeps its volume, whichever account deletes it. */
 export const volumeHold = "sluice.dev/volume-hold";
 
 /**
- * Ours, too, and also on volume claims that are not to be suspended: it says nothing of a suspension. A function that ends one
- * takes the other finalizer away, and never this one, unless the volume claim is being deleted.
+ * Our finalizer on any volume claim that is protected, whether or not it is suspended. A function that ends a suspension removes
+ * the other finalizer, and never this one, unless the volume claim is being deleted.
  */
 export const volumeProtection = "sluice.dev/volume-protection";
 

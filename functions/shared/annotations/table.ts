@@ -44,7 +44,7 @@ function parseMs(text: string): number | undefined {
   return /^\d+$/.test(text) && isTime(ms) ? ms : undefined;
 }
 
-/** When the suspended volumes of a group were looked at, without a gap in between; milliseconds since the epoch. */
+/** When the suspended volumes of a group were observed without a gap, in milliseconds since the epoch. */
 export interface Looks {
   readonly sinceMs: number;
   readonly untilMs: number;
@@ -143,7 +143,8 @@ export const membersThrough = inLedger("sluice.dev/members-through", parseRevisi
 
 export const members = inLedger("sluice.dev/members", parseNames, {
   grammar: 'JSON: ["STATEFULSET", …]',
-  fallback: "absent: the zones that are in the group; malformed: no zone, so that each of them is looked at afresh",
+  fallback:
+    "absent: the zones that are in the group; malformed: no zone, so that each of them counts as one that joins",
   says: "the zones that the last decision counted: one that joins is waited for (rule R4)",
 });
 
@@ -184,7 +185,7 @@ export const looks = inLedger("sluice.dev/looks", parseLooks, {
   grammar: 'JSON: {"since": MS since the epoch, "until": MS}',
   fallback:
     "absent or malformed: nothing was seen before now, so that the time of every suspended volume counts from now",
-  says: "since when the suspended volumes of the group have been looked at without a gap, and when that was last noted",
+  says: "since when the suspended volumes of the group have been observed without a gap, and when that was last noted",
 });
 
 export const lastRemoval = inLedger("sluice.dev/last-removal", parseMs, {
@@ -213,7 +214,7 @@ export const reviewKey = labelOfConfiguration("sluice.dev/review-key", onlyTrue,
   says: "the paths of its webhooks begin with a key that only API servers know",
 });
 
-/** What only those read and write that suspend volumes, or collect ledgers. */
+/** Only functions that suspend volumes or collect ledgers read and write these. */
 export const suspensionTimes = [looks, lastRemoval] as const;
 
 /** What `kubectl apply` writes: whether the manifest said how many replicas there are to be. */

@@ -17,7 +17,7 @@ export interface StoredBudget {
   readonly uid: string;
   readonly generation: number;
   readonly parsed: { readonly budget: ZoneBudget } | InvalidBudget;
-  /** What it selects by. Of an invalid one all that can be read of its selector; where that is nothing, it selects every pod. */
+  /** What it selects by. Of an invalid one, what can be read of its selector: if that is nothing, it selects every pod. */
   readonly matchLabels: ReadonlyMap<string, string>;
 }
 
@@ -42,7 +42,7 @@ export function parseStoredBudget(object: ZoneBudgetObject): StoredBudget {
 
 function readableLabels(spec: unknown): ReadonlyMap<string, string> {
   const labels = fieldsOf(fieldsOf(fieldsOf(spec)?.selector)?.matchLabels) ?? {};
-  // Of more than are read the first ones select more pods than all would: a budget that is invalid holds what it may govern.
+  // Fewer labels select more pods, as they should: an invalid budget holds every pod that it may govern.
   const entries = Object.entries(labels).slice(0, mostEntries);
   return new Map(entries.filter((entry): entry is [string, string] => typeof entry[1] === "string"));
 }
@@ -70,7 +70,7 @@ export interface Surroundings {
  */
 export function governing(pod: Pod, surroundings: Surroundings, key: GroupKey): Governed {
   const found = surroundings.budgets.filter((stored) => selects(stored, pod.labels));
-  // Whom an invalid one would select is not known, so that it is mended first.
+  // Which pods an invalid one would select is not known, so that a user must correct it first.
   const stored = found.find(({ parsed }) => !("budget" in parsed)) ?? found[0];
   if (stored === undefined) return { kind: "none" };
   const { name, parsed } = stored;

@@ -1,4 +1,4 @@
-/** Whether a claim may be made: rules R17 and R25, over zones as one look has them. */
+/** Whether a claim may be made: rules R17 and R25, over the zones of one observation. */
 import { type Claim, type ClaimContent, isWithin, type OrdinalRange } from "../ledger/claim.ts";
 import { type Blocked, blockedBy, kinds } from "../ledger/claim-kinds.ts";
 import type { Reservation } from "../ledger/reservation.ts";
@@ -35,7 +35,7 @@ export interface LedgerSurroundings {
 export function refuseClaim(around: LedgerSurroundings, content: ClaimContent, limit: number): Blocked | undefined {
   if (content.terms === "announced") return undefined;
   const own = around.zones.find(({ statefulSet }) => statefulSet.name === content.zone);
-  // Before whatever passes: no function waits for what can never be.
+  // Before any reason that passes by itself: no function waits for what can never be.
   const never = own && neverWithin(limit, content, own.statefulSet);
   if (never !== undefined) return { guard: "never-possible", sentence: never };
   const [departed] = around.departed;
@@ -62,7 +62,7 @@ function refuseByOthers({ zones }: LedgerSurroundings, own: Zone): Blocked | und
   return claim === undefined ? { guard: "zones-down", sentence: describeDown(other) } : blockedBy(claim);
 }
 
-/** One pod is not two functions': neither is what another has reserved claimed, nor what another has claimed. */
+/** No function claims a pod that another function has reserved or claimed. */
 function refuseMembers(own: Zone, { members }: ClaimContent): Blocked | undefined {
   const overlaps = ({ first, last }: OrdinalRange) => members.some((one) => one.first <= last && one.last >= first);
   const foreign = own.claims.find((claim) => !claim.isKnown || claim.members.some(overlaps));
@@ -82,8 +82,8 @@ function refuseByLimit(own: Zone, { members, kind }: ClaimContent, limit: number
 }
 
 /**
- * Why the pods of a zone may not leave for good by a claim; undefined where they may. How many leave, the limit does not say:
- * `max-unavailable` is for pods that come back. A function that asks pods about their health does so besides (`heldLeaving`).
+ * Why the pods of a zone may not leave for good by a claim; undefined if they may. No limit bounds how many leave, because
+ * `max-unavailable` is for pods that come back. A function that asks pods about their health also checks that (`heldLeaving`).
  */
 export function refuseScaleDown(around: LedgerSurroundings, content: ClaimContent): Blocked | undefined {
   const held = refuseClaim(around, content, Number.POSITIVE_INFINITY);
@@ -91,7 +91,7 @@ export function refuseScaleDown(around: LedgerSurroundings, content: ClaimConten
   return held ?? (own && refuseLeaving(own, content));
 }
 
-/** The same where a webhook makes the claim, and judges all but this: while it has one of this zone, it goes on with that. */
+/** The same for a claim that a webhook makes, and checks otherwise. It goes on with a claim of the zone that stands already. */
 export function refuseOwnZone(
   { zones }: Pick<LedgerSurroundings, "zones">,
   content: ClaimContent,
@@ -125,7 +125,7 @@ function refuseLeaving(own: Zone, content: Leaving): Blocked | undefined {
   return { guard: "budget", sentence };
 }
 
-/** The ordinals that stay and are down, lowest first; of those that have no pod no more than the limit of the zone, and one. */
+/** The ordinals that stay and are down, lowest first. Of those without a pod it lists at most one more than the zone's limit. */
 function stayingDown(own: Zone, { members }: Leaving, leavers: readonly Pod[]): readonly number[] {
   const leaving = new Set(leavers.map(({ ordinal }) => ordinal));
   const down = [...own.down.keys()].filter((ordinal) => !leaving.has(ordinal) && !isWithin(members, ordinal));

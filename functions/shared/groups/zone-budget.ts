@@ -1,6 +1,6 @@
 /**
  * ZoneAwarePodDisruptionBudgets, parsed at the border: either a budget whose every field can be relied on, or the first
- * field that is wrong with a sentence that says what to write instead. The order of the checks is rollout-operator's.
+ * field that is wrong with a message that says what to write instead. The order of the checks is rollout-operator's.
  */
 
 import { RE2JS } from "re2js";
@@ -212,7 +212,7 @@ function wrong(field: string, value: unknown, advice: string): InvalidField {
   return new InvalidField(field, `${field} is ${value === undefined ? "missing" : show(value)}: ${advice}`);
 }
 
-/** What stands in the object, short enough for a sentence. Not all of a large value is put into words first. */
+/** The value, short enough for a message. A large value is cut before it is formatted. */
 function show(value: unknown): string {
   if (Array.isArray(value)) return "a list";
   if (typeof value === "object" && value !== null) return "an object";

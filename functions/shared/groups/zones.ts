@@ -33,7 +33,7 @@ export interface Zone {
  * ledger holds.
  *
  * Rule R7: down are wanted ordinals that are missing, terminating or not Ready for `minReadySeconds`, and every ordinal
- * with an open reservation, wanted or not, whatever its pod looks like. So is every pod that a claim names (rule R18): of a
+ * with an open reservation, wanted or not, whatever the state of its pod. So is every pod that a claim names (rule R18): of a
  * claimed ordinal that has none, one is missing, or the StatefulSet wants none.
  */
 export function surveyZone(
@@ -138,7 +138,7 @@ export function claimOn({ claims }: Pick<Zone, "claims">, ordinal: number): Clai
   return claims.find((claim) => namesOrdinal(claim, ordinal));
 }
 
-/** The down ordinals of a zone for a sentence: `zone-a: 3 of 20 down (2 not ready, 1 reserved)`. */
+/** The down ordinals of a zone for a message: `zone-a: 3 of 20 down (2 not ready, 1 reserved)`. */
 export function describeDown(zone: Zone): string {
   const counts = new Map<WhyDown, number>(zone.missing > 0 ? [["missing", zone.missing]] : []);
   for (const why of zone.down.values()) counts.set(why, (counts.get(why) ?? 0) + 1);

@@ -1,8 +1,8 @@
 /**
  * Each kind of claim is one row: what it counts as, when it is settled, when it is abandoned, and what undoes it.
  *
- * Only the function that made a claim asks for its end, and ends it by a conditional write of its own (rule R10a). Everybody
- * else counts it, and waits.
+ * Only the function that made a claim asks for its end, and ends it by a conditional write of its own (rule R10a). All other
+ * functions count it, and wait.
  */
 
 import { cut } from "../base/truncate.ts";
@@ -163,7 +163,7 @@ export function blockedBy(claim: Claim): Blocked {
   return { guard: guardOfClaim(claim), sentence: describeClaim(claim) };
 }
 
-/** In bytes; a claim may name a thousand ranges, and each refusal says whose it is. */
+/** In bytes. A claim may name a thousand ranges, and each refusal describes the claim. */
 const longestMembers = 100;
 
 /** Who holds what, for what and since when: `a: 3-5 claimed for a scale-down (preparing) by …, since 2026-…`. */

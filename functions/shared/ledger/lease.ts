@@ -89,7 +89,7 @@ function timesOf({ lastDownscales, looks, lastRemovalMs }: LedgerTimes): Readonl
   };
 }
 
-/** A ledger that cannot be read holds its group until a user mends it by hand: none of ours may come to that. */
+/** Reads what is about to be written: a ledger that cannot be read holds its group until a user corrects it by hand. */
 function readFirst(
   { key, name, uid, resourceVersion, claims }: Ledger,
   change: LedgerChange,
@@ -103,7 +103,7 @@ function readFirst(
   } catch (error) {
     throw unwritable(error instanceof LedgerUnreadable ? error.why : String(error));
   }
-  // Two at one place would be written as one, and the other forgotten.
+  // Two reservations of one ordinal would be written as one, and the other forgotten.
   const { reservations } = change;
   const lost = reservations.length - read.reservations.length;
   if (lost !== 0) throw unwritable(`${lost} of ${reservations.length} reservations would be lost`);

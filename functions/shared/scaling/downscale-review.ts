@@ -9,7 +9,7 @@ import { resources } from "../kubernetes/resources.ts";
 import { largestOrdinal } from "../workloads/pods.ts";
 import { leavingOrdinals, type Size } from "./size-changes.ts";
 
-/** The types whose sizes are judged: each says it in `spec.replicas`, and has a scale subresource. */
+/** The types whose sizes are checked: each says it in `spec.replicas`, and has a scale subresource. */
 export const scaledResources = ["statefulsets", "deployments", "replicasets"] as const;
 export type ScaledResource = (typeof scaledResources)[number];
 
@@ -62,7 +62,7 @@ interface Sized {
 const longestShownField = 80;
 
 /**
- * The downscale that a review asks for, or the answer to one that asks for none (as rollout-operator has it): what cannot be
+ * The downscale that a review asks for, or the answer to a review that asks for none. As in rollout-operator, what cannot be
  * read goes through with a warning. An exception is a first ordinal that Kubernetes does not accept, because Sluice cannot tell
  * which pods it takes: the answer is 400, as the API server's own is.
  */
@@ -95,7 +95,7 @@ function refuseOrdinals(resource: ScaledResource, { namespace, name }: Admission
 }
 
 function unreadable(why: string): Allowed {
-  return allow("unreadable-object", { warnings: [`${why}: its size was not judged, and it goes through`] });
+  return allow("unreadable-object", { warnings: [`${why}: its size was not checked, and it goes through`] });
 }
 
 /**
@@ -109,7 +109,7 @@ export function refuseUnread(error: unknown, resource: string, name: string): De
     : refuseFailure(error, `${resource}/${name}`);
 }
 
-/** A scale always has a number: one that is left out is 0. The sentence says why it is none. */
+/** A scale always has a number of replicas: 0 if it is left out. A text says why the value is no scale. */
 function readScale(value: unknown): Sized | string {
   const read = readTyped(value, "autoscaling/v1", "Scale");
   return typeof read === "string" ? read : { replicas: read.replicas ?? 0, start: 0, object: undefined };

@@ -1,4 +1,4 @@
-/** What those who tell pods of a downscale, and those who take it back, know alike: where they are told, and by which claims. */
+/** What telling pods of a downscale and taking it back have in common: where the pods are told, and by which claims. */
 
 import { prepareDownscalePath, prepareDownscalePort } from "../annotations/scaling.ts";
 import { showValue, unshown } from "../base/escape-control.ts";
@@ -64,7 +64,7 @@ export function addressOf({ namespace, service, group, port, scheme }: PrepareEn
   return { scheme, pod, service, namespace, group, port };
 }
 
-/** What a pod is asked: neither has a body, and a second one does no harm. */
+/** The request to a pod. It has no body, and a second one does no harm. */
 export function requestTo({ path }: PrepareEndpoint, method: "POST" | "DELETE"): PodRequest {
   return { method, path, headers: { "content-type": "application/json" }, repeatable: true };
 }

@@ -41,7 +41,7 @@ export interface Origin {
   readonly now: ReplicasOrigin;
 }
 
-/** The refusal of a downscale of what is protected; the sentence is rollout-operator's. */
+/** The refusal of a downscale of what is protected; the message is rollout-operator's. */
 export function refuseProtected(downscale: Downscale): Denied {
   const { resource, namespace, name, from, to } = downscale;
   const sentence = `downscale of ${resource}/${name} in ${namespace} ${describeSizes(from, to)} is not allowed because it has the label '${noDownscale.key}=true'`;
@@ -83,7 +83,7 @@ function droppedBy(change: Downscale, { care, isLed, old, now }: Origin): string
 export function originOf({ old, object }: Downscale, request: AdmissionRequest): Origin {
   const [before, after] = [old, object].map((one) => (one === undefined ? undefined : parseScaling(one.metadata)));
   return {
-    // Who takes its size in hand and leaves the number out does both with one manifest.
+    // One manifest may both begin to follow, or to prepare, and leave the number out.
     care: careOf(after) || careOf(before),
     isLed: after !== undefined && hasLeader(after),
     old: writtenOf(old, request.oldObject),

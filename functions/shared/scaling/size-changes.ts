@@ -1,4 +1,4 @@
-/** Rule R19: our own webhook is asked about our own change of a size, and about everybody else's. */
+/** Rule R19: the API server asks Sluice's webhook about every change of a size, also about Sluice's own. */
 
 import type { Blocked } from "../groups/refuse-claim.ts";
 import { type Claim, formatMembers, type KnownClaim, type OrdinalRange } from "../ledger/claim.ts";
@@ -53,7 +53,7 @@ export interface SizeChange {
 export type ScaleDownMatch =
   /** It is what the claim is for. It is allowed by a write that renews the claim's stamp, and not without one (rule R9). */
   | { readonly kind: "joins"; readonly claim: KnownClaim }
-  /** No scale-down is claimed there: the change is judged as a new one. */
+  /** No scale-down is claimed there: the change is decided as a new one. */
   | { readonly kind: "unclaimed" }
   | ({ readonly kind: "held" } & Blocked);
 
