@@ -8,8 +8,13 @@ import type { KnownClaim } from "../shared/ledger/claim.ts";
 import type { Act } from "../shared/reconcile/act.ts";
 import type { OwnClaimEnd } from "../shared/reconcile/reconcile-claims.ts";
 import type { EventPolicy } from "../shared/reconcile/record.ts";
-import { type FollowerSize, followerSizes, readScales, type Scales } from "../shared/scaling/follower-sizes.ts";
-import type { MirroredScale } from "../shared/scaling/mirrored-scale.ts";
+import {
+  type FollowerSize,
+  followerSizes,
+  type MirroredScale,
+  readScales,
+  type Scales,
+} from "../shared/scaling/follower-sizes.ts";
 import { endOfScaleDown, noteRefusal, readAgain, resize, sizeChanged } from "../shared/scaling/resize.ts";
 import type { SizeBlocked } from "../shared/scaling/wanted-replicas.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";

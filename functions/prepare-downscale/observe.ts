@@ -129,7 +129,7 @@ export async function observe(
 
 /** The change in the form in which claims are compared with it. The caller adds the `pods`. */
 export function changeOf({ name: zone, from, to }: RequestedDownscale, { uid }: StatefulSet): Omit<SizeChange, "pods"> {
-  return { zone, uid, start: from.start, newStart: to.start, from: from.replicas, to: to.replicas };
+  return { zone, uid, from, to };
 }
 
 function contentOf(
