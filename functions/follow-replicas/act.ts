@@ -13,10 +13,10 @@ import {
   type FollowerSize,
   followerSizes,
   isFollowing,
+  type MirroredScale,
   readScales,
   type Scales,
 } from "../shared/scaling/follower-sizes.ts";
-import type { MirroredScale } from "../shared/scaling/mirrored-scale.ts";
 import { endOfScaleDown, noteRefusal, readAgain, resize, sizeChanged } from "../shared/scaling/resize.ts";
 import type { SizeBlocked } from "../shared/scaling/wanted-replicas.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";

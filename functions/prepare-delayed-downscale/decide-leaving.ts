@@ -1,6 +1,6 @@
 /** Which pods of one StatefulSet are told what, what an answer of a pod says, and how many from the top may leave. Pure. */
 
-import { fieldsOf } from "../shared/base/fields.ts";
+import { parseFields } from "../shared/base/fields.ts";
 import { secondMs } from "../shared/clock/durations.ts";
 import { clockSkewMs } from "../shared/clock/skew.ts";
 import type { SizeBlocked } from "../shared/scaling/wanted-replicas.ts";
@@ -28,20 +28,17 @@ export interface DelayedSet {
   readonly answers: ReadonlyMap<string, PrepareAnswer>;
 }
 
-/** The pods that are told that they stay, and those that are told that they leave; highest ordinals first. */
-export interface PodsToNotify {
-  readonly stay: readonly Pod[];
-  readonly leave: readonly Pod[];
-}
-
 /**
  * A process that has had one reply knows the API server's clock to half a second and half the time of that reply
  * (`clock/server-time.ts`). It may take it for that much later than it is, and would let a pod go too early.
  */
 const serverTimeErrorMs = 1_000;
 
-/** Every pod that is to stay is told so, whether or not this process remembers that the pod was told to leave. */
-export function whoIsTold({ statefulSet, wanted, pods, isClaimed }: Omit<DelayedSet, "answers">): PodsToNotify {
+/**
+ * The pods that are told that they stay, and those that are told that they leave; highest ordinals first. Every pod that is to
+ * stay is told so, whether or not this process remembers that the pod was told to leave.
+ */
+export function whoIsTold({ statefulSet, wanted, pods, isClaimed }: Omit<DelayedSet, "answers">) {
   const { start, replicas } = statefulSet;
   const told = [...pods.values()]
     .filter(({ ordinal }) => ordinal >= start && ordinal < start + replicas && !isClaimed(ordinal))
@@ -58,7 +55,7 @@ export function readAnswer({ status, body }: { status: number; body: string }, n
   const failed = (why: string): PrepareAnswer => ({ kind: "failed", why });
   if (status === 409) return failed("it answered 409: it is locked");
   if (status < 200 || status > 299) return failed(`it answered ${status}`);
-  const { timestamp } = fieldsOf(parseJson(body)) ?? {};
+  const { timestamp } = parseFields(body) ?? {};
   if (timestamp === undefined) return failed("its answer is no JSON with a timestamp");
   if (typeof timestamp !== "number" || !Number.isSafeInteger(timestamp) || timestamp <= 0)
     return failed(`its timestamp is ${JSON.stringify(timestamp).slice(0, 40)}, and no time in Unix seconds`);
@@ -101,12 +98,4 @@ export function leavingRun(set: DelayedSet, nowMs: number): Run {
     run.push(pod);
   }
   return { pods: run, stop: undefined };
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

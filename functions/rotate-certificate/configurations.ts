@@ -1,6 +1,7 @@
 /** Writes webhook configurations: the bundle of each webhook, and the review key in its path. */
 
 import { injectCertificateAuthority } from "../shared/annotations/table.ts";
+import { mapLimit } from "../shared/base/map-limit.ts";
 import { takesKey, withKey } from "../shared/certificates/review-key.ts";
 import type { ActReport } from "../shared/contract/reporter.ts";
 import { refusedRequeueMs } from "../shared/contract/verdict.ts";
@@ -17,16 +18,10 @@ export async function patchAll(
   { configurations, authorities, reviewKey, because }: Patch,
 ): Promise<void> {
   const caBundle = Buffer.from(authorities.join("")).toString("base64");
-  const failures: unknown[] = [];
-  for (const configuration of configurations) {
-    try {
-      const key = isKeyDue(configuration, reviewKey) ? reviewKey : undefined;
-      await patchOne(rotation, secret, configuration, { caBundle, key, because });
-    } catch (error) {
-      failures.push(error);
-    }
-  }
-  if (failures.length > 0) throw failures[0];
+  await mapLimit(configurations, 1, (configuration) => {
+    const key = isKeyDue(configuration, reviewKey) ? reviewKey : undefined;
+    return patchOne(rotation, secret, configuration, { caBundle, key, because });
+  });
 }
 
 /** What a configuration is to have: a bundle, and a review key in its paths unless that is undefined. */

@@ -15,6 +15,7 @@ import { mendStamp } from "../ledger/stamps.ts";
 import { changeOf } from "../transaction/claims.ts";
 import type { GroupObservation } from "../transaction/observe-group.ts";
 import { isOwnerGroup } from "../workloads/group-key.ts";
+import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
 
 /** A verdict is written alone at most this often: each write makes other replicas conflict. */
 export const recordEveryMs = 5_000;
@@ -168,17 +169,27 @@ export function reportVerdict(
   context.reporter.pass({ key, function: by, guard, zone, sentence, sinceMs, shadow, ...taken });
 }
 
+/** Warns of the values of a group's StatefulSets that do not parse. */
+export function sayMalformed(context: Context, by: string, { key, zones }: GroupObservation): void {
+  for (const { statefulSet } of zones) warnOfMalformed(context, by, key, key, statefulSet, statefulSet.malformed);
+}
+
 /** A value that does not parse warns on its object, once while it stays as it is; the safe answer is already taken. */
-export function sayMalformed(context: Context, by: string, observed: GroupObservation): void {
-  for (const { statefulSet } of observed.zones) {
-    for (const { key: annotation, sentence } of statefulSet.malformed) {
-      const identity = `${statefulSet.uid} ${annotation} ${sentence}`;
-      if (!isNewEvent(context, observed.key, identity)) continue;
-      context.reporter.malformed(observed.key, statefulSet.name, annotation, sentence);
-      if (context.mode === "shadow") continue;
-      const about = { resource: "statefulsets" as const, ...statefulSet };
-      const event = { about, type: "Warning", reason: eventReasons.malformed, message: sentence, identity } as const;
-      void recordEvent(context, by, observed.key, event);
-    }
+export function warnOfMalformed(
+  context: Context,
+  by: string,
+  key: Key,
+  group: GroupKey,
+  statefulSet: StatefulSet,
+  malformed: StatefulSet["malformed"],
+): void {
+  for (const { key: annotation, sentence: message } of malformed) {
+    const identity = `${statefulSet.uid} ${annotation} ${message}`;
+    if (!isNewEvent(context, key, identity)) continue;
+    context.reporter.malformed(group, statefulSet.name, annotation, message);
+    if (context.mode === "shadow") continue;
+    const about = { resource: "statefulsets", ...statefulSet } as const;
+    const reason = eventReasons.malformed;
+    void recordEvent(context, by, key, { about, type: "Warning", reason, message, identity });
   }
 }
