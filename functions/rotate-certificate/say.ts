@@ -14,9 +14,6 @@ export interface Rotation {
   readonly memory: CertificateMemory;
 }
 
-/** What was refused for good may be allowed some day: tried again after this, in milliseconds. */
-export const refusedMs = 30_000;
-
 /** Sends an Event about the Secret, also where there is none. One that cannot be sent keeps nothing from going on. */
 export async function say(
   { context, settings }: Rotation,

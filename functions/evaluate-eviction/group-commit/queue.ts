@@ -67,8 +67,8 @@ const largestBatch = 500;
  * waits up to 100 ms for its memory to catch up with etcd.
  */
 const gatherMs = 25;
-/** A ledger that others write is left alone for longer. */
-const contendedMs = 250;
+/** A ledger that others write is left alone for longer, but not for the second of a reconcile: a client waits. */
+const contendedGatherMs = 250;
 /** No event tells that a time has passed, and one may be lost: so often those who wait are looked at in any case. */
 const lookAgainMs = 1_000;
 /** Of groups that had evictions lately; one that is forgotten is learnt again. */
@@ -125,7 +125,7 @@ export class ReviewQueues {
 
   /** Others have written the ledger: a change in the next moments is no reason to look at once. */
   leaveAlone(line: ReviewQueue): void {
-    line.quietUntilMs = this.#context.cluster.monotonicMs() + contendedMs;
+    line.quietUntilMs = this.#context.cluster.monotonicMs() + contendedGatherMs;
   }
 
   mayWait(review: WaitingReview, answer: AdmissionAnswer): boolean {
