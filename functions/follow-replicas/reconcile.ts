@@ -6,7 +6,7 @@ import { askedBy } from "../shared/reconcile/concern.ts";
 import { type ClaimingFunction, reconcileClaims } from "../shared/reconcile/reconcile-claims.ts";
 import { isFollowing, readScales, type Scales } from "../shared/scaling/follower-sizes.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
-import type { GroupKey } from "../shared/workloads/statefulsets.ts";
+import { asStatefulSet, type GroupKey } from "../shared/workloads/statefulsets.ts";
 import { actOn, endOf, telling, writeBack } from "./act.ts";
 import { decide, type FollowerResize, type FollowSnapshot } from "./decide.ts";
 import { ask, name, snapshotOf } from "./observe.ts";
@@ -42,7 +42,7 @@ function following(): ClaimingFunction<FollowSnapshot, FollowerResize> {
 }
 
 async function readAndWriteBack(context: Context, { key, zones }: GroupObservation): Promise<Scales> {
-  const members = zones.map(({ statefulSet }) => statefulSet);
+  const members = zones.map(({ statefulSet }) => asStatefulSet(statefulSet));
   const scales = await readScales(context.cluster, members);
   if (context.mode === "act") await writeBack(context, key, members, scales);
   return scales;

@@ -20,7 +20,7 @@ export interface DownscaleBlocked {
   readonly sentence: string;
 }
 
-export interface DelaySnapshot extends LedgerSurroundings {
+export interface DelaySnapshot extends LedgerSurroundings<StatefulSet> {
   readonly group: string;
   readonly nowMs: number;
   /** When those were asked once more that were due, in milliseconds since the epoch: who became due since was not. */

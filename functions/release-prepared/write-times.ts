@@ -6,7 +6,7 @@ import { formatTime } from "../shared/clock/durations.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { ClusterError, wordsOf } from "../shared/kubernetes/cluster.ts";
 import { openTransaction } from "../shared/transaction/claims.ts";
-import type { GroupKey } from "../shared/workloads/statefulsets.ts";
+import { asStatefulSet, type GroupKey } from "../shared/workloads/statefulsets.ts";
 import { findUntold, type Timed, writableInMs, writeAfterMs } from "./decide.ts";
 import { name, observeTime, settings } from "./observe.ts";
 
@@ -16,7 +16,7 @@ export async function writeTimes(context: Context, key: GroupKey): Promise<numbe
   const look = await openTransaction(context, key);
   if (look === undefined || look.young !== undefined) return undefined;
   const { ledger, zones } = look.observed;
-  const statefulSets = zones.map(({ statefulSet }) => statefulSet);
+  const statefulSets = zones.map(({ statefulSet }) => asStatefulSet(statefulSet));
   const waits = findUntold(statefulSets, ledger.lastDownscales ?? {}, ledger.claims).map(async (untold) => {
     const timed = await observeTime(context, key, untold);
     return timed === undefined ? Number.POSITIVE_INFINITY : writeTime(context, key, timed);

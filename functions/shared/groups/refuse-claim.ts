@@ -3,6 +3,7 @@ import type { Claim, ClaimContent } from "../ledger/claim.ts";
 import { type Blocked, blockedBy, kinds } from "../ledger/claim-kinds.ts";
 import type { Reservation } from "../ledger/reservation.ts";
 import { type Pod, podNameOf } from "../workloads/pods.ts";
+import type { ZoneWorkload } from "../workloads/statefulsets.ts";
 import { neverWithin } from "./never-possible.ts";
 import { countDown, describeDown, isUnsettled, missingOrdinals, type Zone } from "./zones.ts";
 
@@ -18,8 +19,8 @@ export interface Departed extends Pick<Reservation, "statefulSet" | "ordinal"> {
 }
 
 /** Contents of one ledger, and the zones that it is about. */
-export interface LedgerSurroundings {
-  readonly zones: readonly Zone[];
+export interface LedgerSurroundings<W extends ZoneWorkload = ZoneWorkload> {
+  readonly zones: readonly Zone<W>[];
   /** What is down, and the claims, in StatefulSets that are none of the group's any more. */
   readonly departed: readonly Departed[];
   readonly strayClaims: readonly Claim[];
@@ -55,7 +56,7 @@ export function describeDeparted(departed: Departed): string {
   return `${pod} is reserved, but its StatefulSet has left the group or is gone; no other zone is touched until that pod is gone or back, and no pod without a StatefulSet is left`;
 }
 
-function refuseByOthers({ zones }: LedgerSurroundings, own: Zone): Blocked | undefined {
+function refuseByOthers({ zones }: LedgerSurroundings, own: Zone<ZoneWorkload>): Blocked | undefined {
   const other = zones.find((zone) => zone !== own && isUnsettled(zone));
   if (other === undefined) return undefined;
   const [claim] = other.claims;
@@ -63,7 +64,7 @@ function refuseByOthers({ zones }: LedgerSurroundings, own: Zone): Blocked | und
 }
 
 /** One pod is not two functions': neither is what another has reserved claimed, nor what another has claimed. */
-function refuseMembers(own: Zone, { members }: ClaimContent): Blocked | undefined {
+function refuseMembers(own: Zone<ZoneWorkload>, { members }: ClaimContent): Blocked | undefined {
   const isMember = (ordinal: number) => members.some(({ first, last }) => ordinal >= first && ordinal <= last);
   const foreign = own.claims.find(
     (claim) =>
@@ -79,7 +80,7 @@ function refuseMembers(own: Zone, { members }: ClaimContent): Blocked | undefine
   return { guard: "budget", sentence: `${pod} is reserved` };
 }
 
-function refuseByLimit(own: Zone, { members, kind }: ClaimContent, limit: number): Blocked | undefined {
+function refuseByLimit(own: Zone<ZoneWorkload>, { members, kind }: ClaimContent, limit: number): Blocked | undefined {
   const isNew = (ordinal: number) =>
     !own.down.has(ordinal) && members.some(({ first, last }) => ordinal >= first && ordinal <= last);
   const added =
@@ -118,7 +119,7 @@ export function leaversOf({ pods }: Pick<Zone, "pods">, { members, uids = {} }: 
 }
 
 /** Invariant Z2: what is down among the pods that stay; while all of these are well, any number goes. */
-function refuseLeaving(own: Zone, content: Leaving): Blocked | undefined {
+function refuseLeaving(own: Zone<ZoneWorkload>, content: Leaving): Blocked | undefined {
   const { name: statefulSet, maxUnavailable, isOrdered } = own.statefulSet;
   const leavers = leaversOf(own, content);
   const staying = stayingDown(own, content, leavers);
@@ -136,7 +137,7 @@ function refuseLeaving(own: Zone, content: Leaving): Blocked | undefined {
 }
 
 /** The ordinals that stay and are down, lowest first; of those that have no pod no more than the limit of the zone, and one. */
-function stayingDown(own: Zone, { members }: Leaving, leavers: readonly Pod[]): readonly number[] {
+function stayingDown(own: Zone<ZoneWorkload>, { members }: Leaving, leavers: readonly Pod[]): readonly number[] {
   const leaving = new Set(leavers.map(({ ordinal }) => ordinal));
   const down = [...own.down.keys()].filter((ordinal) => !leaving.has(ordinal) && !isNamed(members, ordinal));
   let left = own.statefulSet.maxUnavailable + 1;

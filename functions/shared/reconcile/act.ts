@@ -11,7 +11,7 @@ import { ClusterError, hasCode, isRightMissing, isTransient, lackOf, wordsOf } f
 import type { ClaimContent } from "../ledger/claim.ts";
 import { finishAfterMs, type Reservation } from "../ledger/reservation.ts";
 import type { Pod } from "../workloads/pods.ts";
-import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
+import { asStatefulSet, type GroupKey, type StatefulSet, type ZoneWorkload } from "../workloads/statefulsets.ts";
 
 /** How soon to look again at what no reservation holds and another client wrote meanwhile, in milliseconds. */
 const lookOnceMoreMs = 1_000;
@@ -39,8 +39,8 @@ export interface Act {
   readonly object: string;
   /** The uid of what it changes: refusals are remembered by it. */
   readonly subjectUid: string;
-  /** The StatefulSet that it is told of. */
-  readonly statefulSet: StatefulSet;
+  /** The zone that it is told of. */
+  readonly statefulSet: ZoneWorkload;
   /** What is written to the ledger before it is carried out (rule R8). Empty: it needs no reservation. */
   readonly claims: readonly (PodClaim | OtherClaim)[];
   /** True: it needs none, but the ledger is read again before it and must be as it was decided on (rules R13 and R18). */
@@ -177,10 +177,13 @@ async function say(
   context: Context,
   by: string,
   key: GroupKey,
-  statefulSet: StatefulSet,
+  workload: ZoneWorkload,
   announcement: Omit<NewEvent, "about">,
 ): Promise<void> {
-  await tryCreateEvent(context, by, key, { about: { resource: "statefulsets", ...statefulSet }, ...announcement });
+  await tryCreateEvent(context, by, key, {
+    about: { resource: "statefulsets", ...asStatefulSet(workload) },
+    ...announcement,
+  });
 }
 
 /**

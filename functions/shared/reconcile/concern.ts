@@ -7,7 +7,7 @@ import type { GroupMemory } from "../contract/memory.ts";
 import type { Claim } from "../ledger/claim.ts";
 import { holdsClaim } from "../transaction/claims.ts";
 import { knownLedger } from "../transaction/ledger-copy.ts";
-import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
+import { type GroupKey, isStatefulSet, type StatefulSet } from "../workloads/statefulsets.ts";
 
 export interface Concern {
   /** Whether an object of the group asks for what the function does; `gone`: no object of it is left. Throws ClusterError. */
@@ -20,7 +20,7 @@ export interface Concern {
 export function askedBy(isAsked: (statefulSet: StatefulSet) => boolean): Concern["asks"] {
   return async ({ cache }, key) => {
     const { statefulSets } = await cache.read(key, membersNeed);
-    if (statefulSets.some(isAsked)) return "yes";
+    if (statefulSets.some((one) => isStatefulSet(one) && isAsked(one))) return "yes";
     return statefulSets.length === 0 ? "gone" : "no";
   };
 }
