@@ -107,7 +107,7 @@ export class NamespaceWatch {
    */
   doubt(resource: Resource, object: ObjectKey): void {
     const toldMs = this.#options.cluster.monotonicMs();
-    const heardMs = this.cache.heardMs(resource);
+    const heardMs = this.#keptOf(resource)?.heardMs;
     if (!this.isReady || heardMs === undefined) return;
     const dueMs = toldMs + (toldMs - heardMs > silentMs ? silentMs : quietMs);
     const pending = this.#doubts.get(resource);
@@ -125,7 +125,7 @@ export class NamespaceWatch {
       if (waitMs > 0) await cluster.sleep(waitMs, this.#ended.signal);
       if (!this.isReady) return;
       const { toldMs } = doubt;
-      const isSilent = () => (this.cache.heardMs(resource) ?? toldMs) < toldMs;
+      const isSilent = () => (this.#keptOf(resource)?.heardMs ?? toldMs) < toldMs;
       if (isSilent() && (await this.#isBehind(resource, doubt.object)) && isSilent() && !this.isOver()) {
         onTrouble(resource, new Error(`it has not told of the newest state of ${doubt.object.name}, as an event has`));
         this.#end("broken");
@@ -136,13 +136,20 @@ export class NamespaceWatch {
     }
   }
 
+  /** What memory has of a type, and when its watch last told anything; undefined where that is not kept. */
+  #keptOf(resource: Resource) {
+    const { pods: byPath, heardMs, membership } = this.cache.memoryOf(this.#options.namespace);
+    if (resource === "pods") return { byPath, heardMs };
+    return resource === "statefulsets" ? membership : undefined;
+  }
+
   /** Whether memory knows the object, and not its newest state. What cannot be read is not doubted. */
   async #isBehind(resource: Resource, object: ObjectKey): Promise<boolean> {
-    const known = this.cache.revisionOf(resource, object);
+    const known = this.#keptOf(resource)?.byPath.get(`${object.namespace}/${object.name}`);
     if (known === undefined) return false;
     try {
       const { metadata } = await this.#options.cluster.get(resource, object);
-      return Number(metadata.resourceVersion) > known;
+      return Number(metadata.resourceVersion) > Number(known.resourceVersion);
     } catch (error) {
       return hasCode(error, 404);
     }

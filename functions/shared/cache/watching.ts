@@ -4,13 +4,7 @@ import { rolloutGroup } from "../annotations/table.ts";
 import { BoundedMap } from "../base/bounded-map.ts";
 import { parseStoredBudget, type StoredBudget, selects } from "../groups/governing.ts";
 import { type PodDisruptionBudget, parseDisruptionBudget } from "../groups/pod-disruption-budget.ts";
-import type {
-  Cluster,
-  ObjectKey,
-  PodDisruptionBudgetObject,
-  Resource,
-  ZoneBudgetObject,
-} from "../kubernetes/cluster.ts";
+import type { Cluster, PodDisruptionBudgetObject, Resource, ZoneBudgetObject } from "../kubernetes/cluster.ts";
 import { isOwnerGroup } from "../workloads/group-key.ts";
 import type { Pod } from "../workloads/pods.ts";
 import { type GroupKey, parseStatefulSet, type StatefulSet } from "../workloads/statefulsets.ts";
@@ -33,10 +27,8 @@ export interface WatchCache extends GroupCache {
   readonly watches: number;
   /** How many pods are in memory. */
   readonly pods: number;
-  /** When the watch of this type last told anything, by the monotonic clock; undefined where that is not kept. */
-  heardMs(resource: Resource): number | undefined;
-  /** The revision of a pod or a StatefulSet that is in memory; undefined where it is not. */
-  revisionOf(resource: Resource, object: ObjectKey): number | undefined;
+  /** The memory in which a namespace is. */
+  memoryOf(namespace: string): GroupWatchMemory;
   /** The view that the first lists make, asked for since `askedMs`, once they are {@link ready}. Throws ClusterError. */
   readFirst(key: GroupKey, need: ViewNeed, askedMs: number): Promise<GroupView>;
   /** Ends the watches and resolves when none is left. */
@@ -98,6 +90,7 @@ export function createWatchCache(options: WatchingOptions): WatchCache {
     if (watched === undefined) throw new Error(`namespace ${namespace} is not among the watched ones`);
     return watched;
   };
+  const memoryOf = (namespace: string) => scopeOf(namespace).memory;
   const budgets = (namespace: string) =>
     scopeOf(namespace).budgets.read(namespace, () => listBudgets(cluster, namespace));
   return {
@@ -107,10 +100,10 @@ export function createWatchCache(options: WatchingOptions): WatchCache {
     get pods() {
       return [...scopes.values()].reduce((sum, { memory }) => sum + memory.pods.size, 0);
     },
-    ...knowledgeOf(scopes, scopeOf),
+    memoryOf,
     async read(key, need) {
       if (isOwnerGroup(key.group)) return readOwnedView(cluster, key, need);
-      const { memory } = scopeOf(key.namespace);
+      const memory = memoryOf(key.namespace);
       // A caller that asks for consistent LISTs gets them of budgets as well.
       const stored = need.consistent
         ? (await listBudgets(cluster, key.namespace)).map(parseStoredBudget)
@@ -119,7 +112,7 @@ export function createWatchCache(options: WatchingOptions): WatchCache {
     },
     onChange: (listener) => void listeners.push(listener),
     async readFirst(key, need, askedMs) {
-      const { memory } = scopeOf(key.namespace);
+      const memory = memoryOf(key.namespace);
       return readAsListed({ cluster, memory }, await budgets(key.namespace), key, need, askedMs);
     },
     learn(object) {
@@ -130,7 +123,7 @@ export function createWatchCache(options: WatchingOptions): WatchCache {
     },
     groups: (namespace, onRead) => listGroups(cluster, namespace === undefined ? namespaces : [namespace], onRead),
     groupOf: (namespace, name) => getGroupOf(cluster, namespace, name),
-    ...readsOfOne(cluster, (namespace) => scopeOf(namespace).memory),
+    ...readsOfOne(cluster, memoryOf),
     budgets,
     disruptionBudgets(namespace) {
       const list = async () => (await cluster.list("poddisruptionbudgets", { namespace })).items;
@@ -139,25 +132,6 @@ export function createWatchCache(options: WatchingOptions): WatchCache {
     async stop() {
       stopping.abort();
       await Promise.all(loops);
-    },
-  };
-}
-
-/** What callers may ask of the memory itself: when a watch last told anything, and which revision of an object is known. */
-function knowledgeOf(
-  scopes: ReadonlyMap<string, Watched>,
-  scopeOf: (namespace: string) => Watched,
-): Pick<WatchCache, "heardMs" | "revisionOf"> {
-  return {
-    heardMs(resource) {
-      if (resource !== "pods" && resource !== "statefulsets") return undefined;
-      const all = [...scopes.values()].map(({ memory }) => (resource === "pods" ? memory : memory.membership));
-      return Math.min(...all.map(({ heardMs }) => heardMs));
-    },
-    revisionOf(resource, { namespace, name }) {
-      const { pods, membership } = scopeOf(namespace).memory;
-      const known = (resource === "pods" ? pods : membership.byPath).get(`${namespace}/${name}`);
-      return known === undefined ? undefined : Number(known.resourceVersion);
     },
   };
 }

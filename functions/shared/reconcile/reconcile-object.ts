@@ -71,14 +71,16 @@ export async function reconcileObject<Observation, Verdict extends ObjectVerdict
     const verdict = reconciler.decide(observed, isRefused);
     reportObjectVerdict(context, name, key, verdict);
     const became = await act(reconciler, { context, key, observed, verdict, notAfterMs });
-    if (became === "idle") return requeue(isRefused ? refusedForMs : verdict.requeueAfterMs);
+    if (became === "idle")
+      return { requeueAfterMs: isRefused ? refusedForMs : verdict.requeueAfterMs, acting: undefined };
     if (became !== "refused") continue;
     const sentence = `the API server does not take a write: ${verdict.sentence}`;
     reportObjectVerdict(context, name, key, { ...verdict, guard: "owner-refused", sentence });
-    if (dispensable === undefined || verdict.step?.kind !== dispensable) return requeue(refusedForMs);
+    if (dispensable === undefined || verdict.step?.kind !== dispensable)
+      return { requeueAfterMs: refusedForMs, acting: undefined };
     isRefused = true;
   }
-  return requeue(contendedObjectMs);
+  return { requeueAfterMs: contendedObjectMs, acting: undefined };
 }
 
 /** "idle": there is nothing to do now. */
@@ -94,10 +96,6 @@ async function act<Observation, Verdict extends ObjectVerdict>(
   if (step === undefined) return "idle";
   // This process may have stood still: its observation is too old to act on.
   return context.cluster.monotonicMs() > notAfterMs ? "changed" : reconciler.carryOut(attempt, step);
-}
-
-function requeue(requeueAfterMs: number | undefined): ReconcileResult {
-  return { requeueAfterMs, acting: undefined };
 }
 
 /** Reports a verdict about an object, which is of no zone. */
