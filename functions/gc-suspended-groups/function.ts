@@ -2,6 +2,7 @@ import { drainEntries } from "../shared/annotations/drain.ts";
 import * as suspension from "../shared/annotations/suspension.ts";
 import { claims, ledgerEntries, suspensionTimes, verdicts } from "../shared/annotations/table.ts";
 import type { FunctionDefinition } from "../shared/contract/definition.ts";
+import { reconcileClaims } from "../shared/reconcile/reconcile-claims.ts";
 import { keysOfPvc, listKeys } from "../shared/suspension/reading.ts";
 import { retainingNeed } from "../shared/suspension/retain-volume.ts";
 import { suspensionNeeds } from "../shared/suspension/writing.ts";
@@ -9,7 +10,7 @@ import { ledgerNeeds } from "../shared/transaction/ledger-copy.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { sweepStrays } from "./end-strays.ts";
 import { name, settings } from "./observe.ts";
-import { reconcile } from "./reconcile.ts";
+import { collecting } from "./reconcile.ts";
 
 /** Removes the volumes of suspended groups once their time is over, zone by zone, and warns before that. */
 export const gcSuspendedGroups: FunctionDefinition<GroupKey> & { readonly settings: typeof settings } = {
@@ -38,6 +39,6 @@ export const gcSuspendedGroups: FunctionDefinition<GroupKey> & { readonly settin
   ],
   writes: [...ledgerEntries, claims, verdicts, ...suspensionTimes, ...suspension.stateEntries, suspension.suspended],
   settings,
-  reconcile,
+  reconcile: (context, key, wake) => reconcileClaims(context, collecting, key, wake),
   sweep: (context) => sweepStrays(context),
 };

@@ -1,9 +1,8 @@
 /** One pass over a group: claims of volumes that are gone go, what is due is removed, and what nears its end is told. */
 
 import type { Context } from "../shared/contract/context.ts";
-import type { ReconcileResult } from "../shared/contract/definition.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
-import { type ClaimingFunction, reconcileClaims } from "../shared/reconcile/reconcile-claims.ts";
+import type { ClaimingFunction } from "../shared/reconcile/reconcile-claims.ts";
 import { earlierMs, whyClocksUnsure } from "../shared/suspension/clocks.ts";
 import { notesOf, seenSinceMs } from "../shared/suspension/looks.ts";
 import { asksForSuspension } from "../shared/suspension/reading.ts";
@@ -15,7 +14,7 @@ import { actOn, endOf, telling } from "./act.ts";
 import { decide, type RemovalSnapshot, type RemovalTarget } from "./decide.ts";
 import { name, observe } from "./observe.ts";
 
-const collecting: ClaimingFunction<RemovalSnapshot, RemovalTarget> = {
+export const collecting: ClaimingFunction<RemovalSnapshot, RemovalTarget> = {
   name,
   claimKind: "volume",
   telling,
@@ -27,15 +26,6 @@ const collecting: ClaimingFunction<RemovalSnapshot, RemovalTarget> = {
   notesOn: ({ times, members, nowMs, removes }) => (removes ? notesOf(times, members, nowMs) : undefined),
   after: warn,
 };
-
-/** Throws ClusterError where trying again later can help. */
-export function reconcile(
-  context: Context,
-  key: GroupKey,
-  wake: { readonly sweep: boolean },
-): Promise<ReconcileResult> {
-  return reconcileClaims(context, collecting, key, wake);
-}
 
 /** Each is said once in a suspension, by the name of its Event, however many processes say it. */
 async function warn(context: Context, key: GroupKey, snapshot: RemovalSnapshot): Promise<void> {

@@ -3,11 +3,12 @@ import * as scaling from "../shared/annotations/scaling.ts";
 import { claims, ledgerEntries, rolloutGroup, rolloutMaxUnavailable, verdicts } from "../shared/annotations/table.ts";
 import { type FunctionDefinition, listGroupKeys } from "../shared/contract/definition.ts";
 import { groupOfStatefulSet } from "../shared/contract/keys.ts";
+import { reconcileClaims } from "../shared/reconcile/reconcile-claims.ts";
 import { resizingNeeds } from "../shared/scaling/resize.ts";
 import { claimedNeed, scheduleOfClaims } from "../shared/transaction/claims.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { name } from "./observe.ts";
-import { reconcile } from "./reconcile.ts";
+import { delayedDownscale } from "./reconcile.ts";
 
 /** Tells pods long before they leave, and makes their StatefulSet smaller when they have known for the delay. */
 export const prepareDelayedDownscale: FunctionDefinition<GroupKey> = {
@@ -29,5 +30,5 @@ export const prepareDelayedDownscale: FunctionDefinition<GroupKey> = {
     ...questionEntries,
   ],
   writes: [...ledgerEntries, claims, verdicts],
-  reconcile,
+  reconcile: (context, key, wake) => reconcileClaims(context, delayedDownscale, key, wake),
 };

@@ -1,22 +1,20 @@
 /** One reconcile of a group: it removes claims that are over, tells pods, and decides whether a zone is made smaller. */
 
 import type { Context } from "../shared/contract/context.ts";
-import type { ReconcileResult } from "../shared/contract/definition.ts";
 import { leaversOf } from "../shared/groups/refuse-claim.ts";
 import { ofStatefulSets } from "../shared/groups/zones.ts";
 import { openQuestions, withAnswers } from "../shared/health/ask-pods.ts";
 import { askedBy } from "../shared/reconcile/concern.ts";
-import { type ClaimingFunction, reconcileClaims } from "../shared/reconcile/reconcile-claims.ts";
+import type { ClaimingFunction } from "../shared/reconcile/reconcile-claims.ts";
 import { refusedSizes } from "../shared/scaling/resize.ts";
 import { claimsBy } from "../shared/transaction/claims.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
-import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { actOn, endOf, telling } from "./act.ts";
 import { type Delayed, type DelaySnapshot, decide, type Lowering } from "./decide.ts";
 import { isDelayed, name } from "./observe.ts";
 import { type Round, tellPods } from "./tell-pods.ts";
 
-const delayedDownscale: ClaimingFunction<DelaySnapshot, Lowering, Round> = {
+export const delayedDownscale: ClaimingFunction<DelaySnapshot, Lowering, Round> = {
   name,
   claimKind: "scale-down",
   telling,
@@ -28,15 +26,6 @@ const delayedDownscale: ClaimingFunction<DelaySnapshot, Lowering, Round> = {
   ask,
   actOn,
 };
-
-/** Throws ClusterError where trying again later can help. */
-export function reconcile(
-  context: Context,
-  key: GroupKey,
-  wake: { readonly sweep: boolean },
-): Promise<ReconcileResult> {
-  return reconcileClaims(context, delayedDownscale, key, wake);
-}
 
 /** What was found and told, over the StatefulSets and the ledger that are decided on. */
 function snapshotOf(context: Context, observed: GroupObservation, round: Round | undefined): DelaySnapshot {
