@@ -3,7 +3,7 @@
 import * as keys from "../shared/annotations/suspension.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
-import { isRefused, type Metadata, type PvcObject } from "../shared/kubernetes/cluster.ts";
+import { hasCode, isRefused, type Metadata, type PvcObject, wordsOf } from "../shared/kubernetes/cluster.ts";
 import { deleteIfThere } from "../shared/kubernetes/find.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { kinds } from "../shared/ledger/claim-kinds.ts";
@@ -11,13 +11,14 @@ import { ledgerNewMs } from "../shared/ledger/reservation.ts";
 import type { Act } from "../shared/reconcile/act.ts";
 import type { OwnClaimEnd } from "../shared/reconcile/reconcile-claims.ts";
 import type { EventPolicy } from "../shared/reconcile/record.ts";
-import { whyClocksUnsure } from "../shared/suspension/clocks.ts";
-import { removalEnded } from "../shared/suspension/looks.ts";
+import { earlierMs, whyClocksUnsure } from "../shared/suspension/clocks.ts";
+import { removalEnded, seenSinceMs } from "../shared/suspension/looks.ts";
 import { readMembers } from "../shared/suspension/reading.ts";
 import { whyFrozen } from "../shared/suspension/removal-turn.ts";
 import { hasTime } from "../shared/suspension/restart-time.ts";
 import { retain } from "../shared/suspension/retain-volume.ts";
 import { noteSaid } from "../shared/suspension/said.ts";
+import { describeSpan, warningDue } from "../shared/suspension/time-left.ts";
 import {
   anewPatch,
   beginAnew,
@@ -32,13 +33,12 @@ import { statefulSetNamed } from "../shared/transaction/claims.ts";
 import { isLongKnown } from "../shared/transaction/ledger-copy.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { isWithdrawn, noteWithdrawn } from "../shared/transaction/withdrawn-claims.ts";
-import { describeAgreeing, isRemoving, type Member } from "../shared/volumes/members.ts";
+import { describeAgreeing, isRecovering, isRemoving, isRequested, type Member } from "../shared/volumes/members.ts";
 import type { Pvc } from "../shared/volumes/pvc.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
-import type { RemovalTarget } from "./decide.ts";
+import type { RemovalSnapshot, RemovalTarget } from "./decide-removals.ts";
 import { isRetained, whyKept } from "./holding.ts";
 import { name } from "./observe.ts";
-import { retainOrStay } from "./retaining.ts";
 
 export const telling: EventPolicy = {
   taking: "removing",
@@ -102,6 +102,22 @@ async function release(context: Context, key: GroupKey, { pvcs, kept }: TargetOf
     if (kept.includes(pvc)) await retainOrStay(context, key, pvc, notAfterMs);
     await answerLateWish(context, key, pvc);
     await patchPvc(context, pvc, releasingPatch(pvc), notAfterMs);
+  }
+}
+
+/** Its PersistentVolume is kept; where that is refused, its volume claim and an Event say why. Throws ClusterError then, too. */
+export async function retainOrStay(context: Context, key: GroupKey, pvc: Pvc, notAfterMs: number): Promise<void> {
+  try {
+    await retain(context, name, key, pvc, notAfterMs);
+  } catch (error) {
+    if (!isRefused(error) || hasCode(error, 409)) throw error;
+    const guard = "volume-not-retained";
+    const message = `our finalizer stays on ${pvc.name}, which is deleted: its PersistentVolume ${pvc.volumeName} does not get the reclaim policy Retain: ${wordsOf(error)}. Give it that by hand, or take the finalizer away`;
+    if (pvc.message?.guard !== guard)
+      await patchPvc(context, pvc, { annotations: messageFor(guard, message) }, notAfterMs);
+    const news = { type: "Warning", reason: eventReasons.removalWaiting, message, identity: guard } as const;
+    await recordPvcEvent(context, name, key, pvc, news);
+    throw error;
   }
 }
 
@@ -226,4 +242,28 @@ function isUntouched({ uids = {} }: KnownClaim, stored: readonly PvcObject[]): b
 function isLost({ deletionTimestamp, finalizers = [] }: Metadata): boolean {
   const isOurs = finalizers.some((one) => one === keys.volumeHold || one === keys.volumeProtection);
   return deletionTimestamp !== undefined && !isOurs;
+}
+
+/** Each is said once in a suspension, by the name of its Event, however many processes say it. */
+export async function warn(context: Context, key: GroupKey, snapshot: RemovalSnapshot): Promise<void> {
+  const { members, nowMs, removes, times } = snapshot;
+  // Where it is unsure what time it is, another Event says that.
+  if (!removes || whyClocksUnsure(snapshot) !== undefined) return;
+  for (const member of members) {
+    const due =
+      isRequested(member) && !isRecovering(member)
+        ? warningDue(member, earlierMs(snapshot), seenSinceMs(times, nowMs))
+        : undefined;
+    if (due === undefined) continue;
+    const message = `the volume of ${member.name} is removed in ${describeSpan(due.leftMs)}: kubectl sluice recover keeps it`;
+    for (const pvc of member.pvcs) {
+      const identity = `${due.name} ${pvc.suspendedMs}`;
+      await recordPvcEvent(context, name, key, pvc, {
+        type: "Warning",
+        reason: eventReasons.volumeRemovalNears,
+        message,
+        identity,
+      });
+    }
+  }
 }

@@ -64,8 +64,10 @@ export function chooseRemovals(
   if (turn === undefined) return targets;
   const going = turn.kind === "now" ? turn.members : [];
   for (const member of waiting) {
-    const { guard, sentence } = turn.kind === "wait" ? turn : { guard: "zone-busy", sentence: notYet(member) };
-    if (!going.includes(member)) held.set(member, { guard, sentence, requeueAfterMs: requeueOf(turn) });
+    if (going.includes(member)) continue;
+    const behind = { guard: "zone-busy", sentence: `the volumes of ${member.name} wait for their turn` };
+    const { guard, sentence, requeueAfterMs = heldRequeueMs }: RemovalBlocked = turn.kind === "wait" ? turn : behind;
+    held.set(member, { guard, sentence, requeueAfterMs });
   }
   for (const member of going) {
     const removal = removalOf(snapshot, member);
@@ -102,14 +104,6 @@ function whyUnclaimed(
 ): Blocked | undefined {
   if (standing(snapshot.claims, member)) return undefined;
   return refuseClaim(snapshot, { ...claim, by: "", stampMs: snapshot.nowMs }, Number.POSITIVE_INFINITY);
-}
-
-function notYet({ name }: Member): string {
-  return `the volumes of ${name} wait for their turn`;
-}
-
-function requeueOf(turn: { readonly requeueAfterMs?: number } | object): number {
-  return "requeueAfterMs" in turn && typeof turn.requeueAfterMs === "number" ? turn.requeueAfterMs : heldRequeueMs;
 }
 
 function standing(claims: readonly KnownClaim[], { set, ordinal }: Member): KnownClaim | undefined {

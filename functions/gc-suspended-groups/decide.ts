@@ -26,8 +26,6 @@ import {
   whyTimeUnsure,
 } from "./holding.ts";
 
-export type { RemovalSnapshot, RemovalTarget };
-
 /** A weekly time is looked at now and then all the same: a user may shorten it, and no event tells of a StatefulSet. */
 const longestRequeueMs = 300_000;
 

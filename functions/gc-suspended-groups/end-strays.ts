@@ -12,10 +12,9 @@ import { clearingPatch, messageFor, type PvcNews, patchPvc, recordPvcEvent } fro
 import type { Stray } from "../shared/volumes/members.ts";
 import { valueIn } from "../shared/volumes/pvc.ts";
 import { groupOfLoneStatefulSet } from "../shared/workloads/group-key.ts";
-import { releasingPatch } from "./act.ts";
+import { releasingPatch, retainOrStay } from "./act.ts";
 import { decideStray, type StrayDecision } from "./decide-stray.ts";
 import { name, removesVolumes } from "./observe.ts";
-import { retainOrStay } from "./retaining.ts";
 
 /** Throws ClusterError. */
 export async function sweepStrays(context: Context): Promise<void> {

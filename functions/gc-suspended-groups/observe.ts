@@ -3,15 +3,15 @@
 import { valuesOf } from "../shared/base/settings.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { withDrainAnswers } from "../shared/suspension/drain-answers.ts";
+import { withTrueMarks } from "../shared/suspension/marks.ts";
 import { readMembers } from "../shared/suspension/reading.ts";
 import { saidLately } from "../shared/suspension/said.ts";
 import { volumeHoldSetting } from "../shared/suspension/settings.ts";
-import { withTrueMarks } from "../shared/suspension/settle-marks.ts";
 import { ageOf, durationNow } from "../shared/suspension/time-left.ts";
 import { claimsBy } from "../shared/transaction/claims.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { isRemoving, type Member } from "../shared/volumes/members.ts";
-import type { RemovalSnapshot } from "./decide.ts";
+import type { RemovalSnapshot } from "./decide-removals.ts";
 
 export const name = "gc-suspended-groups";
 export const settings = { volumeHold: volumeHoldSetting };

@@ -9,7 +9,7 @@ import { recordOnce } from "../shared/events/recorder.ts";
 import type { OtherObject } from "../shared/kubernetes/cluster.ts";
 import type { ObjectAttempt } from "../shared/reconcile/reconcile-object.ts";
 import { reportWrite, sayRefusal, type WriteResult } from "../shared/reconcile/write-result.ts";
-import { type PvcPatch, patchPvc, recordPvcEvent } from "../shared/suspension/writing.ts";
+import { type PvcNews, type PvcPatch, patchPvc, recordPvcEvent } from "../shared/suspension/writing.ts";
 import type { ClusterStep, ClusterVerdict } from "./decide.ts";
 import type { GroupEvent } from "./decide-events.ts";
 import type { ProtectionChange } from "./decide-protection.ts";
@@ -153,14 +153,12 @@ async function patchOne(looked: ClusterAttempt, action: string, { pvc, patch }: 
   return written;
 }
 
-interface ClusterEvent {
-  readonly type: "Normal" | "Warning";
-  readonly reason: string;
-  readonly message: string;
-}
-
 /** An Event about the cluster, once. Resolves, never rejects. */
-async function say({ context, key, observed }: ClusterAttempt, said: ClusterEvent, again = ""): Promise<void> {
+async function say(
+  { context, key, observed }: ClusterAttempt,
+  said: Omit<PvcNews, "identity">,
+  again = "",
+): Promise<void> {
   if (observed.object === undefined) return;
   const { uid } = observed.object.metadata;
   const identity = `${uid} ${said.reason} ${said.message} ${again}`;

@@ -1,8 +1,7 @@
 /** What is told of a FoundationDBCluster besides its removals: its own settings, and volume claims of another. Pure. */
 import type { GroupDecision } from "./decide-group.ts";
-import { isKept, isProtecting, type ProtectionSnapshot, wordsOnKept, wordsOnOption } from "./decide-protection.ts";
+import { isKept, isProtecting, type ProtectionSnapshot, wordsOnKept } from "./decide-protection.ts";
 import type { FoundationCluster, ProcessGroupPvc } from "./foundation-cluster.ts";
-import { whyUnfound } from "./unfound.ts";
 
 /** A process group of which something is said in an Event. */
 export interface GroupEvent extends Pick<GroupDecision, "guard" | "sentence"> {
@@ -10,9 +9,9 @@ export interface GroupEvent extends Pick<GroupDecision, "guard" | "sentence"> {
 }
 
 /** Why the option that protects volume claims cannot be read, where it cannot. */
-export function tellOfOption(snapshot: ProtectionSnapshot): readonly GroupEvent[] {
-  const words = wordsOnOption(snapshot);
-  return words === undefined ? [] : [{ id: snapshot.cluster?.name ?? "", ...words }];
+export function tellOfOption({ cluster }: ProtectionSnapshot): readonly GroupEvent[] {
+  if (cluster?.protects.kind !== "malformed") return [];
+  return [{ id: cluster.name, guard: "protection-malformed", sentence: cluster.protects.sentence }];
 }
 
 /** The cluster's own settings that Sluice cannot read, or that do not lead to its volumes. */
@@ -40,4 +39,21 @@ export function tellOfGone(pvc: ProcessGroupPvc): GroupEvent {
 
 export function isStranger(pvc: ProcessGroupPvc, { uid }: FoundationCluster): boolean {
   return isKept(pvc) && !pvc.ownerUids.includes(uid);
+}
+
+/** So many volume claims are named. */
+const mostNamed = 5;
+
+/** Why a volume may be there that was not found. Undefined where every volume claim of the cluster was found, and says of which process group it is. */
+export function whyUnfound({ cluster, unplaced }: ProtectionSnapshot): string | undefined {
+  if (cluster === undefined) return undefined;
+  const { name, marks } = cluster;
+  const waits = "until then no process group without a volume claim goes";
+  if (marks.unreadable !== undefined)
+    return `${marks.unreadable}, so that volume claims of ${name} may not be found: correct it; ${waits}`;
+  if (unplaced.length === 0) return undefined;
+  const names = unplaced.map((pvc) => pvc.name).sort();
+  const more = names.length > mostNamed ? ` and ${names.length - mostNamed} more` : "";
+  const labels = marks.idLabels.join(" nor ");
+  return `no label says of which process group of ${name} these volume claims are: ${names.slice(0, mostNamed).join(", ")}${more}; each has neither ${labels}: give each the label ${marks.idLabels[0]} with the id of its process group; ${waits}`;
 }

@@ -21,11 +21,12 @@ import {
 import { statefulSetNamed } from "../shared/transaction/claims.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { noteWithdrawn } from "../shared/transaction/withdrawn-claims.ts";
-import { describeAgreeing, durationOf, type Member, type VolumeUser } from "../shared/volumes/members.ts";
+import { describeAgreeing, durationOf, type Member } from "../shared/volumes/members.ts";
 import { hasNewPartners, wordsOnPartners } from "../shared/volumes/owners.ts";
 import { type Pvc, valueIn } from "../shared/volumes/pvc.ts";
 import { asStatefulSet, type GroupKey, type StatefulSet, type ZoneWorkload } from "../shared/workloads/statefulsets.ts";
-import { type LettingGo, leavingClaimOf, type SuspensionResize, type SuspensionTarget } from "./decide.ts";
+import { leavingClaimOf, type SuspensionTarget } from "./decide.ts";
+import type { LettingGo, SuspensionResize } from "./lowering.ts";
 import { lostOf, markUnknown, newsOf, tooLate, untilWhen } from "./news.ts";
 import { name } from "./observe.ts";
 
@@ -100,6 +101,7 @@ function resizing(statefulSet: StatefulSet, { set, target, leaving, claim }: Sus
 
 /** Rules R8 and R9: the claim is written, the volume claims are as they were decided on, and each pod goes by its uid. */
 function lettingGo(statefulSet: ZoneWorkload, { set, leaving, claim }: LettingGo): Act {
+  const { namespace } = set;
   let isUnderWay = false;
   return {
     name: "let-go",
@@ -110,8 +112,11 @@ function lettingGo(statefulSet: ZoneWorkload, { set, leaving, claim }: LettingGo
     requeueAfterDoneMs: goOnMs,
     async carryOut(context, notAfterMs) {
       await mark(context, leaving, notAfterMs);
+      const { cluster } = context;
       const sent = await Promise.allSettled(
-        leaving.map(({ pod }) => deletePod(context, set.namespace, pod, notAfterMs)),
+        leaving
+          .flatMap(({ pod }) => pod ?? [])
+          .map(({ name, uid }) => deleteIfThere(cluster, "pods", { namespace, name }, { uid }, { notAfterMs })),
       );
       const failures = sent.flatMap((one) => (one.status === "rejected" ? [one.reason] : []));
       isUnderWay = failures.length < sent.length || !failures.every(isOver);
@@ -122,16 +127,6 @@ function lettingGo(statefulSet: ZoneWorkload, { set, leaving, claim }: LettingGo
       if (isOver(error) && error.code !== 409) noteRefused(context, key, set.uid, `pods of ${set.name} go`, error);
     },
   };
-}
-
-async function deletePod(
-  { cluster }: Context,
-  namespace: string,
-  pod: VolumeUser | undefined,
-  notAfterMs: number,
-): Promise<void> {
-  if (pod === undefined) return;
-  await deleteIfThere(cluster, "pods", { namespace, name: pod.name }, { uid: pod.uid }, { notAfterMs });
 }
 
 /** Each write fails if another client has changed the volume claim since it was read; then it names the pod that goes. */

@@ -20,7 +20,7 @@ import {
   whyNeeded,
 } from "../shared/volumes/members.ts";
 import { type Pvc, valueIn } from "../shared/volumes/pvc.ts";
-import { mendRequeueMs, whyNotBegun } from "./obstacles.ts";
+import { whyNotBegun } from "./obstacles.ts";
 
 /** One write about one member. */
 export type MemberStep =
@@ -52,6 +52,8 @@ export interface MemberDecision {
 
 /** How soon to look for the end of a pod, or for one that is to be ready, in milliseconds. No pod's event wakes us. */
 export const podRequeueMs = 2_000;
+/** How soon to look again at what a user has to mend, in milliseconds. */
+const mendRequeueMs = 30_000;
 /** No event tells that a database has moved its data. In milliseconds. */
 const askAgainMs = 10_000;
 
@@ -198,7 +200,7 @@ function judgeRequested(member: Member, now: Clocks, protects: boolean): MemberD
   if (isSuspendedInPart(member))
     return judgeSuspended(member, now, protects) ?? judgeUnheld(member, protects) ?? judgeKept(member);
   const why = whyNotBegun(member);
-  if (why !== undefined) return why;
+  if (why !== undefined) return { ...why, requeueAfterMs: mendRequeueMs };
   const replaced = judgeReplaced(member);
   if (replaced !== undefined) return replaced;
   const undrained = judgeDrain(member, now.nowMs);

@@ -9,13 +9,14 @@ import {
   verdicts,
 } from "../shared/annotations/table.ts";
 import type { FunctionDefinition } from "../shared/contract/definition.ts";
+import { reconcileClaims } from "../shared/reconcile/reconcile-claims.ts";
 import { resizingNeeds } from "../shared/scaling/resize.ts";
 import { keysOfPvc, listKeys } from "../shared/suspension/reading.ts";
 import { suspensionNeeds } from "../shared/suspension/writing.ts";
 import { claimedNeed, scheduleOfClaims } from "../shared/transaction/claimed-groups.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { name, settings } from "./observe.ts";
-import { reconcile } from "./reconcile.ts";
+import { suspending } from "./reconcile.ts";
 
 /** Takes the pods of volumes that are to be suspended, and brings them back with the same volumes until those are removed. */
 export const suspendGroup: FunctionDefinition<GroupKey> & { readonly settings: typeof settings } = {
@@ -53,5 +54,5 @@ export const suspendGroup: FunctionDefinition<GroupKey> & { readonly settings: t
     suspension.suspended,
   ],
   settings,
-  reconcile,
+  reconcile: (context, key, wake) => reconcileClaims(context, suspending, key, wake),
 };

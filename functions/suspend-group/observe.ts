@@ -6,15 +6,16 @@ import { asOfNow, type PodDisruptionBudget, parseDisruptionBudget } from "../sha
 import { type AskedPod, openQuestions, withAnswers } from "../shared/health/ask-pods.ts";
 import { refusedSizes } from "../shared/scaling/resize.ts";
 import { withDrainAnswers } from "../shared/suspension/drain-answers.ts";
+import { withTrueMarks } from "../shared/suspension/marks.ts";
 import { readMembers } from "../shared/suspension/reading.ts";
 import { saidLately } from "../shared/suspension/said.ts";
 import { volumeHoldSetting } from "../shared/suspension/settings.ts";
-import { withTrueMarks } from "../shared/suspension/settle-marks.ts";
 import { claimsBy } from "../shared/transaction/claims.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { isRequested, isSuspendedInPart } from "../shared/volumes/members.ts";
 import { parsePod } from "../shared/workloads/pods.ts";
-import { decide, type SuspendSnapshot } from "./decide.ts";
+import { decide } from "./decide.ts";
+import type { SuspendSnapshot } from "./lowering.ts";
 
 export const name = "suspend-group";
 export const settings = { volumeHold: volumeHoldSetting };

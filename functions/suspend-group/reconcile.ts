@@ -1,17 +1,15 @@
-/** One pass over a group: claims that are over go, and then it is decided what goes and what comes back. */
+/** One reconcile of a group: claims that are over go, and then it is decided what goes and what comes back. */
 
-import type { Context } from "../shared/contract/context.ts";
-import type { ReconcileResult } from "../shared/contract/definition.ts";
-import { type ClaimingFunction, reconcileClaims } from "../shared/reconcile/reconcile-claims.ts";
+import type { ClaimingFunction } from "../shared/reconcile/reconcile-claims.ts";
 import { notesOf } from "../shared/suspension/looks.ts";
 import { asksForSuspension } from "../shared/suspension/reading.ts";
-import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { actOn, telling } from "./act.ts";
-import { decide, type SuspendSnapshot, type SuspensionTarget } from "./decide.ts";
+import { decide, type SuspensionTarget } from "./decide.ts";
 import { endOf } from "./end-claims.ts";
+import type { SuspendSnapshot } from "./lowering.ts";
 import { ask, name, observe } from "./observe.ts";
 
-const suspending: ClaimingFunction<SuspendSnapshot, SuspensionTarget> = {
+export const suspending: ClaimingFunction<SuspendSnapshot, SuspensionTarget> = {
   name,
   claimKind: "scale-down",
   telling,
@@ -23,12 +21,3 @@ const suspending: ClaimingFunction<SuspendSnapshot, SuspensionTarget> = {
   actOn,
   notesOn: ({ times, members, nowMs, protects }) => (protects ? notesOf(times, members, nowMs) : undefined),
 };
-
-/** Throws ClusterError where trying again later can help. */
-export function reconcile(
-  context: Context,
-  key: GroupKey,
-  wake: { readonly sweep: boolean },
-): Promise<ReconcileResult> {
-  return reconcileClaims(context, suspending, key, wake);
-}
