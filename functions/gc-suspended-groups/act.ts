@@ -24,9 +24,11 @@ import {
   beginAnew,
   memberChanged,
   messageFor,
+  normal,
   type PvcPatch,
   patchPvc,
   recordPvcEvent,
+  warning,
 } from "../shared/suspension/writing.ts";
 import { readClaimedObjects } from "../shared/transaction/claimed-objects.ts";
 import { statefulSetNamed } from "../shared/transaction/claims.ts";
@@ -115,8 +117,7 @@ export async function retainOrStay(context: Context, key: GroupKey, pvc: Pvc, no
     const message = `our finalizer stays on ${pvc.name}, which is deleted: its PersistentVolume ${pvc.volumeName} does not get the reclaim policy Retain: ${wordsOf(error)}. Give it that by hand, or take the finalizer away`;
     if (pvc.message?.guard !== guard)
       await patchPvc(context, pvc, { annotations: messageFor(guard, message) }, notAfterMs);
-    const news = { type: "Warning", reason: eventReasons.removalWaiting, message, identity: guard } as const;
-    await recordPvcEvent(context, name, key, pvc, news);
+    await recordPvcEvent(context, name, key, pvc, warning(eventReasons.removalWaiting, message, guard));
     throw error;
   }
 }
@@ -145,12 +146,7 @@ async function tell(context: Context, key: GroupKey, target: TargetOf<"tell">, n
 async function answerLateWish(context: Context, key: GroupKey, pvc: Pvc): Promise<void> {
   if (pvc.recover.kind === "absent" || !pvc.isTerminating) return;
   const message = "its removal had begun before a user wanted it back";
-  await recordPvcEvent(context, name, key, pvc, {
-    type: "Warning",
-    reason: eventReasons.recoverTooLate,
-    message,
-    identity: "too late",
-  });
+  await recordPvcEvent(context, name, key, pvc, warning(eventReasons.recoverTooLate, message, "too late"));
 }
 
 /**
@@ -198,12 +194,7 @@ async function remove(context: Context, key: GroupKey, member: Member, id: strin
     await deleteIfThere(context.cluster, "persistentvolumeclaims", pvc, { uid, resourceVersion }, { notAfterMs });
     const words = describeAgreeing(member);
     const message = `it is deleted: its time was over, and nothing uses it${words === undefined ? "" : `; ${words}`}`;
-    await recordPvcEvent(context, name, key, pvc, {
-      type: "Normal",
-      reason: eventReasons.removing,
-      message,
-      identity: "removed",
-    });
+    await recordPvcEvent(context, name, key, pvc, normal(eventReasons.removing, message, "removed"));
   }
 }
 
@@ -249,21 +240,13 @@ export async function warn(context: Context, key: GroupKey, snapshot: RemovalSna
   const { members, nowMs, removes, times } = snapshot;
   // Where it is unsure what time it is, another Event says that.
   if (!removes || whyClocksUnsure(snapshot) !== undefined) return;
-  for (const member of members) {
-    const due =
-      isRequested(member) && !isRecovering(member)
-        ? warningDue(member, earlierMs(snapshot), seenSinceMs(times, nowMs))
-        : undefined;
+  for (const member of members.filter((one) => isRequested(one) && !isRecovering(one))) {
+    const due = warningDue(member, earlierMs(snapshot), seenSinceMs(times, nowMs));
     if (due === undefined) continue;
     const message = `the volume of ${member.name} is removed in ${describeSpan(due.leftMs)}: kubectl sluice recover keeps it`;
     for (const pvc of member.pvcs) {
-      const identity = `${due.name} ${pvc.suspendedMs}`;
-      await recordPvcEvent(context, name, key, pvc, {
-        type: "Warning",
-        reason: eventReasons.volumeRemovalNears,
-        message,
-        identity,
-      });
+      const news = warning(eventReasons.volumeRemovalNears, message, `${due.name} ${pvc.suspendedMs}`);
+      await recordPvcEvent(context, name, key, pvc, news);
     }
   }
 }

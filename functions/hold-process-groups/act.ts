@@ -9,7 +9,7 @@ import { recordOnce } from "../shared/events/recorder.ts";
 import type { OtherObject } from "../shared/kubernetes/cluster.ts";
 import type { ObjectAttempt } from "../shared/reconcile/reconcile-object.ts";
 import { reportWrite, sayRefusal, type WriteResult } from "../shared/reconcile/write-result.ts";
-import { type PvcNews, type PvcPatch, patchPvc, recordPvcEvent } from "../shared/suspension/writing.ts";
+import { type PvcNews, type PvcPatch, patchPvc, recordPvcEvent, warning } from "../shared/suspension/writing.ts";
 import type { ClusterStep, ClusterVerdict } from "./decide.ts";
 import type { GroupEvent } from "./decide-events.ts";
 import type { ProtectionChange } from "./decide-protection.ts";
@@ -146,10 +146,8 @@ async function patchOne(looked: ClusterAttempt, action: string, { pvc, patch }: 
   const written = await reportWrite(context, act, () => patchPvc(context, pvc, patch, notAfterMs));
   // What it says of itself from now on is said aloud, too: its cluster may be gone, and all Events of that with it.
   const message = patch.annotations?.[keys.suspendMessage.key];
-  if (written === "done" && typeof message === "string") {
-    const news = { type: "Warning", reason: eventReasons.groupWaiting, message, identity: message } as const;
-    await recordPvcEvent(context, name, key, pvc, news);
-  }
+  if (written === "done" && typeof message === "string")
+    await recordPvcEvent(context, name, key, pvc, warning(eventReasons.groupWaiting, message, message));
   return written;
 }
 

@@ -44,7 +44,10 @@ export function isStranger(pvc: ProcessGroupPvc, { uid }: FoundationCluster): bo
 /** So many volume claims are named. */
 const mostNamed = 5;
 
-/** Why a volume may be there that was not found. Undefined where every volume claim of the cluster was found, and says of which process group it is. */
+/**
+ * Why a volume may be there that was not found. Undefined where every volume claim of the cluster was found, and says of which
+ * process group it is.
+ */
 export function whyUnfound({ cluster, unplaced }: ProtectionSnapshot): string | undefined {
   if (cluster === undefined) return undefined;
   const { name, marks } = cluster;

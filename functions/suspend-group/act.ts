@@ -13,6 +13,7 @@ import {
   clearingPatch,
   memberChanged,
   messageFor,
+  normal,
   type PvcPatch,
   patchPvc,
   podSeen,
@@ -171,13 +172,8 @@ async function tellOfDrain(context: Context, key: GroupKey, member: Member): Pro
   const message = describeAgreeing(member);
   const [pvc] = member.pvcs;
   if (message === undefined || pvc === undefined) return;
-  const identity = `drained ${member.pod?.uid}`;
-  await recordPvcEvent(context, name, key, pvc, {
-    type: "Normal",
-    reason: eventReasons.volumeDrained,
-    message,
-    identity,
-  });
+  const news = normal(eventReasons.volumeDrained, message, `drained ${member.pod?.uid}`);
+  await recordPvcEvent(context, name, key, pvc, news);
 }
 
 /**

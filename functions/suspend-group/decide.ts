@@ -140,13 +140,8 @@ function tell(
   return isNews ? [{ kind: "tell", member, guard, sentence }] : [];
 }
 
-interface Raised {
-  readonly targets: readonly SuspensionResize[];
-  readonly waits: readonly (readonly [Member, Blocked])[];
-}
-
 /** One ordinal at a time comes back, the lowest first: that is how a StatefulSet grows. */
-function raise(snapshot: SuspendSnapshot, returning: readonly Member[]): Raised {
+function raise(snapshot: SuspendSnapshot, returning: readonly Member[]) {
   const waits: (readonly [Member, Blocked])[] = [];
   const targets = new Map<string, SuspensionResize>();
   for (const member of returning) {

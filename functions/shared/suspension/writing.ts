@@ -92,13 +92,10 @@ export async function beginAnew(
   notAfterMs: number,
 ): Promise<void> {
   for (const pvc of anew.pvcs) await patchPvc(context, pvc, anewPatch(anew, pvc), notAfterMs);
-  for (const pvc of anew.pvcs)
-    await recordPvcEvent(context, by, key, pvc, {
-      type: "Normal",
-      reason: eventReasons.volumeSuspended,
-      message: anew.sentence,
-      identity: `restamp ${pvc.suspendedMs ?? 0}`,
-    });
+  for (const pvc of anew.pvcs) {
+    const news = normal(eventReasons.volumeSuspended, anew.sentence, `restamp ${pvc.suspendedMs ?? 0}`);
+    await recordPvcEvent(context, by, key, pvc, news);
+  }
 }
 
 /** Nothing of ours, and nothing that was asked for: a user who wants it suspended again must prove anew that it is drained. */
@@ -117,6 +114,14 @@ export interface PvcNews {
   readonly message: string;
   /** What makes it the same when it is said again. */
   readonly identity: string;
+}
+
+export function normal(reason: string, message: string, identity: string): PvcNews {
+  return { type: "Normal", reason, message, identity };
+}
+
+export function warning(reason: string, message: string, identity: string): PvcNews {
+  return { type: "Warning", reason, message, identity };
 }
 
 /** An Event on a volume claim, once. Resolves, never rejects: that it could not be sent is a log line. */
