@@ -1,30 +1,20 @@
 /** Which of the members that are due are removed now, each under a claim of the ledger. Pure. */
 
 import { removalClaim } from "../shared/annotations/suspension.ts";
-import { type Blocked, type LedgerSurroundings, refuseClaim } from "../shared/groups/refuse-claim.ts";
+import { type Blocked, refuseClaim } from "../shared/groups/refuse-claim.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import type { OtherClaim } from "../shared/reconcile/act.ts";
-import type { Clocks } from "../shared/suspension/clocks.ts";
-import { lastRemovalOf, type SuspensionTimes } from "../shared/suspension/looks.ts";
+import { lastRemovalOf } from "../shared/suspension/looks.ts";
+import type { VolumesSnapshot } from "../shared/suspension/observe-volumes.ts";
 import { chooseTurn, type RemovalTurn } from "../shared/suspension/removal-turn.ts";
 import type { Anew } from "../shared/suspension/restart-time.ts";
 import { isRemoving, type Member } from "../shared/volumes/members.ts";
 import type { Pvc } from "../shared/volumes/pvc.ts";
 import { heldRequeueMs, type RemovalBlocked } from "./holding.ts";
 
-export interface RemovalSnapshot extends LedgerSurroundings, Clocks {
-  readonly group: string;
-  /** All of the group that have volume claims. */
-  readonly members: readonly Member[];
-  /** What this function has claimed and not ended. */
-  readonly claims: readonly KnownClaim[];
+export interface RemovalSnapshot extends VolumesSnapshot {
   /** False: our finalizer goes, and no volume is removed. */
   readonly removes: boolean;
-  readonly isNamespaceEnding: boolean;
-  /** What the ledger says of the last removal, and of looks. */
-  readonly times: SuspensionTimes;
-  /** The uids of volume claims that keep what they say for now. */
-  readonly saidLately: ReadonlySet<string>;
 }
 
 export type RemovalTarget =
