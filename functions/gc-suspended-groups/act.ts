@@ -57,7 +57,7 @@ export const telling: EventPolicy = {
   ]),
 };
 
-/** How soon to look again at what was just written, in milliseconds. */
+/** How soon the next reconcile follows a write, in milliseconds. */
 const goOnMs = 200;
 
 /** Throws Conflict for a zone that came after the group's view. */
@@ -72,7 +72,7 @@ export function actOn(target: RemovalTarget, observed: GroupObservation): Act {
     ...(target.kind === "remove" ? { claims: [target.claim] } : { claims: [], takesNothing: true }),
     requeueAfterDoneMs: goOnMs,
     carryOut: (context, notAfterMs) => carryOut(context, key, target, notAfterMs),
-    // What changed meanwhile is looked at again, and what is refused is tried again by the next look.
+    // The next reconcile decides anew on what changed meanwhile, and tries again what is refused.
     refused: (context, _key, error) => {
       const { message, code, attempts } = error;
       const isNotDone = attempts === 1 && isRefused(error);
@@ -151,7 +151,8 @@ async function answerLateWish(context: Context, key: GroupKey, pvc: Pvc): Promis
 
 /**
  * Our finalizer goes, and the label that tells of it. Of one that is being deleted that of its protection goes, too: nothing else
- * would let it go. From any other only hold-process-groups takes that away. Its time goes instead: no look follows from now on.
+ * would let it go. From any other only hold-process-groups takes that away. Its time goes instead, because no observation follows
+ * from now on.
  */
 export function releasingPatch(pvc: Pvc): PvcPatch {
   const { finalizers, isTerminating } = pvc;
@@ -183,8 +184,8 @@ async function remove(context: Context, key: GroupKey, member: Member, id: strin
   const read = await readMembers(context, key, [set.name], isSame);
   const now = read.members.find(isSame);
   const isFree = now !== undefined && isRemoving(now) && whyKept(now) === undefined && whyFrozen(now) === undefined;
-  // Where its size was changed its pod may have come and gone: the next look finds that its time is not over. Where the clocks
-  // contradict each other by now, neither of them proves that it is.
+  // Where its size was changed its pod may have come and gone: the next reconcile finds that its time is not over. Where the
+  // clocks contradict each other by now, neither of them proves that it is.
   if (!isFree || whyClocksUnsure(read) !== undefined || now.set.resizedMs !== member.set.resizedMs)
     throw memberChanged(pod);
   for (const pvc of marked) if (isRetained(now, pvc)) await retain(context, name, key, pvc, notAfterMs);
@@ -200,8 +201,8 @@ async function remove(context: Context, key: GroupKey, member: Member, id: strin
 
 /**
  * A claim is over when its volumes are gone, and when nothing rests on it any more. One that is older than anything that may rest
- * on it, and not known for long, is looked at again: a process that has just begun may be the only one until the next sweep.
- * Throws as a look does.
+ * on it, and not known for long, is checked again: a process that has just begun may be the only one until the next sweep.
+ * Throws what a transaction throws.
  */
 export async function endOf(context: Context, observed: GroupObservation, claim: KnownClaim): Promise<OwnClaimEnd> {
   const { cluster } = context;

@@ -1,4 +1,4 @@
-/** What a sweep does besides waking groups: it looks at the suspended volume claims whose StatefulSet is gone. */
+/** What a sweep does besides enqueueing groups: it decides about the suspended volume claims whose StatefulSet is gone. */
 
 import * as keys from "../shared/annotations/suspension.ts";
 import type { Context } from "../shared/contract/context.ts";
@@ -53,7 +53,7 @@ async function endStray(context: Context, stray: Stray, notAfterMs: number): Pro
     await patchPvc(context, pvc, patchOf(context, stray, decision), notAfterMs);
   } catch (error) {
     if (!(error instanceof ClusterError)) throw error;
-    // The next sweep looks again.
+    // The next sweep tries again.
     if (!hasCode(error, 404, 409)) context.reporter.problem(key, name, `${pvc.name}: ${wordsOf(error)}`, error);
     return;
   }

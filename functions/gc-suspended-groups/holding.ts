@@ -27,7 +27,7 @@ function stays({ name }: Member, guard: string, why: string): RemovalBlocked {
   return { guard, sentence: `the volumes of ${name} stay: ${why}` };
 }
 
-/** How soon to look for the end of a volume, in milliseconds; its event triggers a reconcile. */
+/** How soon to check whether a volume is gone, in milliseconds; its event triggers a reconcile. */
 export const goneRequeueMs = 2_000;
 export const heldRequeueMs = 15_000;
 /** No event tells that a database has moved its data. In milliseconds. */

@@ -1,4 +1,4 @@
-/** What is read of a group whose suspended volumes may be removed: those whose time looks over once more, by GETs. */
+/** What is read of a group whose suspended volumes may be removed: those whose time seems over are read once more, by GETs. */
 
 import { valuesOf } from "../shared/base/settings.ts";
 import type { Context } from "../shared/contract/context.ts";

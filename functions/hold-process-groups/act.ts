@@ -22,7 +22,7 @@ import {
 } from "./foundation-cluster.ts";
 import { type ClusterObservation, name, resource } from "./observe.ts";
 
-/** One look at a cluster, and what was decided on it. */
+/** One observation of a cluster, and what was decided on it. */
 export type ClusterAttempt = ObjectAttempt<ClusterObservation, ClusterVerdict>;
 
 /** So many volume claims are written at one time. */

@@ -20,7 +20,7 @@ export interface Case {
   readonly isListedUnexcluded: boolean;
 }
 
-/** What holds for all process groups of one look. */
+/** What holds for all process groups of one observation. */
 export interface GroupConditions {
   readonly nowMs: number;
   /** How long a volume is kept, in milliseconds; undefined where that is missing or malformed. */

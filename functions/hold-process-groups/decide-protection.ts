@@ -28,7 +28,7 @@ export function wantsProtection({ protects, duration }: FoundationCluster): "yes
   return valueIn(protects) === true && valueIn(duration) !== 0 ? "yes" : "no";
 }
 
-/** True for a cluster that asks for protection, or still has protected claims: it has a pass though nothing is held back. */
+/** True for a cluster that asks for protection, or still has protected claims: it is reconciled though nothing is held back. */
 export function isProtecting({ cluster, pvcs, unplaced }: ProtectionSnapshot): boolean {
   return (
     [...pvcs, ...unplaced].some(({ isProtected }) => isProtected) ||

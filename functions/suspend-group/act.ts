@@ -49,7 +49,7 @@ export const telling: EventPolicy = {
   ]),
 };
 
-/** How soon to look again at what was just written, in milliseconds. */
+/** How soon the next reconcile follows a write, in milliseconds. */
 const goOnMs = 200;
 
 /** Throws Conflict for a zone that came after the group's view. */
@@ -68,7 +68,7 @@ export function actOn(target: SuspensionTarget, observed: GroupObservation): Act
     takesNothing: true,
     requeueAfterDoneMs: goOnMs,
     carryOut: (context, notAfterMs) => write(context, key, target, notAfterMs),
-    // What changed meanwhile is looked at again, and what is refused is tried again by the next look.
+    // The next reconcile decides anew on what changed meanwhile, and tries again what is refused.
     refused: (context, _key, { message, code }) => {
       if (code !== 409 && code !== 404)
         context.reporter.problem(key, name, `${target.kind} of ${member.name}: ${message}`);

@@ -50,9 +50,9 @@ export interface MemberDecision {
   readonly requeueAfterMs?: number;
 }
 
-/** How soon to look for the end of a pod, or for one that is to be ready, in milliseconds. No pod's event wakes us. */
+/** How soon to check whether a pod is gone, or ready, in milliseconds. No event of a pod triggers this function. */
 export const podRequeueMs = 2_000;
-/** How soon to look again at what a user has to mend, in milliseconds. */
+/** How soon to check again what a user has to mend, in milliseconds. */
 const mendRequeueMs = 30_000;
 /** No event tells that a database has moved its data. In milliseconds. */
 const askAgainMs = 10_000;

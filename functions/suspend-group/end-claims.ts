@@ -14,7 +14,7 @@ import { parseVolumeUser, type VolumeUser } from "../shared/volumes/members.ts";
 import { isOwnerGroup } from "../shared/workloads/group-key.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 
-/** A claim that no process carries out is over as well, because no pod was told. Throws as a look does. */
+/** A claim that no process carries out is over as well, because no pod was told. Throws what a transaction throws. */
 export async function endOf(context: Context, observed: GroupObservation, claim: KnownClaim): Promise<OwnClaimEnd> {
   const end = await endOfLeaving(context, observed.key, claim);
   if (end === "stands") return { kind: "stands" };

@@ -145,7 +145,7 @@ export async function readMembers(
 
 /**
  * Whether a user asks for something in a group, or a function has begun it; `gone`: no StatefulSet is left of one that is not an
- * owner's. Each look is a LIST of all volume claims of the namespace. Throws ClusterError.
+ * owner's. Each call is a LIST of all volume claims of the namespace. Throws ClusterError.
  */
 export async function asksForSuspension({ cluster, cache }: Context, key: GroupKey): Promise<"yes" | "no" | "gone"> {
   if (isOwnerGroup(key.group)) {

@@ -1,6 +1,6 @@
 /**
- * Which function says on a volume claim what it waits for. Both look at the same members, and one annotation holds one sentence.
- * If both wrote it, each write would wake the other function, without an end. Pure.
+ * Which function says on a volume claim what it waits for. Both observe the same members, and one annotation holds one message.
+ * If both wrote it, each write would trigger the other function, without an end. Pure.
  */
 
 import { isRecovering, isRequested, type Member } from "../volumes/members.ts";

@@ -172,7 +172,7 @@ export function valueIn<T>(one: AnnotationValue<T>): T | undefined {
   return one.kind === "value" ? one.value : undefined;
 }
 
-/** True for a volume claim that some function has to look at: an annotation asks, or a function has begun something. */
+/** True for a volume claim that concerns some function: an annotation asks for something, or a function has begun it. */
 export function isSuspensionAsked({ metadata }: PvcObject): boolean {
   const { annotations = {} } = metadata;
   return (
