@@ -107,17 +107,18 @@ async function release(context: Context, key: GroupKey, { pvcs, kept }: TargetOf
   }
 }
 
+const unretained = { guard: "volume-not-retained" } as const;
+
 /** Its PersistentVolume is kept; where that is refused, its volume claim and an Event say why. Throws ClusterError then, too. */
 export async function retainOrStay(context: Context, key: GroupKey, pvc: Pvc, notAfterMs: number): Promise<void> {
   try {
     await retain(context, name, key, pvc, notAfterMs);
   } catch (error) {
     if (!isRefused(error) || hasCode(error, 409)) throw error;
-    const guard = "volume-not-retained";
-    const message = `our finalizer stays on ${pvc.name}, which is deleted: its PersistentVolume ${pvc.volumeName} does not get the reclaim policy Retain: ${wordsOf(error)}. Give it that by hand, or take the finalizer away`;
-    if (pvc.message?.guard !== guard)
-      await patchPvc(context, pvc, { annotations: messageFor(guard, message) }, notAfterMs);
-    await recordPvcEvent(context, name, key, pvc, warning(eventReasons.removalWaiting, message, guard));
+    const sentence = `our finalizer stays on ${pvc.name}, which is deleted: its PersistentVolume ${pvc.volumeName} does not get the reclaim policy Retain: ${wordsOf(error)}. Give it that by hand, or take the finalizer away`;
+    if (pvc.message?.guard !== unretained.guard)
+      await patchPvc(context, pvc, { annotations: messageFor(unretained.guard, sentence) }, notAfterMs);
+    await recordPvcEvent(context, name, key, pvc, warning(eventReasons.removalWaiting, sentence, unretained.guard));
     throw error;
   }
 }

@@ -2,6 +2,7 @@
 import type { GroupDecision } from "./decide-group.ts";
 import { isKept, isProtecting, type ProtectionSnapshot, wordsOnKept } from "./decide-protection.ts";
 import type { FoundationCluster, ProcessGroupPvc } from "./foundation-cluster.ts";
+import { whyUnfound } from "./messages.ts";
 
 /** A process group of which something is said in an Event. */
 export interface GroupEvent extends Pick<GroupDecision, "guard" | "sentence"> {
@@ -39,24 +40,4 @@ export function tellOfGone(pvc: ProcessGroupPvc): GroupEvent {
 
 export function isStranger(pvc: ProcessGroupPvc, { uid }: FoundationCluster): boolean {
   return isKept(pvc) && !pvc.ownerUids.includes(uid);
-}
-
-/** So many volume claims are named. */
-const mostNamed = 5;
-
-/**
- * Why a volume may be there that was not found. Undefined where every volume claim of the cluster was found, and says of which
- * process group it is.
- */
-export function whyUnfound({ cluster, unplaced }: ProtectionSnapshot): string | undefined {
-  if (cluster === undefined) return undefined;
-  const { name, marks } = cluster;
-  const waits = "until then no process group without a volume claim goes";
-  if (marks.unreadable !== undefined)
-    return `${marks.unreadable}, so that volume claims of ${name} may not be found: correct it; ${waits}`;
-  if (unplaced.length === 0) return undefined;
-  const names = unplaced.map((pvc) => pvc.name).sort();
-  const more = names.length > mostNamed ? ` and ${names.length - mostNamed} more` : "";
-  const labels = marks.idLabels.join(" nor ");
-  return `no label says of which process group of ${name} these volume claims are: ${names.slice(0, mostNamed).join(", ")}${more}; each has neither ${labels}: give each the label ${marks.idLabels[0]} with the id of its process group; ${waits}`;
 }

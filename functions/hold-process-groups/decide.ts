@@ -9,7 +9,6 @@ import {
   tellOfOption,
   tellOfSettings,
   tellOfStrangers,
-  whyUnfound,
 } from "./decide-events.ts";
 import { type Case, type GroupConditions, type GroupDecision, judge } from "./decide-group.ts";
 import {
@@ -22,7 +21,7 @@ import {
   wordsOnKept,
 } from "./decide-protection.ts";
 import type { FoundationCluster, GroupPod } from "./foundation-cluster.ts";
-import { type AnnotationChange, annotationChanges } from "./messages.ts";
+import { type AnnotationChange, annotationChanges, whyUnfound } from "./messages.ts";
 
 export interface RemovalsSnapshot extends ProtectionSnapshot {
   /** The API server's clock, in milliseconds since the epoch. */

@@ -24,7 +24,7 @@ export function durationNow(member: Member): KeptFor {
 
 /**
  * How long its pod has been gone by every witness, in milliseconds; undefined where one of its volume claims has no time that
- * can be true. The latest of these counts: its stamp, `seenSinceMs` (when observations without a gap began), the first observation
+ * can be true. The latest of these counts: its stamp, `seenSinceMs` (when observations without a gap began), the first of them
  * after another client than Sluice changed the size, and when the API server last saw the volume in use.
  */
 export function ageOf({ set, pvcs }: Member, nowMs: number, seenSinceMs: number): number | undefined {
