@@ -11,9 +11,8 @@ export const name = "advance-zone-rollout";
 export function observe(observed: GroupObservation, context: Context): RolloutSnapshot {
   const { key, nowMs, zones, departed, strayClaims, view, refusals } = observed;
   const questions = openQuestions(context, observed);
-  const rest = { departed, strayClaims, surroundings: view, refusals };
-  const group = { key, self: name, nowMs, zones: ofStatefulSets(zones), ...rest };
-  return questions === undefined ? group : { ...group, questions };
+  const rest = { departed, strayClaims, surroundings: view, refusals, questions };
+  return { key, self: name, nowMs, zones: ofStatefulSets(zones), ...rest };
 }
 
 /** Rule R22: the pods that would go, and whose StatefulSets ask, are asked. What is broken is replaced without a question. */

@@ -18,10 +18,10 @@ import {
   patchPvc,
   podSeen,
   recordPvcEvent,
+  writtenRequeueMs,
 } from "../shared/suspension/writing.ts";
-import { statefulSetNamed } from "../shared/transaction/claims.ts";
+import { noteWithdrawn, statefulSetNamed } from "../shared/transaction/claims.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
-import { noteWithdrawn } from "../shared/transaction/withdrawn-claims.ts";
 import { describeAgreeing, durationOf, type Member } from "../shared/volumes/members.ts";
 import { hasNewPartners, wordsOnPartners } from "../shared/volumes/owners.ts";
 import { type Pvc, valueIn } from "../shared/volumes/pvc.ts";
@@ -49,9 +49,6 @@ export const telling: EventPolicy = {
   ]),
 };
 
-/** How soon the next reconcile follows a write, in milliseconds. */
-const goOnMs = 200;
-
 /** Throws Conflict for a zone that came after the group's view. */
 export function actOn(target: SuspensionTarget, observed: GroupObservation): Act {
   const { key } = observed;
@@ -66,7 +63,7 @@ export function actOn(target: SuspensionTarget, observed: GroupObservation): Act
     statefulSet,
     claims: [],
     takesNothing: true,
-    requeueAfterDoneMs: goOnMs,
+    requeueAfterDoneMs: writtenRequeueMs,
     carryOut: (context, notAfterMs) => write(context, key, target, notAfterMs),
     // The next reconcile decides anew on what changed meanwhile, and tries again what is refused.
     refused: (context, _key, { message, code }) => {
@@ -85,7 +82,7 @@ function resizing(statefulSet: StatefulSet, { set, target, leaving, claim }: Sus
     statefulSet,
     claims: claim === undefined ? [] : [claim],
     ...(leaving.length === 0 ? { takesNothing: true } : {}),
-    requeueAfterDoneMs: goOnMs,
+    requeueAfterDoneMs: writtenRequeueMs,
     async carryOut(context, notAfterMs) {
       await mark(context, leaving, notAfterMs);
       const { now } = await readAgain(context, {
@@ -110,7 +107,7 @@ function lettingGo(statefulSet: ZoneWorkload, { set, leaving, claim }: LettingGo
     subjectUid: set.uid,
     statefulSet,
     claims: [claim],
-    requeueAfterDoneMs: goOnMs,
+    requeueAfterDoneMs: writtenRequeueMs,
     async carryOut(context, notAfterMs) {
       await mark(context, leaving, notAfterMs);
       const { cluster } = context;

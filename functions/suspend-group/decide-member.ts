@@ -6,6 +6,7 @@ import { wallClockSkewMs } from "../shared/clock/skew.ts";
 import { type Clocks, laterMs } from "../shared/suspension/clocks.ts";
 import { isDrained, whyUndrained } from "../shared/suspension/drain-proof.ts";
 import { type Anew, whyAnew } from "../shared/suspension/restart-time.ts";
+import { dataRequeueMs } from "../shared/suspension/teller.ts";
 import {
   describeAgreeing,
   durationOf,
@@ -54,8 +55,6 @@ export interface MemberDecision {
 export const podRequeueMs = 2_000;
 /** How soon to check again what a user has to mend, in milliseconds. */
 const mendRequeueMs = 30_000;
-/** No event tells that a database has moved its data. In milliseconds. */
-const askAgainMs = 10_000;
 
 /**
  * Undefined for a member of which nothing is wanted. `protects`: volume claims may get our finalizer. What was seen of its
@@ -222,7 +221,7 @@ function judgeDrain(member: Member, nowMs: number): MemberDecision | undefined {
   const isLeaving = isBegun(member) && !isWantedMember(member);
   if (isLeaving && isDrained(member, nowMs)) return undefined;
   if (needed !== undefined)
-    return { guard: needed.guard, sentence: `${name} stays: ${needed.sentence}`, requeueAfterMs: askAgainMs };
+    return { guard: needed.guard, sentence: `${name} stays: ${needed.sentence}`, requeueAfterMs: dataRequeueMs };
   if (isDrained(member, nowMs)) return undefined;
   if (set.policy.drain.kind === "value") {
     const step: MemberStep = { kind: "prove", member, pvcs };
