@@ -2,32 +2,15 @@ import { drainEntries } from "../shared/annotations/drain.ts";
 import * as suspension from "../shared/annotations/suspension.ts";
 import { claims, ledgerEntries, suspensionTimes, verdicts } from "../shared/annotations/table.ts";
 import type { FunctionDefinition } from "../shared/contract/definition.ts";
-import { type ClaimingFunction, reconcileClaims } from "../shared/reconcile/reconcile-claims.ts";
-import { notesOf } from "../shared/suspension/looks.ts";
-import { asksForSuspension, keysOfPvc, listKeys } from "../shared/suspension/reading.ts";
+import { reconcileClaims } from "../shared/reconcile/reconcile-claims.ts";
+import { keysOfPvc, listKeys } from "../shared/suspension/reading.ts";
 import { retainingNeed } from "../shared/suspension/retain-volume.ts";
 import { suspensionNeeds } from "../shared/suspension/writing.ts";
 import { ledgerNeeds } from "../shared/transaction/ledger-copy.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
-import { actOn, endOf, telling, warn } from "./act.ts";
-import { decide } from "./decide.ts";
-import type { RemovalSnapshot, RemovalTarget } from "./decide-removals.ts";
 import { sweepStrays } from "./end-strays.ts";
-import { name, observe, settings } from "./observe.ts";
-
-/** Claims of volumes that are gone go, what is due is removed, and what nears its end is told. */
-const collecting: ClaimingFunction<RemovalSnapshot, RemovalTarget> = {
-  name,
-  claimKind: "volume",
-  telling,
-  asks: asksForSuspension,
-  endOf,
-  observe,
-  decide,
-  actOn,
-  notesOn: ({ times, members, nowMs, removes }) => (removes ? notesOf(times, members, nowMs) : undefined),
-  after: warn,
-};
+import { name, settings } from "./observe.ts";
+import { collecting } from "./reconcile.ts";
 
 /** Removes the volumes of suspended groups once their time is over, zone by zone, and warns before that. */
 export const gcSuspendedGroups: FunctionDefinition<GroupKey> & { readonly settings: typeof settings } = {

@@ -1,0 +1,22 @@
+/** One reconcile of a group: claims of volumes that are gone go, what is due is removed, and what nears its end is told. */
+
+import type { ClaimingFunction } from "../shared/reconcile/reconcile-claims.ts";
+import { notesOf } from "../shared/suspension/looks.ts";
+import { asksForSuspension } from "../shared/suspension/reading.ts";
+import { actOn, endOf, telling, warn } from "./act.ts";
+import { decide } from "./decide.ts";
+import type { RemovalSnapshot, RemovalTarget } from "./decide-removals.ts";
+import { name, observe } from "./observe.ts";
+
+export const collecting: ClaimingFunction<RemovalSnapshot, RemovalTarget> = {
+  name,
+  claimKind: "volume",
+  telling,
+  asks: asksForSuspension,
+  endOf,
+  observe,
+  decide,
+  actOn,
+  notesOn: ({ times, members, nowMs, removes }) => (removes ? notesOf(times, members, nowMs) : undefined),
+  after: warn,
+};
