@@ -12,6 +12,7 @@ import { withTrueMarks } from "./marks.ts";
 import { readMembers, type Suspendables } from "./reading.ts";
 import { saidLately } from "./said.ts";
 
+/** A group with its suspended volumes, as both decisions read it. */
 export interface VolumesSnapshot extends LedgerSurroundings, Suspendables {
   readonly group: string;
   /** What the function has claimed and not ended. */
@@ -22,6 +23,7 @@ export interface VolumesSnapshot extends LedgerSurroundings, Suspendables {
   readonly saidLately: ReadonlySet<string>;
 }
 
+/** What one of the functions wants to know of the members. */
 export interface VolumesNeed {
   readonly claimKind: KindName;
   /** Whose objects are read once more by GETs; absent: of none. */

@@ -119,10 +119,12 @@ export interface PvcNews {
   readonly identity: string;
 }
 
+/** An Event of the type Normal. `identity`: what makes it the same when it is said again. */
 export function normal(reason: string, message: string, identity: string): PvcNews {
   return { type: "Normal", reason, message, identity };
 }
 
+/** An Event of the type Warning, in the same form. */
 export function warning(reason: string, message: string, identity: string): PvcNews {
   return { type: "Warning", reason, message, identity };
 }
