@@ -154,7 +154,7 @@ test("every key that a function reads or writes stands in its README", () => {
 
 /** Where a guard gets its name: the waits of a verdict, the answers to a review, and objects with the field `guard`. */
 const guardSaid =
-  /\b(?:wait|doing|allow|askAgain|badRequest|forbidden|notFound|conflict|internalError)\(\s*"([^"]+)"|\bguard: "([^"]+)"/g;
+  /\b(?:wait|doing|allow|askAgain|badRequest|forbidden|notFound|conflict|internalError|stays)\((?:member,)?\s*"([^"]+)"|\bguard: "([^"]+)"/g;
 
 test("the refusals of reviews are made in one file", () => {
   const answers = "functions/shared/admission/answers.ts";

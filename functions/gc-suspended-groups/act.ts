@@ -3,7 +3,7 @@
 import * as keys from "../shared/annotations/suspension.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
-import { isRefused, type Metadata, type PvcObject } from "../shared/kubernetes/cluster.ts";
+import { hasCode, isRefused, type Metadata, type PvcObject, wordsOf } from "../shared/kubernetes/cluster.ts";
 import { deleteIfThere } from "../shared/kubernetes/find.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { kinds } from "../shared/ledger/claim-kinds.ts";
@@ -11,34 +11,36 @@ import { ledgerNewMs } from "../shared/ledger/reservation.ts";
 import type { Act } from "../shared/reconcile/act.ts";
 import type { OwnClaimEnd } from "../shared/reconcile/reconcile-claims.ts";
 import type { EventPolicy } from "../shared/reconcile/record.ts";
-import { whyClocksUnsure } from "../shared/suspension/clocks.ts";
-import { removalEnded } from "../shared/suspension/looks.ts";
+import { earlierMs, whyClocksUnsure } from "../shared/suspension/clocks.ts";
+import { removalEnded, seenSinceMs } from "../shared/suspension/looks.ts";
 import { readMembers } from "../shared/suspension/reading.ts";
 import { whyFrozen } from "../shared/suspension/removal-turn.ts";
 import { hasTime } from "../shared/suspension/restart-time.ts";
 import { retain } from "../shared/suspension/retain-volume.ts";
 import { noteSaid } from "../shared/suspension/said.ts";
+import { describeSpan, warningDue } from "../shared/suspension/time-left.ts";
 import {
   anewPatch,
   beginAnew,
   memberChanged,
   messageFor,
+  normal,
   type PvcPatch,
   patchPvc,
   recordPvcEvent,
+  warning,
   writtenRequeueMs,
 } from "../shared/suspension/writing.ts";
 import { readClaimedObjects } from "../shared/transaction/claimed-objects.ts";
 import { isWithdrawn, noteWithdrawn, statefulSetNamed } from "../shared/transaction/claims.ts";
 import { isLongKnown } from "../shared/transaction/ledger-copy.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
-import { describeAgreeing, isRemoving, type Member } from "../shared/volumes/members.ts";
+import { describeAgreeing, isRecovering, isRemoving, isRequested, type Member } from "../shared/volumes/members.ts";
 import type { Pvc } from "../shared/volumes/pvc.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
-import type { RemovalTarget } from "./decide.ts";
+import type { RemovalSnapshot, RemovalTarget } from "./decide-removals.ts";
 import { isRetained, whyKept } from "./holding.ts";
 import { name } from "./observe.ts";
-import { retainOrStay } from "./retaining.ts";
 
 export const telling: EventPolicy = {
   taking: "removing",
@@ -67,7 +69,7 @@ export function actOn(target: RemovalTarget, observed: GroupObservation): Act {
     ...(target.kind === "remove" ? { claims: [target.claim] } : { claims: [], takesNothing: true }),
     requeueAfterDoneMs: writtenRequeueMs,
     carryOut: (context, notAfterMs) => carryOut(context, key, target, notAfterMs),
-    // What changed meanwhile is looked at again, and what is refused is tried again by the next look.
+    // The next reconcile decides anew on what changed meanwhile, and tries again what is refused.
     refused: (context, _key, error) => {
       const { message, code, attempts } = error;
       const isNotDone = attempts === 1 && isRefused(error);
@@ -102,6 +104,22 @@ async function release(context: Context, key: GroupKey, { pvcs, kept }: TargetOf
   }
 }
 
+const unretained = { guard: "volume-not-retained" } as const;
+
+/** Its PersistentVolume is kept; where that is refused, its volume claim and an Event say why. Throws ClusterError then, too. */
+export async function retainOrStay(context: Context, key: GroupKey, pvc: Pvc, notAfterMs: number): Promise<void> {
+  try {
+    await retain(context, name, key, pvc, notAfterMs);
+  } catch (error) {
+    if (!isRefused(error) || hasCode(error, 409)) throw error;
+    const sentence = `our finalizer stays on ${pvc.name}, which is deleted: its PersistentVolume ${pvc.volumeName} does not get the reclaim policy Retain: ${wordsOf(error)}. Give it that by hand, or take the finalizer away`;
+    if (pvc.message?.guard !== unretained.guard)
+      await patchPvc(context, pvc, { annotations: messageFor(unretained.guard, sentence) }, notAfterMs);
+    await recordPvcEvent(context, name, key, pvc, warning(eventReasons.removalWaiting, sentence, unretained.guard));
+    throw error;
+  }
+}
+
 async function standBack(context: Context, key: GroupKey, target: TargetOf<"stand-back">, notAfterMs: number) {
   const { pvcs, guard, sentence } = target;
   const annotations = {
@@ -126,17 +144,13 @@ async function tell(context: Context, key: GroupKey, target: TargetOf<"tell">, n
 async function answerLateWish(context: Context, key: GroupKey, pvc: Pvc): Promise<void> {
   if (pvc.recover.kind === "absent" || !pvc.isTerminating) return;
   const message = "its removal had begun before a user wanted it back";
-  await recordPvcEvent(context, name, key, pvc, {
-    type: "Warning",
-    reason: eventReasons.recoverTooLate,
-    message,
-    identity: "too late",
-  });
+  await recordPvcEvent(context, name, key, pvc, warning(eventReasons.recoverTooLate, message, "too late"));
 }
 
 /**
  * Our finalizer goes, and the label that tells of it. Of one that is being deleted that of its protection goes, too: nothing else
- * would let it go. From any other only hold-process-groups takes that away. Its time goes instead: no look follows from now on.
+ * would let it go. From any other only hold-process-groups takes that away. Its time goes instead, because no observation follows
+ * from now on.
  */
 export function releasingPatch(pvc: Pvc): PvcPatch {
   const { finalizers, isTerminating } = pvc;
@@ -168,8 +182,8 @@ async function remove(context: Context, key: GroupKey, member: Member, id: strin
   const read = await readMembers(context, key, [set.name], isSame);
   const now = read.members.find(isSame);
   const isFree = now !== undefined && isRemoving(now) && whyKept(now) === undefined && whyFrozen(now) === undefined;
-  // Where its size was changed its pod may have come and gone: the next look finds that its time is not over. Where the clocks
-  // contradict each other by now, neither of them proves that it is.
+  // Where its size was changed its pod may have come and gone: the next reconcile finds that its time is not over. Where the
+  // clocks contradict each other by now, neither of them proves that it is.
   if (!isFree || whyClocksUnsure(read) !== undefined || now.set.resizedMs !== member.set.resizedMs)
     throw memberChanged(pod);
   for (const pvc of marked) if (isRetained(now, pvc)) await retain(context, name, key, pvc, notAfterMs);
@@ -179,19 +193,14 @@ async function remove(context: Context, key: GroupKey, member: Member, id: strin
     await deleteIfThere(context.cluster, "persistentvolumeclaims", pvc, { uid, resourceVersion }, { notAfterMs });
     const words = describeAgreeing(member);
     const message = `it is deleted: its time was over, and nothing uses it${words === undefined ? "" : `; ${words}`}`;
-    await recordPvcEvent(context, name, key, pvc, {
-      type: "Normal",
-      reason: eventReasons.removing,
-      message,
-      identity: "removed",
-    });
+    await recordPvcEvent(context, name, key, pvc, normal(eventReasons.removing, message, "removed"));
   }
 }
 
 /**
  * A claim is over when its volumes are gone, and when nothing rests on it any more. One that is older than anything that may rest
- * on it, and not known for long, is looked at again: a process that has just begun may be the only one until the next sweep.
- * Throws as a look does.
+ * on it, and not known for long, is checked again: a process that has just begun may be the only one until the next sweep.
+ * Throws what a transaction throws.
  */
 export async function endOf(context: Context, observed: GroupObservation, claim: KnownClaim): Promise<OwnClaimEnd> {
   const { cluster } = context;
@@ -223,4 +232,20 @@ function isUntouched({ uids = {} }: KnownClaim, stored: readonly PvcObject[]): b
 function isLost({ deletionTimestamp, finalizers = [] }: Metadata): boolean {
   const isOurs = finalizers.some((one) => one === keys.volumeHold || one === keys.volumeProtection);
   return deletionTimestamp !== undefined && !isOurs;
+}
+
+/** Each is said once in a suspension, by the name of its Event, however many processes say it. */
+export async function warn(context: Context, key: GroupKey, snapshot: RemovalSnapshot): Promise<void> {
+  const { members, nowMs, removes, times } = snapshot;
+  // Where it is unsure what time it is, another Event says that.
+  if (!removes || whyClocksUnsure(snapshot) !== undefined) return;
+  for (const member of members.filter((one) => isRequested(one) && !isRecovering(one))) {
+    const due = warningDue(member, earlierMs(snapshot), seenSinceMs(times, nowMs));
+    if (due === undefined) continue;
+    const message = `the volume of ${member.name} is removed in ${describeSpan(due.leftMs)}: kubectl sluice recover keeps it`;
+    for (const pvc of member.pvcs) {
+      const news = warning(eventReasons.volumeRemovalNears, message, `${due.name} ${pvc.suspendedMs}`);
+      await recordPvcEvent(context, name, key, pvc, news);
+    }
+  }
 }

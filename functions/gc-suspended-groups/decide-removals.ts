@@ -1,11 +1,11 @@
 /** Which of the members that are due are removed now, each under a claim of the ledger. Pure. */
 
 import { removalClaim } from "../shared/annotations/suspension.ts";
-import { type Blocked, type LedgerSurroundings, refuseClaim } from "../shared/groups/refuse-claim.ts";
+import { type Blocked, refuseClaim } from "../shared/groups/refuse-claim.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import type { OtherClaim } from "../shared/reconcile/act.ts";
-import type { Clocks } from "../shared/suspension/clocks.ts";
-import { lastRemovalOf, type SuspensionTimes } from "../shared/suspension/looks.ts";
+import { lastRemovalOf } from "../shared/suspension/looks.ts";
+import type { VolumesSnapshot } from "../shared/suspension/observe-volumes.ts";
 import { chooseTurn, type RemovalTurn } from "../shared/suspension/removal-turn.ts";
 import type { Anew } from "../shared/suspension/restart-time.ts";
 import { heldRequeueMs } from "../shared/suspension/teller.ts";
@@ -13,19 +13,9 @@ import { isRemoving, type Member } from "../shared/volumes/members.ts";
 import type { Pvc } from "../shared/volumes/pvc.ts";
 import type { RemovalBlocked } from "./holding.ts";
 
-export interface RemovalSnapshot extends LedgerSurroundings, Clocks {
-  readonly group: string;
-  /** All of the group that have volume claims. */
-  readonly members: readonly Member[];
-  /** What this function has claimed and not ended. */
-  readonly claims: readonly KnownClaim[];
+export interface RemovalSnapshot extends VolumesSnapshot {
   /** False: our finalizer goes, and no volume is removed. */
   readonly removes: boolean;
-  readonly isNamespaceEnding: boolean;
-  /** What the ledger says of the last removal, and of looks. */
-  readonly times: SuspensionTimes;
-  /** The uids of volume claims that keep what they say for now. */
-  readonly saidLately: ReadonlySet<string>;
 }
 
 export type RemovalTarget =
@@ -65,8 +55,10 @@ export function chooseRemovals(
   if (turn === undefined) return targets;
   const going = turn.kind === "now" ? turn.members : [];
   for (const member of waiting) {
-    const { guard, sentence } = turn.kind === "wait" ? turn : { guard: "zone-busy", sentence: notYet(member) };
-    if (!going.includes(member)) held.set(member, { guard, sentence, requeueAfterMs: requeueOf(turn) });
+    if (going.includes(member)) continue;
+    const behind = { guard: "zone-busy", sentence: `the volumes of ${member.name} wait for their turn` };
+    const { guard, sentence, requeueAfterMs = heldRequeueMs }: RemovalBlocked = turn.kind === "wait" ? turn : behind;
+    held.set(member, { guard, sentence, requeueAfterMs });
   }
   for (const member of going) {
     const removal = removalOf(snapshot, member);
@@ -103,14 +95,6 @@ function whyUnclaimed(
 ): Blocked | undefined {
   if (standing(snapshot.claims, member)) return undefined;
   return refuseClaim(snapshot, { ...claim, by: "", stampMs: snapshot.nowMs }, Number.POSITIVE_INFINITY);
-}
-
-function notYet({ name }: Member): string {
-  return `the volumes of ${name} wait for their turn`;
-}
-
-function requeueOf(turn: { readonly requeueAfterMs?: number } | object): number {
-  return "requeueAfterMs" in turn && typeof turn.requeueAfterMs === "number" ? turn.requeueAfterMs : heldRequeueMs;
 }
 
 function standing(claims: readonly KnownClaim[], { set, ordinal }: Member): KnownClaim | undefined {

@@ -25,8 +25,6 @@ import {
   whyTimeUnsure,
 } from "./holding.ts";
 
-export type { RemovalSnapshot, RemovalTarget };
-
 /** A weekly time is looked at now and then all the same: a user may shorten it, and no event tells of a StatefulSet. */
 const longestRequeueMs = 300_000;
 
@@ -55,7 +53,7 @@ export function decide(snapshot: RemovalSnapshot): Verdict<RemovalTarget> {
   const due: Member[] = [];
   for (const member of members) {
     if (begun.some((one) => one.member === member)) continue;
-    // What is taken back by this pass is not removed by it, and says so itself.
+    // What this reconcile takes back it does not remove, and says so itself.
     if (released.some((one) => one.kind === "stand-back" && one.member === member)) continue;
     const why = whyHeld(member, now) ?? whyStuckHeld(member, now);
     if (why === "due") due.push(member);

@@ -1,4 +1,4 @@
-/** What a sweep does besides waking groups: it looks at the suspended volume claims whose StatefulSet is gone. */
+/** What a sweep does besides enqueueing groups: it decides about the suspended volume claims whose StatefulSet is gone. */
 
 import * as keys from "../shared/annotations/suspension.ts";
 import type { Context } from "../shared/contract/context.ts";
@@ -8,14 +8,21 @@ import { isNamespaceEnding } from "../shared/kubernetes/find.ts";
 import { actWithinMs } from "../shared/ledger/reservation.ts";
 import { withoutFalseMark } from "../shared/suspension/marks.ts";
 import { clocksOf, listLedgerClaims, listStrays } from "../shared/suspension/reading.ts";
-import { clearingPatch, messageFor, type PvcNews, patchPvc, recordPvcEvent } from "../shared/suspension/writing.ts";
+import {
+  clearingPatch,
+  messageFor,
+  normal,
+  type PvcNews,
+  patchPvc,
+  recordPvcEvent,
+  warning,
+} from "../shared/suspension/writing.ts";
 import type { Stray } from "../shared/volumes/members.ts";
-import { valueIn } from "../shared/volumes/pvc.ts";
+import { type Pvc, valueIn } from "../shared/volumes/pvc.ts";
 import { groupOfLoneStatefulSet } from "../shared/workloads/group-key.ts";
-import { releasingPatch } from "./act.ts";
+import { releasingPatch, retainOrStay } from "./act.ts";
 import { decideStray, type StrayDecision } from "./decide-stray.ts";
 import { name, removesVolumes } from "./observe.ts";
-import { retainOrStay } from "./retaining.ts";
 
 /** Throws ClusterError. */
 export async function sweepStrays(context: Context): Promise<void> {
@@ -33,43 +40,33 @@ export async function sweepStrays(context: Context): Promise<void> {
 
 async function endStray(context: Context, stray: Stray, notAfterMs: number): Promise<void> {
   const { pvc } = stray;
-  const ending = await isNamespaceEnding(context.cluster, pvc.namespace);
-  const fate = decideStray(stray, {
-    removes: removesVolumes(context),
-    isNamespaceEnding: ending,
-    ...clocksOf(context.cluster),
-  });
+  const isEnding = await isNamespaceEnding(context.cluster, pvc.namespace);
+  const around = { removes: removesVolumes(context), isNamespaceEnding: isEnding, ...clocksOf(context.cluster) };
+  const decision = decideStray(stray, around);
   const key = { namespace: pvc.namespace, group: groupOfLoneStatefulSet(pvc.name) };
   const report = { key, function: name, zone: pvc.name, shadow: context.mode === "shadow" };
-  context.reporter.pass({
-    ...report,
-    guard: fate.guard,
-    sentence: fate.sentence,
-    sinceMs: context.cluster.serverTimeMs(),
-  });
-  if (fate.kind === "nothing" || context.mode === "shadow") return;
+  const { guard, sentence } = decision;
+  context.reporter.pass({ ...report, guard, sentence, sinceMs: context.cluster.serverTimeMs() });
+  if (decision.kind === "nothing" || context.mode === "shadow") return;
   try {
-    if (fate.isRetained === true) await retainOrStay(context, key, pvc, notAfterMs);
-    await patchPvc(context, pvc, patchOf(context, stray, fate), notAfterMs);
+    if (decision.isRetained === true) await retainOrStay(context, key, pvc, notAfterMs);
+    await patchPvc(context, pvc, patchOf(context, stray, decision), notAfterMs);
   } catch (error) {
     if (!(error instanceof ClusterError)) throw error;
-    // The next sweep looks again.
+    // The next sweep tries again.
     if (!hasCode(error, 404, 409)) context.reporter.problem(key, name, `${pvc.name}: ${wordsOf(error)}`, error);
     return;
   }
-  const news = newsOf(stray, fate);
-  if (news !== undefined) await recordPvcEvent(context, name, key, pvc, { ...news, message: fate.sentence });
+  await recordPvcEvent(context, name, key, pvc, newsOf(pvc, decision));
 }
 
-/** What is said in an Event besides; undefined where nothing is. */
-function newsOf({ pvc }: Stray, { kind, sentence }: StrayDecision): Omit<PvcNews, "message"> | undefined {
-  if (kind === "clear") return { type: "Normal", reason: eventReasons.volumeRecovered, identity: kind };
-  if (kind === "answer-recover") return { type: "Warning", reason: eventReasons.recoverTooLate, identity: kind };
-  if (kind === "unmark" && pvc.isMarkFalse)
-    return { type: "Warning", reason: eventReasons.removalMarkUnknown, identity: kind };
-  if (kind === "release" && pvc.isTerminating)
-    return { type: "Normal", reason: eventReasons.removing, identity: "released" };
-  return { type: "Warning", reason: eventReasons.removalWaiting, identity: sentence };
+/** What is said in an Event besides. */
+function newsOf({ isMarkFalse, isTerminating }: Pvc, { kind, sentence }: StrayDecision): PvcNews {
+  if (kind === "clear") return normal(eventReasons.volumeRecovered, sentence, kind);
+  if (kind === "answer-recover") return warning(eventReasons.recoverTooLate, sentence, kind);
+  if (kind === "unmark" && isMarkFalse) return warning(eventReasons.removalMarkUnknown, sentence, kind);
+  if (kind === "release" && isTerminating) return normal(eventReasons.removing, sentence, "released");
+  return warning(eventReasons.removalWaiting, sentence, sentence);
 }
 
 function patchOf(context: Context, { pvc }: Stray, { kind, guard, sentence }: StrayDecision) {

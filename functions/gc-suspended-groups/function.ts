@@ -40,5 +40,5 @@ export const gcSuspendedGroups: FunctionDefinition<GroupKey> & { readonly settin
   writes: [...ledgerEntries, claims, verdicts, ...suspensionTimes, ...suspension.stateEntries, suspension.suspended],
   settings,
   reconcile: (context, key, wake) => reconcileClaims(context, collecting, key, wake),
-  sweep: (context) => sweepStrays(context),
+  sweep: sweepStrays,
 };

@@ -17,13 +17,17 @@ export interface RemovalBlocked {
   readonly requeueAfterMs?: number;
 }
 
-/** The moment of a look. */
+/** The moment of an observation. */
 export interface Now extends Clocks {
-  /** Since when looks have had no gap. */
+  /** Since when observations have had no gap. */
   readonly seenSinceMs: number;
 }
 
-/** How soon to look for the end of a volume, in milliseconds; its event wakes us. */
+function stays({ name }: Member, guard: string, why: string): RemovalBlocked {
+  return { guard, sentence: `the volumes of ${name} stay: ${why}` };
+}
+
+/** How soon to check whether a volume is gone, in milliseconds; its event triggers a reconcile. */
 export const goneRequeueMs = 2_000;
 /** The PersistentVolume is to stay when its claim goes. */
 export function isRetained({ set }: Pick<Member, "set">, pvc: Pvc): boolean {
@@ -56,12 +60,11 @@ function whyNotYet(member: Member, now: Now): RemovalBlocked | undefined {
     whyKept(member) ??
     whyTimeUnsure(member, now) ??
     whyUnsure(member, now) ??
-    whyYoung(member, now);
+    whyTooNew(member, now);
   if (held !== undefined) return held;
   const needed = whyNeeded(member);
   if (needed === undefined) return undefined;
-  const sentence = `the volumes of ${member.name} stay: ${needed.sentence}`;
-  return { guard: needed.guard, sentence, requeueAfterMs: dataRequeueMs };
+  return { ...stays(member, needed.guard, needed.sentence), requeueAfterMs: dataRequeueMs };
 }
 
 /** A hold is what a user wants. A duration that is missing or malformed is a mistake, so the volume claim says that first. */
@@ -72,21 +75,16 @@ function whyUntimedOnHold(member: Member): RemovalBlocked | undefined {
 /** What holds a volume whatever its time. */
 export function whyKept(member: Member): RemovalBlocked | undefined {
   const { name, set, pvcs, others } = member;
-  if (isOnHold(member)) {
-    const sentence = `the volumes of ${name} stay: ${hold.key} says so, or says something that Sluice cannot read`;
-    return { guard: "on-hold", sentence };
-  }
-  if (pvcs.some(({ ownerUid }) => ownerUid !== set.uid)) {
-    const sentence = `the volumes of ${name} stay: ${set.name} is another one than they were suspended from`;
-    return { guard: "owner-replaced", sentence };
-  }
-  if (set.isDeleting)
-    return { guard: "owner-deleting", sentence: `the volumes of ${name} stay: ${set.name} is being deleted` };
+  if (isOnHold(member))
+    return stays(member, "on-hold", `${hold.key} says so, or says something that Sluice cannot read`);
+  if (pvcs.some(({ ownerUid }) => ownerUid !== set.uid))
+    return stays(member, "owner-replaced", `${set.name} is another one than they were suspended from`);
+  if (set.isDeleting) return stays(member, "owner-deleting", `${set.name} is being deleted`);
   if (isWantedMember(member) && set.owner === undefined)
-    return { guard: "wanted-again", sentence: `the volumes of ${name} stay: ${set.name} wants that pod again` };
+    return stays(member, "wanted-again", `${set.name} wants that pod again`);
   if (!isUsed(member)) return undefined;
   const users = member.pod === undefined ? others.map((pod) => pod.name).join(", ") : name;
-  return { guard: "in-use", sentence: `the volumes of ${name} stay: ${users || "a pod"} uses one of them` };
+  return stays(member, "in-use", `${users || "a pod"} uses one of them`);
 }
 
 /**
@@ -133,53 +131,42 @@ export function keptUntil(member: Member, { deletedMs, suspendedMs = 0 }: Pvc): 
 }
 
 function whyUnsure(member: Member, { nowMs }: Now): RemovalBlocked | undefined {
-  const { name } = member;
   const unclear = whyUnclear(member);
   if (unclear !== undefined) return unclear;
   const undrained = whyUndrained(member, nowMs);
   // The answer of another pod, of just now, that the data is not needed is newer than any annotation.
   const isAsked = member.drain !== undefined && whyNeeded(member) === undefined;
   if (undrained !== undefined && undrained.guard !== "not-drained" && !isAsked)
-    return { guard: undrained.guard, sentence: `the volumes of ${name} stay: ${undrained.sentence}` };
-  if (undrained?.guard === "not-drained") {
-    const sentence = `the volumes of ${name} stay: ${drainedAt.key} does not say any more that their data is not needed`;
-    return { guard: "drain-lost", sentence };
-  }
+    return stays(member, undrained.guard, undrained.sentence);
+  if (undrained?.guard === "not-drained")
+    return stays(member, "drain-lost", `${drainedAt.key} does not say any more that their data is not needed`);
   return whyUntimed(member);
 }
 
 function whyUntimed(member: Member): RemovalBlocked | undefined {
   const duration = durationNow(member);
-  if (duration.kind === "value") return undefined;
-  return { guard: duration.guard, sentence: `the volumes of ${member.name} stay: ${duration.sentence}` };
+  return duration.kind === "value" ? undefined : stays(member, duration.guard, duration.sentence);
 }
 
 /**
  * Nothing is marked, and nothing is deleted, by clocks that contradict each other. It comes before the words with a time: by a
  * clock that is behind each of them is of the future.
  */
-export function whyTimeUnsure({ name }: Member, now: Now): RemovalBlocked | undefined {
+export function whyTimeUnsure(member: Member, now: Now): RemovalBlocked | undefined {
   const why = whyClocksUnsure(now);
-  return (
-    why && { guard: why.guard, sentence: `the volumes of ${name} stay: ${why.sentence}`, requeueAfterMs: heldRequeueMs }
-  );
+  return why && { ...stays(member, why.guard, why.sentence), requeueAfterMs: heldRequeueMs };
 }
 
 /** True where its duration is known, and is over by every witness of its pod's absence. */
 export function isOver(member: Member, now: Now): boolean {
-  const duration = durationNow(member);
-  const ageMs = ageOf(member, earlierMs(now), now.seenSinceMs);
-  return duration.kind === "value" && ageMs !== undefined && ageMs >= duration.value;
+  return durationNow(member).kind === "value" && whyTooNew(member, now) === undefined;
 }
 
-function whyYoung(member: Member, now: Now): RemovalBlocked | undefined {
+function whyTooNew(member: Member, now: Now): RemovalBlocked | undefined {
   const said = durationNow(member);
   const ageMs = ageOf(member, earlierMs(now), now.seenSinceMs);
   if (said.kind !== "value") return undefined;
-  if (ageMs === undefined) {
-    const sentence = `the volumes of ${member.name} stay: Sluice cannot tell since when its pod has been gone`;
-    return { guard: "stamp-missing", sentence };
-  }
+  if (ageMs === undefined) return stays(member, "stamp-missing", "Sluice cannot tell since when its pod has been gone");
   const leftMs = said.value - ageMs;
   if (leftMs <= 0) return undefined;
   const kept = `the volumes of ${member.name} are kept for ${describeSpan(leftMs)} more`;

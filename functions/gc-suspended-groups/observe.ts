@@ -1,17 +1,13 @@
-/** What is read of a group whose suspended volumes may be removed: those whose time looks over once more, by GETs. */
+/** What is read of a group whose suspended volumes may be removed: those whose time seems over are read once more, by GETs. */
 
 import { valuesOf } from "../shared/base/settings.ts";
 import type { Context } from "../shared/contract/context.ts";
-import { withDrainAnswers } from "../shared/suspension/drain-answers.ts";
-import { readMembers } from "../shared/suspension/reading.ts";
-import { saidLately } from "../shared/suspension/said.ts";
+import { observeVolumes } from "../shared/suspension/observe-volumes.ts";
 import { volumeHoldSetting } from "../shared/suspension/settings.ts";
-import { withTrueMarks } from "../shared/suspension/settle-marks.ts";
 import { ageOf, durationNow } from "../shared/suspension/time-left.ts";
-import { claimsBy } from "../shared/transaction/claims.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { isRemoving, type Member } from "../shared/volumes/members.ts";
-import type { RemovalSnapshot } from "./decide.ts";
+import type { RemovalSnapshot } from "./decide-removals.ts";
 
 export const name = "gc-suspended-groups";
 export const settings = { volumeHold: volumeHoldSetting };
@@ -22,31 +18,13 @@ export function removesVolumes(context: Context): boolean {
 
 /** Throws ClusterError. */
 export async function observe(observed: GroupObservation, context: Context): Promise<RemovalSnapshot> {
-  const { key, zones, departed, strayClaims } = observed;
-  const names = zones.map(({ statefulSet }) => statefulSet.name);
   const beforeMs = context.cluster.serverTimeMs();
-  const {
-    members: listed,
-    nowMs,
-    wallMs,
-    isNamespaceEnding,
-  } = await readMembers(context, key, names, (one) => looksOver(one, beforeMs));
-  const read = await withTrueMarks(context, observed.ledger, listed);
-  const members = await withDrainAnswers(context, name, key, read, (one) => looksOver(one, nowMs) && !isRemoving(one));
-  return {
-    group: key.group,
-    nowMs,
-    wallMs,
-    zones,
-    departed,
-    strayClaims,
-    members,
-    isNamespaceEnding,
-    claims: claimsBy(observed, "volume", name),
-    removes: removesVolumes(context),
-    times: observed.ledger,
-    saidLately: saidLately(context, key),
-  };
+  const volumes = await observeVolumes(context, observed, name, {
+    claimKind: "volume",
+    isLive: (one) => looksOver(one, beforeMs),
+    isAsked: (one, nowMs) => looksOver(one, nowMs) && !isRemoving(one),
+  });
+  return { ...volumes, removes: removesVolumes(context) };
 }
 
 /** A LIST does not tell who wrote a stamp: what may be removed is read by GETs, which do. */

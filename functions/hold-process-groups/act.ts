@@ -8,7 +8,7 @@ import { eventReasons } from "../shared/events/reasons.ts";
 import { recordOnce } from "../shared/events/recorder.ts";
 import type { OtherObject } from "../shared/kubernetes/cluster.ts";
 import { type ObjectAttempt, reportWrite, sayRefusal, type WriteResult } from "../shared/reconcile/reconcile-object.ts";
-import { type PvcPatch, patchPvc, recordPvcEvent } from "../shared/suspension/writing.ts";
+import { type PvcNews, type PvcPatch, patchPvc, recordPvcEvent, warning } from "../shared/suspension/writing.ts";
 import type { ClusterStep, ClusterVerdict } from "./decide.ts";
 import type { GroupEvent } from "./decide-events.ts";
 import type { ProtectionChange } from "./decide-protection.ts";
@@ -21,7 +21,7 @@ import {
 } from "./foundation-cluster.ts";
 import { type ClusterObservation, name, resource } from "./observe.ts";
 
-/** One look at a cluster, and what was decided on it. */
+/** One observation of a cluster, and what was decided on it. */
 export type ClusterAttempt = ObjectAttempt<ClusterObservation, ClusterVerdict>;
 
 /** So many volume claims are written at one time. */
@@ -145,21 +145,17 @@ async function patchOne(looked: ClusterAttempt, action: string, { pvc, patch }: 
   const written = await reportWrite(context, act, () => patchPvc(context, pvc, patch, notAfterMs));
   // What it says of itself from now on is said aloud, too: its cluster may be gone, and all Events of that with it.
   const message = patch.annotations?.[keys.suspendMessage.key];
-  if (written === "done" && typeof message === "string") {
-    const news = { type: "Warning", reason: eventReasons.groupWaiting, message, identity: message } as const;
-    await recordPvcEvent(context, name, key, pvc, news);
-  }
+  if (written === "done" && typeof message === "string")
+    await recordPvcEvent(context, name, key, pvc, warning(eventReasons.groupWaiting, message, message));
   return written;
 }
 
-interface ClusterEvent {
-  readonly type: "Normal" | "Warning";
-  readonly reason: string;
-  readonly message: string;
-}
-
 /** An Event about the cluster, once. Resolves, never rejects. */
-async function say({ context, key, observed }: ClusterAttempt, said: ClusterEvent, again = ""): Promise<void> {
+async function say(
+  { context, key, observed }: ClusterAttempt,
+  said: Omit<PvcNews, "identity">,
+  again = "",
+): Promise<void> {
   if (observed.object === undefined) return;
   const { uid } = observed.object.metadata;
   const identity = `${uid} ${said.reason} ${said.message} ${again}`;

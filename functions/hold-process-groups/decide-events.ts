@@ -1,8 +1,8 @@
 /** What is told of a FoundationDBCluster besides its removals: its own settings, and volume claims of another. Pure. */
 import type { GroupDecision } from "./decide-group.ts";
-import { isKept, isProtecting, type ProtectionSnapshot, wordsOnKept, wordsOnOption } from "./decide-protection.ts";
+import { isKept, isProtecting, type ProtectionSnapshot, wordsOnKept } from "./decide-protection.ts";
 import type { FoundationCluster, ProcessGroupPvc } from "./foundation-cluster.ts";
-import { whyUnfound } from "./unfound.ts";
+import { whyUnfound } from "./messages.ts";
 
 /** A process group of which something is said in an Event. */
 export interface GroupEvent extends Pick<GroupDecision, "guard" | "sentence"> {
@@ -10,9 +10,9 @@ export interface GroupEvent extends Pick<GroupDecision, "guard" | "sentence"> {
 }
 
 /** Why the option that protects volume claims cannot be read, where it cannot. */
-export function tellOfOption(snapshot: ProtectionSnapshot): readonly GroupEvent[] {
-  const words = wordsOnOption(snapshot);
-  return words === undefined ? [] : [{ id: snapshot.cluster?.name ?? "", ...words }];
+export function tellOfOption({ cluster }: ProtectionSnapshot): readonly GroupEvent[] {
+  if (cluster?.protects.kind !== "malformed") return [];
+  return [{ id: cluster.name, guard: "protection-malformed", sentence: cluster.protects.sentence }];
 }
 
 /** The cluster's own settings that Sluice cannot read, or that do not lead to its volumes. */

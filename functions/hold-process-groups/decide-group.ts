@@ -20,7 +20,7 @@ export interface Case {
   readonly isListedUnexcluded: boolean;
 }
 
-/** What holds for all process groups of one look. */
+/** What holds for all process groups of one observation. */
 export interface GroupConditions {
   readonly nowMs: number;
   /** How long a volume is kept, in milliseconds; undefined where that is missing or malformed. */
@@ -47,6 +47,10 @@ export interface GroupDecision {
 const settleMs = 30_000;
 /** A status that was undone is changed again under a new time, but not more often than this. In milliseconds. */
 const restampMs = 5_000;
+
+function letGo(sentence: string): GroupDecision {
+  return { step: "let-go", guard: "letting-go", sentence };
+}
 
 /** Undefined for one that is neither listed nor marked for its removal, and that is not held back. */
 export function judge(one: Case, around: GroupConditions): GroupDecision | undefined {
@@ -112,8 +116,7 @@ function judgeFree(one: Case, { durationMs, holds, unfound }: GroupConditions): 
 function judgeHeld(one: Case, held: HeldGroup, around: GroupConditions): GroupDecision {
   const { id, group, pvcs, isBlocked } = one;
   if (pvcs.length === 0 && around.unfound !== undefined) return judgeUnfound(one, around.unfound);
-  if (pvcs.length === 0)
-    return { step: "let-go", guard: "letting-go", sentence: `the volume of ${id} is gone: its removal is let go` };
+  if (pvcs.length === 0) return letGo(`the volume of ${id} is gone: its removal is let go`);
   const kept = judgeKept(one);
   if (kept !== undefined) return isBlockOver(one, kept) ? { ...kept, step: "let-go" } : kept;
   if (pvcs.some(({ state, isTerminating }) => valueIn(state) === "Removing" || isTerminating))
@@ -134,11 +137,7 @@ function judgeHeld(one: Case, held: HeldGroup, around: GroupConditions): GroupDe
 function judgeUnfound(one: Case, unfound: string): GroupDecision {
   const { id, group, isBlocked } = one;
   if (!isWantedGone(one) && group !== undefined)
-    return {
-      step: "let-go",
-      guard: "letting-go",
-      sentence: `${id} is not to be removed any more: our block is lifted`,
-    };
+    return letGo(`${id} is not to be removed any more: our block is lifted`);
   const sentence = `${id} stays: no volume claim of it was found, and one may be there: ${unfound}`;
   return { ...(isBlocked ? {} : { step: "hold" as const }), guard: "volume-unfound", sentence, isTold: true };
 }
@@ -163,7 +162,7 @@ function judgeReturning(one: Case, { recoveringMs }: HeldGroup, { nowMs }: Group
   if (!isBack || isOurs) return { guard: "recovering", sentence: `${id} is wanted back, and its pod is not ready yet` };
   if (nowMs - sinceMs < settleMs)
     return { guard: "recovering", sentence: `${id} is back; its block stays while the operator may undo that` };
-  return { step: "let-go", guard: "letting-go", sentence: `${id} is back with the same volume: our block is lifted` };
+  return letGo(`${id} is back with the same volume: our block is lifted`);
 }
 
 /** Something of a removal is left in its status; each of it would have it removed again, one part without moving its data. */
@@ -184,18 +183,13 @@ function judgeWithdrawn({ id, pvcs }: Case): GroupDecision {
   if (isAsked) return { step: "withdraw", guard: "withdrawn", sentence: `${id} is not to be removed any more` };
   if (pvcs.some(({ state, isHeld }) => state.kind !== "absent" || isHeld))
     return { guard: "withdrawn", sentence: `${id} is not to be removed any more, and its pod is to come back` };
-  return { step: "let-go", guard: "letting-go", sentence: `${id} is not to be removed any more: our block is lifted` };
+  return letGo(`${id} is not to be removed any more: our block is lifted`);
 }
 
 function judgeLeaving(one: Case, { durationMs }: GroupConditions): GroupDecision {
   const { id, group, pod, isListedUnexcluded, pvcs } = one;
   if (isListedUnexcluded || group?.isExclusionSkipped === true) {
-    if (durationMs === 0)
-      return {
-        step: "let-go",
-        guard: "letting-go",
-        sentence: `${id} goes without an exclusion, and nothing is to be kept`,
-      };
+    if (durationMs === 0) return letGo(`${id} goes without an exclusion, and nothing is to be kept`);
     const sentence = `${id} stays: it counts as excluded though the database has not moved its data; recover it, or have nothing kept by a duration of 0`;
     return { guard: "exclusion-skipped", sentence, isTold: true };
   }

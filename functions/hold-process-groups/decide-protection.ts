@@ -1,5 +1,6 @@
 /** Which volume claims have our finalizer though nothing of them is removed (spec suspend-before-delete 3.5, F2). Pure. */
 import * as keys from "../shared/annotations/suspension.ts";
+import type { Blocked } from "../shared/ledger/claim-kinds.ts";
 import { valueIn } from "../shared/volumes/pvc.ts";
 import type { FoundationCluster, ProcessGroupPvc } from "./foundation-cluster.ts";
 
@@ -21,18 +22,13 @@ export interface ProtectionChange {
   readonly protection: "add" | "drop";
 }
 
-interface ProtectionBlocked {
-  readonly guard: string;
-  readonly sentence: string;
-}
-
 /** A duration of 0 keeps nothing: there is no time for which a volume would be protected. */
 export function wantsProtection({ protects, duration }: FoundationCluster): "yes" | "no" | "unclear" {
   if (protects.kind === "malformed") return "unclear";
   return valueIn(protects) === true && valueIn(duration) !== 0 ? "yes" : "no";
 }
 
-/** True for a cluster that asks for protection, or still has protected claims: it has a pass though nothing is held back. */
+/** True for a cluster that asks for protection, or still has protected claims: it is reconciled though nothing is held back. */
 export function isProtecting({ cluster, pvcs, unplaced }: ProtectionSnapshot): boolean {
   return (
     [...pvcs, ...unplaced].some(({ isProtected }) => isProtected) ||
@@ -69,19 +65,13 @@ function isDropped(pvc: ProcessGroupPvc, { cluster, holds, isNamespaceEnding }: 
   return pvc.state.kind === "absent" && !pvc.isHeld;
 }
 
-/** What is said of the option itself; undefined where it can be read. */
-export function wordsOnOption({ cluster }: ProtectionSnapshot): ProtectionBlocked | undefined {
-  if (cluster?.protects.kind !== "malformed") return undefined;
-  return { guard: "protection-malformed", sentence: cluster.protects.sentence };
-}
-
 /** True where it is deleted, and our protection alone holds it. */
 export function isKept({ isTerminating, isProtected }: ProcessGroupPvc): boolean {
   return isTerminating && isProtected;
 }
 
 /** Why it is kept, and what a user who needs its data has to do. */
-export function wordsOnKept(id: string, { name, volumeName }: ProcessGroupPvc, why: KeptBecause): ProtectionBlocked {
+export function wordsOnKept(id: string, { name, volumeName }: ProcessGroupPvc, why: KeptBecause): Blocked {
   const volume = volumeName === undefined ? "it has no PersistentVolume" : `save its PersistentVolume ${volumeName}`;
   return { guard: why, sentence: `${reasons[why](id, name)}; the volume claim cannot come back: ${volume}` };
 }
@@ -107,10 +97,7 @@ export function isKeptBecause(guard: string): boolean {
  * Each says on itself why it is kept, until its time runs. By key. What gc-suspended-groups says of one whose PersistentVolume it
  * cannot keep stays: it would write that again.
  */
-export function messageOf(
-  pvc: ProcessGroupPvc,
-  { guard, sentence }: ProtectionBlocked,
-): Readonly<Record<string, string>> {
+export function messageOf(pvc: ProcessGroupPvc, { guard, sentence }: Blocked): Readonly<Record<string, string>> {
   const isSaid = [guard, "volume-not-retained"].includes(pvc.message?.guard ?? "");
   const isNews = pvc.state.kind === "absent" && !isSaid;
   return isNews ? { [keys.suspendMessage.key]: keys.formatMessage({ guard, sentence }) } : {};

@@ -21,8 +21,7 @@ import {
   wordsOnKept,
 } from "./decide-protection.ts";
 import type { FoundationCluster, GroupPod } from "./foundation-cluster.ts";
-import { type AnnotationChange, annotationChanges } from "./messages.ts";
-import { whyUnfound } from "./unfound.ts";
+import { type AnnotationChange, annotationChanges, whyUnfound } from "./messages.ts";
 
 export interface RemovalsSnapshot extends ProtectionSnapshot {
   /** The API server's clock, in milliseconds since the epoch. */
@@ -62,6 +61,7 @@ export interface ClusterVerdict {
 const heldGroupsRequeueMs = 5_000;
 /** So many ids the operator's own definition takes. */
 const mostBlocks = 1_000;
+const untilDuration = "what is held back, or protected and deleted, stays until it has one, or is recovered";
 /** In a list of the operator it stands for all process groups. */
 const everyGroup = "*";
 
@@ -240,29 +240,17 @@ function conclude(
     };
     return { guard, sentence, step, told, requeueAfterMs };
   }
-  const wrong = duration.kind === "malformed" ? duration.sentence : undefined;
-  if (wrong !== undefined)
-    return also(
-      told,
-      toldOf(name, wait("duration-malformed", `nothing of ${name} is held back anew: ${wrong}`)),
-      requeueAfterMs,
-    );
-  if (duration.kind === "absent") {
-    const sentence = `${name} has no ${keys.suspendDuration.key}: what is held back, or protected and deleted, stays until it has one, or is recovered`;
-    return also(told, toldOf(name, wait("duration-missing", sentence)), requeueAfterMs);
+  if (duration.kind !== "value") {
+    const [guard, sentence] =
+      duration.kind === "malformed"
+        ? ["duration-malformed", `nothing of ${name} is held back anew: ${duration.sentence}`]
+        : ["duration-missing", `${name} has no ${keys.suspendDuration.key}: ${untilDuration}`];
+    return { ...wait(guard, sentence), told: [{ id: name, guard, sentence }, ...told], requeueAfterMs };
   }
   // What a user has to correct comes first.
   const [first] = [...judged].sort((a, b) => Number(b.verdict.isTold ?? false) - Number(a.verdict.isTold ?? false));
   const { guard, sentence } = first?.verdict ?? { guard: "done", sentence: `nothing of ${name} is to be removed` };
   return { guard, sentence, step: undefined, told, requeueAfterMs };
-}
-
-function also(
-  told: readonly GroupEvent[],
-  verdict: ClusterVerdict,
-  requeueAfterMs: number | undefined,
-): ClusterVerdict {
-  return { ...verdict, told: [...verdict.told, ...told], requeueAfterMs };
 }
 
 function tellOf({ one, verdict }: Decided): GroupEvent {

@@ -68,7 +68,6 @@ export interface ProcessGroupPvc extends Pvc {
 /** A pod of a process group. */
 export interface GroupPod extends VolumeUser {
   readonly group: string;
-  readonly createdMs: number;
 }
 
 export function parseProcessGroupPvc(object: PvcObject, group: string): ProcessGroupPvc {
@@ -83,8 +82,7 @@ export function parseProcessGroupPvc(object: PvcObject, group: string): ProcessG
 }
 
 export function parseGroupPod(object: PodObject, group: string): GroupPod {
-  const createdMs = Date.parse(object.metadata.creationTimestamp ?? "");
-  return { ...parseVolumeUser(object), group, createdMs };
+  return { ...parseVolumeUser(object), group };
 }
 
 /** The condition of a process group whose pod goes. */

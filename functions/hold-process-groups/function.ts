@@ -3,9 +3,10 @@ import { finalizerPaths, pathsOf } from "../shared/annotations/paths.ts";
 import * as suspension from "../shared/annotations/suspension.ts";
 import type { FunctionDefinition } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
+import { reconcileObject } from "../shared/reconcile/reconcile-object.ts";
 import { pvcWords } from "./messages.ts";
 import { clusterOfPvc, listKeys, name, resource, settings } from "./observe.ts";
-import { reconcile } from "./reconcile.ts";
+import { clusterReconciler } from "./reconcile.ts";
 
 /** What it writes to a FoundationDBCluster. */
 const clusterPaths = [
@@ -55,5 +56,5 @@ export const holdProcessGroups: FunctionDefinition<ObjectRef> & { readonly setti
   ],
   writes: [foundation.heldGroups, ...pvcWords],
   settings,
-  reconcile,
+  reconcile: (context, key) => reconcileObject(context, clusterReconciler, key),
 };

@@ -1,10 +1,10 @@
-/** What the volume claims of a process group are to say of themselves. Pure. */
+/** What the volume claims of a process group are to say of themselves, and why some may not be found. Pure. */
 
 import * as keys from "../shared/annotations/suspension.ts";
 import { formatTime } from "../shared/clock/durations.ts";
 import { valueIn } from "../shared/volumes/pvc.ts";
 import { type Case, type GroupDecision, isDrained, keptSinceMs } from "./decide-group.ts";
-import { isKept, isKeptBecause, messageOf } from "./decide-protection.ts";
+import { isKept, isKeptBecause, messageOf, type ProtectionSnapshot } from "./decide-protection.ts";
 import type { FoundationCluster, ProcessGroupPvc } from "./foundation-cluster.ts";
 
 /** What volume claims say by our hand. */
@@ -101,4 +101,24 @@ function keptRequest(one: Case, pvc: ProcessGroupPvc): Texts {
     ...(pvc.drainedMs === undefined ? { [keys.drainedAt.key]: formatTime(sinceMs) } : {}),
     ...(pvc.request.kind === "absent" ? { [keys.suspendRequest.key]: "true" } : {}),
   };
+}
+
+/** So many volume claims are named. */
+const mostNamed = 5;
+
+/**
+ * Why a volume may be there that was not found. Undefined where every volume claim of the cluster was found, and says of which
+ * process group it is.
+ */
+export function whyUnfound({ cluster, unplaced }: ProtectionSnapshot): string | undefined {
+  if (cluster === undefined) return undefined;
+  const { name, marks } = cluster;
+  const waits = "until then no process group without a volume claim goes";
+  if (marks.unreadable !== undefined)
+    return `${marks.unreadable}, so that volume claims of ${name} may not be found: correct it; ${waits}`;
+  if (unplaced.length === 0) return undefined;
+  const names = unplaced.map((pvc) => pvc.name).sort();
+  const more = names.length > mostNamed ? ` and ${names.length - mostNamed} more` : "";
+  const labels = marks.idLabels.join(" nor ");
+  return `no label says of which process group of ${name} these volume claims are: ${names.slice(0, mostNamed).join(", ")}${more}; each has neither ${labels}: give each the label ${marks.idLabels[0]} with the id of its process group; ${waits}`;
 }

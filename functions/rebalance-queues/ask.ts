@@ -2,8 +2,7 @@
 
 import { healthAuthority } from "../shared/annotations/health.ts";
 import type { Context } from "../shared/contract/context.ts";
-import { NoAuthority, trust, untrustedWords } from "../shared/health/authorities.ts";
-import { NoPassword, readPassword } from "../shared/health/credentials.ts";
+import { CredentialError, readPassword, trust, untrustedWords } from "../shared/health/credentials.ts";
 import { type PodAnswer, PodHttpError } from "../shared/http/pod-http.ts";
 import type { RebalanceEndpoint } from "./decide.ts";
 
@@ -51,8 +50,7 @@ async function send({ cluster, pods }: Context, node: Node, signal: AbortSignal)
     const request = { method: "POST", path, headers, mostBytes } as const;
     return readAnswer(pod, await pods.send(address, request, { signal, notAfterMs }));
   } catch (error) {
-    if (error instanceof NoPassword || error instanceof NoAuthority)
-      return { guard: "credentials-missing", why: cut(error.message) };
+    if (error instanceof CredentialError) return { guard: "credentials-missing", why: cut(error.message) };
     if (error instanceof PodHttpError && error.isUntrusted)
       return unanswered(`${untrustedWords(healthAuthority.key, authority)}: ${error.message}`);
     if (error instanceof PodHttpError) return unanswered(error.message);

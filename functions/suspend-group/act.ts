@@ -13,6 +13,7 @@ import {
   clearingPatch,
   memberChanged,
   messageFor,
+  normal,
   type PvcPatch,
   patchPvc,
   podSeen,
@@ -21,11 +22,12 @@ import {
 } from "../shared/suspension/writing.ts";
 import { noteWithdrawn, statefulSetNamed } from "../shared/transaction/claims.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
-import { describeAgreeing, durationOf, type Member, type VolumeUser } from "../shared/volumes/members.ts";
+import { describeAgreeing, durationOf, type Member } from "../shared/volumes/members.ts";
 import { hasNewPartners, wordsOnPartners } from "../shared/volumes/owners.ts";
 import { type Pvc, valueIn } from "../shared/volumes/pvc.ts";
 import { asStatefulSet, type GroupKey, type StatefulSet, type ZoneWorkload } from "../shared/workloads/statefulsets.ts";
-import { type LettingGo, leavingClaimOf, type SuspensionResize, type SuspensionTarget } from "./decide.ts";
+import { leavingClaimOf, type SuspensionTarget } from "./decide.ts";
+import type { LettingGo, SuspensionResize } from "./lowering.ts";
 import { lostOf, markUnknown, newsOf, tooLate, untilWhen } from "./news.ts";
 import { name } from "./observe.ts";
 
@@ -63,7 +65,7 @@ export function actOn(target: SuspensionTarget, observed: GroupObservation): Act
     takesNothing: true,
     requeueAfterDoneMs: writtenRequeueMs,
     carryOut: (context, notAfterMs) => write(context, key, target, notAfterMs),
-    // What changed meanwhile is looked at again, and what is refused is tried again by the next look.
+    // The next reconcile decides anew on what changed meanwhile, and tries again what is refused.
     refused: (context, _key, { message, code }) => {
       if (code !== 409 && code !== 404)
         context.reporter.problem(key, name, `${target.kind} of ${member.name}: ${message}`);
@@ -97,6 +99,7 @@ function resizing(statefulSet: StatefulSet, { set, target, leaving, claim }: Sus
 
 /** Rules R8 and R9: the claim is written, the volume claims are as they were decided on, and each pod goes by its uid. */
 function lettingGo(statefulSet: ZoneWorkload, { set, leaving, claim }: LettingGo): Act {
+  const { namespace } = set;
   let isUnderWay = false;
   return {
     name: "let-go",
@@ -107,8 +110,11 @@ function lettingGo(statefulSet: ZoneWorkload, { set, leaving, claim }: LettingGo
     requeueAfterDoneMs: writtenRequeueMs,
     async carryOut(context, notAfterMs) {
       await mark(context, leaving, notAfterMs);
+      const { cluster } = context;
       const sent = await Promise.allSettled(
-        leaving.map(({ pod }) => deletePod(context, set.namespace, pod, notAfterMs)),
+        leaving
+          .flatMap(({ pod }) => pod ?? [])
+          .map(({ name, uid }) => deleteIfThere(cluster, "pods", { namespace, name }, { uid }, { notAfterMs })),
       );
       const failures = sent.flatMap((one) => (one.status === "rejected" ? [one.reason] : []));
       isUnderWay = failures.length < sent.length || !failures.every(isOver);
@@ -119,16 +125,6 @@ function lettingGo(statefulSet: ZoneWorkload, { set, leaving, claim }: LettingGo
       if (isOver(error) && error.code !== 409) noteRefused(context, key, set.uid, `pods of ${set.name} go`, error);
     },
   };
-}
-
-async function deletePod(
-  { cluster }: Context,
-  namespace: string,
-  pod: VolumeUser | undefined,
-  notAfterMs: number,
-): Promise<void> {
-  if (pod === undefined) return;
-  await deleteIfThere(cluster, "pods", { namespace, name: pod.name }, { uid: pod.uid }, { notAfterMs });
 }
 
 /** Each write fails if another client has changed the volume claim since it was read; then it names the pod that goes. */
@@ -173,13 +169,8 @@ async function tellOfDrain(context: Context, key: GroupKey, member: Member): Pro
   const message = describeAgreeing(member);
   const [pvc] = member.pvcs;
   if (message === undefined || pvc === undefined) return;
-  const identity = `drained ${member.pod?.uid}`;
-  await recordPvcEvent(context, name, key, pvc, {
-    type: "Normal",
-    reason: eventReasons.volumeDrained,
-    message,
-    identity,
-  });
+  const news = normal(eventReasons.volumeDrained, message, `drained ${member.pod?.uid}`);
+  await recordPvcEvent(context, name, key, pvc, news);
 }
 
 /**

@@ -21,7 +21,7 @@ import {
   whyNeeded,
 } from "../shared/volumes/members.ts";
 import { type Pvc, valueIn } from "../shared/volumes/pvc.ts";
-import { mendRequeueMs, whyNotBegun } from "./obstacles.ts";
+import { whyNotBegun } from "./obstacles.ts";
 
 /** One write about one member. */
 export type MemberStep =
@@ -51,8 +51,10 @@ export interface MemberDecision {
   readonly requeueAfterMs?: number;
 }
 
-/** How soon to look for the end of a pod, or for one that is to be ready, in milliseconds. No pod's event wakes us. */
+/** How soon to check whether a pod is gone, or ready, in milliseconds. No event of a pod triggers this function. */
 export const podRequeueMs = 2_000;
+/** How soon to check again what a user has to mend, in milliseconds. */
+const mendRequeueMs = 30_000;
 
 /**
  * Undefined for a member of which nothing is wanted. `protects`: volume claims may get our finalizer. What was seen of its
@@ -197,7 +199,7 @@ function judgeRequested(member: Member, now: Clocks, protects: boolean): MemberD
   if (isSuspendedInPart(member))
     return judgeSuspended(member, now, protects) ?? judgeUnheld(member, protects) ?? judgeKept(member);
   const why = whyNotBegun(member);
-  if (why !== undefined) return why;
+  if (why !== undefined) return { ...why, requeueAfterMs: mendRequeueMs };
   const replaced = judgeReplaced(member);
   if (replaced !== undefined) return replaced;
   const undrained = judgeDrain(member, now.nowMs);

@@ -13,17 +13,12 @@ import { isOwnerGroup } from "../shared/workloads/group-key.ts";
 import { judge, type MemberDecision, type MemberStep, podRequeueMs } from "./decide-member.ts";
 import { type LettingGo, letGo, lower, type SuspendSnapshot, type SuspensionResize, whyOutOfLine } from "./lowering.ts";
 
-/** What a volume claim is to say that it waits for. */
-export interface MemberMessage {
-  readonly kind: "tell";
-  readonly member: Member;
-  readonly guard: string;
-  readonly sentence: string;
-}
-
-export type { LettingGo, SuspendSnapshot, SuspensionResize };
-
-export type SuspensionTarget = MemberStep | SuspensionResize | LettingGo | MemberMessage;
+export type SuspensionTarget =
+  | MemberStep
+  | SuspensionResize
+  | LettingGo
+  /** A volume claim is to say what it waits for. */
+  | { readonly kind: "tell"; readonly member: Member; readonly guard: string; readonly sentence: string };
 
 interface JudgedMember {
   readonly member: Member;
@@ -131,7 +126,7 @@ const byClock: ReadonlySet<string> = new Set(["wait-between-removals", "clock-un
 function tell(
   member: Member,
   { guard, sentence, step }: Pick<MemberDecision, "guard" | "sentence" | "step">,
-): MemberMessage[] {
+): Extract<SuspensionTarget, { kind: "tell" }>[] {
   if (step !== undefined || tellerOf(member) !== "suspender") return [];
   // From the first request on, each volume claim of a pod names the others: once the pod is gone nothing else tells of them.
   if (hasNewPartners(member)) return [{ kind: "tell", member, guard, sentence }];
@@ -143,13 +138,8 @@ function tell(
   return isNews ? [{ kind: "tell", member, guard, sentence }] : [];
 }
 
-interface Raised {
-  readonly targets: readonly SuspensionResize[];
-  readonly waits: readonly (readonly [Member, Blocked])[];
-}
-
 /** One ordinal at a time comes back, the lowest first: that is how a StatefulSet grows. */
-function raise(snapshot: SuspendSnapshot, returning: readonly Member[]): Raised {
+function raise(snapshot: SuspendSnapshot, returning: readonly Member[]) {
   const waits: (readonly [Member, Blocked])[] = [];
   const targets = new Map<string, SuspensionResize>();
   for (const member of returning) {

@@ -10,11 +10,10 @@ import { isWithdrawn, timesAfter } from "../shared/transaction/claims.ts";
 import { isLongKnown } from "../shared/transaction/ledger-copy.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { parseVolumeUser, type VolumeUser } from "../shared/volumes/members.ts";
-import { areLeaving, namedOf } from "../shared/volumes/owner-zones.ts";
 import { isOwnerGroup } from "../shared/workloads/group-key.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 
-/** A claim that no process carries out is over as well, because no pod was told. Throws as a look does. */
+/** A claim that no process carries out is over as well, because no pod was told. Throws what a transaction throws. */
 export async function endOf(context: Context, observed: GroupObservation, claim: KnownClaim): Promise<OwnClaimEnd> {
   const end = await endOfLeaving(context, observed.key, claim);
   if (end === "stands") return { kind: "stands" };
@@ -30,23 +29,25 @@ async function endOfLeaving(context: Context, key: GroupKey, claim: KnownClaim):
   const isKnown = isLongKnown(context, key, claim);
   // A LIST that is made after the ledger was read (rule R21).
   const { items } = await context.cluster.list("pods", { namespace: key.namespace });
-  const pods = items.map(parseVolumeUser);
-  if (isWithdrawn(context, key, claim) && !areLeaving(claim, pods)) return "withdrawn";
-  const end = endOfLettingGo(claim, pods, context.cluster.serverTimeMs());
+  const end = endOfLettingGo(claim, items.map(parseVolumeUser), context.cluster.serverTimeMs());
+  if (end === "leaving") return "stands";
+  if (isWithdrawn(context, key, claim)) return "withdrawn";
   return end === "abandoned" && !isKnown ? "stands" : end;
 }
 
 /**
  * What has become of pods that were let go under a claim, by the uids that it names: all are gone; or some stand, though no
- * process sends a deletion any more (rule R20). One that is on its way out keeps its zone for as long as that takes.
+ * process sends a deletion any more (rule R20). One that is on its way out, whichever client deleted it, keeps its zone for as
+ * long as that takes.
  */
 export function endOfLettingGo(
   { uids = {}, stampMs }: Pick<KnownClaim, "uids" | "stampMs">,
   pods: readonly VolumeUser[],
   nowMs: number,
-): "stands" | "settled" | "abandoned" {
-  const there = namedOf(uids, pods);
+): "leaving" | "stands" | "settled" | "abandoned" {
+  const named = new Set(Object.values(uids));
+  const there = pods.filter(({ uid }) => named.has(uid));
   if (there.length === 0) return "settled";
-  const isAwaited = areLeaving({ uids }, pods) || nowMs - stampMs < undoAfterMs;
-  return isAwaited ? "stands" : "abandoned";
+  if (there.some(({ isTerminating }) => isTerminating)) return "leaving";
+  return nowMs - stampMs < undoAfterMs ? "stands" : "abandoned";
 }

@@ -2,37 +2,26 @@
 
 import { type Wait, wait } from "../shared/contract/verdict.ts";
 import { type PodDisruptionBudget, refusalOfAll } from "../shared/groups/pod-disruption-budget.ts";
-import { type LedgerSurroundings, leaversOf, refuseScaleDown } from "../shared/groups/refuse-claim.ts";
+import { leaversOf, refuseScaleDown } from "../shared/groups/refuse-claim.ts";
 import { heldLeaving, isAsked, type Questions } from "../shared/health/permit.ts";
-import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { type Blocked, describeClaim, guardOfClaim } from "../shared/ledger/claim-kinds.ts";
 import type { OtherClaim } from "../shared/reconcile/act.ts";
 import { scaleDownPhases } from "../shared/scaling/size-changes.ts";
-import type { Clocks } from "../shared/suspension/clocks.ts";
-import { type SuspensionTimes, suspensionId } from "../shared/suspension/looks.ts";
+import { suspensionId } from "../shared/suspension/looks.ts";
+import type { VolumesSnapshot } from "../shared/suspension/observe-volumes.ts";
 import { chooseTurn } from "../shared/suspension/removal-turn.ts";
 import type { Member } from "../shared/volumes/members.ts";
 import type { SuspendableSet } from "../shared/volumes/suspendable-set.ts";
 import { podNameOf } from "../shared/workloads/pods.ts";
 import type { MemberDecision } from "./decide-member.ts";
 
-export interface SuspendSnapshot extends LedgerSurroundings, Clocks {
-  readonly group: string;
-  /** All of the group that have volume claims. */
-  readonly members: readonly Member[];
-  /** What this function has claimed and not ended. */
-  readonly claims: readonly KnownClaim[];
+export interface SuspendSnapshot extends VolumesSnapshot {
   /** Why the API server would not have another size of late, or pods deleted, by the uid of the zone. */
   readonly refused: ReadonlyMap<string, string>;
   /** False: no volume claim gets our finalizer. */
   readonly protects: boolean;
-  readonly isNamespaceEnding: boolean;
   /** Of its namespace, as of now; none are read where no pod of another owner is to go. */
   readonly disruptionBudgets: readonly PodDisruptionBudget[];
-  /** What the ledger says of the last removal, and of looks. */
-  readonly times: SuspensionTimes;
-  /** The uids of volume claims that keep what they say for now. */
-  readonly saidLately: ReadonlySet<string>;
   /** What asked pods have said; absent where no StatefulSet of the group asks. */
   readonly questions?: Questions | undefined;
 }

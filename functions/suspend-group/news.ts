@@ -3,6 +3,7 @@
 import { formatTime } from "../shared/clock/durations.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
+import { normal, type PvcNews, warning } from "../shared/suspension/writing.ts";
 import { durationOf, type Member } from "../shared/volumes/members.ts";
 import { type Pvc, valueIn } from "../shared/volumes/pvc.ts";
 import type { MemberStep } from "./decide-member.ts";
@@ -31,40 +32,26 @@ export function tooLate({ name: claim, volumeName }: Pvc): string {
   return `the removal of ${claim} had begun before it was wanted back; ${volume}`;
 }
 
-export function newsOf(context: Context, target: Exclude<MemberStep, { readonly kind: "restamp" }>, pvc: Pvc) {
+export function newsOf(context: Context, target: Exclude<MemberStep, { kind: "restamp" }>, pvc: Pvc): PvcNews {
   const { member } = target;
   const since = pvc.suspendedMs ?? 0;
   switch (target.kind) {
     case "clear": {
-      const isOwn = target.how !== "in-use-again";
-      const message = isOwn
-        ? `${member.name} has its volume back: nothing is suspended any more`
-        : `a user or another controller brought ${member.name} back: its volume is not suspended any more, and may hold old data`;
-      const reason = isOwn ? eventReasons.volumeRecovered : eventReasons.recoveredByOthers;
       // The time is gone as soon as the pod is seen; the pod is another one each time.
       const identity = `${target.how} ${member.pod?.uid ?? since}`;
-      return { type: isOwn ? "Normal" : "Warning", reason, message, identity } as const;
+      const back = `${member.name} has its volume back: nothing is suspended any more`;
+      const old = `a user or another controller brought ${member.name} back: its volume is not suspended any more, and may hold old data`;
+      return target.how === "in-use-again"
+        ? warning(eventReasons.recoveredByOthers, old, identity)
+        : normal(eventReasons.volumeRecovered, back, identity);
     }
     case "unmark":
-      return {
-        type: "Warning",
-        reason: eventReasons.removalMarkUnknown,
-        message: markUnknown(pvc),
-        identity: "mark unknown",
-      } as const;
+      return warning(eventReasons.removalMarkUnknown, markUnknown(pvc), "mark unknown");
     case "answer-recover":
-      return {
-        type: "Warning",
-        reason: eventReasons.recoverTooLate,
-        message: tooLate(pvc),
-        identity: "too late",
-      } as const;
-    default:
-      return {
-        type: "Normal",
-        reason: eventReasons.volumeSuspended,
-        message: untilWhen(member, context.cluster.serverTimeMs()),
-        identity: `${target.kind} ${since}`,
-      } as const;
+      return warning(eventReasons.recoverTooLate, tooLate(pvc), "too late");
+    default: {
+      const message = untilWhen(member, context.cluster.serverTimeMs());
+      return normal(eventReasons.volumeSuspended, message, `${target.kind} ${since}`);
+    }
   }
 }

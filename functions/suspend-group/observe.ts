@@ -5,49 +5,29 @@ import type { Context } from "../shared/contract/context.ts";
 import { asOfNow, type PodDisruptionBudget, parseDisruptionBudget } from "../shared/groups/pod-disruption-budget.ts";
 import { type AskedPod, openQuestions, withAnswers } from "../shared/health/ask-pods.ts";
 import { refusedSizes } from "../shared/scaling/resize.ts";
-import { withDrainAnswers } from "../shared/suspension/drain-answers.ts";
-import { readMembers } from "../shared/suspension/reading.ts";
-import { saidLately } from "../shared/suspension/said.ts";
+import { observeVolumes } from "../shared/suspension/observe-volumes.ts";
 import { volumeHoldSetting } from "../shared/suspension/settings.ts";
-import { withTrueMarks } from "../shared/suspension/settle-marks.ts";
-import { claimsBy } from "../shared/transaction/claims.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { isRequested, isSuspendedInPart } from "../shared/volumes/members.ts";
 import { parsePod } from "../shared/workloads/pods.ts";
-import { decide, type SuspendSnapshot } from "./decide.ts";
+import { decide } from "./decide.ts";
+import type { SuspendSnapshot } from "./lowering.ts";
 
 export const name = "suspend-group";
 export const settings = { volumeHold: volumeHoldSetting };
 
 /** Throws ClusterError. */
 export async function observe(observed: GroupObservation, context: Context): Promise<SuspendSnapshot> {
-  const { key, zones, departed, strayClaims } = observed;
-  const names = zones.map(({ statefulSet }) => statefulSet.name);
-  const { members: listed, nowMs, wallMs, isNamespaceEnding } = await readMembers(context, key, names);
-  const read = await withTrueMarks(context, observed.ledger, listed);
-  // Who is asked last has the last word: the answers are newer than the ledger (rule R22).
-  const members = await withDrainAnswers(
-    context,
-    name,
-    key,
-    read,
-    (one) => isRequested(one) && !isSuspendedInPart(one),
-  );
-  const mayGo = members.some((one) => one.set.owner !== undefined && one.pod !== undefined && isRequested(one));
+  const { key } = observed;
+  const volumes = await observeVolumes(context, observed, name, {
+    claimKind: "scale-down",
+    isAsked: (one) => isRequested(one) && !isSuspendedInPart(one),
+  });
+  const mayGo = volumes.members.some((one) => one.set.owner !== undefined && one.pod !== undefined && isRequested(one));
   return {
-    group: key.group,
-    nowMs,
-    wallMs,
+    ...volumes,
     disruptionBudgets: mayGo ? await readDisruptionBudgets(context, key.namespace) : [],
-    zones,
-    departed,
-    strayClaims,
-    members,
-    isNamespaceEnding,
-    claims: claimsBy(observed, "scale-down", name),
     refused: refusedSizes(context, key),
-    times: observed.ledger,
-    saidLately: saidLately(context, key),
     protects: valuesOf(settings, context.settings).volumeHold === "keep",
     questions: openQuestions(context, observed),
   };

@@ -1,29 +1,17 @@
 /** Why the suspension of a member may not begin, whatever its data: by its owner, its users or its retention policy. Pure. */
 
 import { suspendable, volumeOwner } from "../shared/annotations/suspension.ts";
+import type { Blocked } from "../shared/ledger/claim-kinds.ts";
 import type { Member } from "../shared/volumes/members.ts";
 import { groupOfPvc, whyUnclear } from "../shared/volumes/owners.ts";
 import { groupOfOwner } from "../shared/workloads/group-key.ts";
 
-export interface SuspensionObstacle {
-  readonly guard: string;
-  readonly sentence: string;
-  readonly requeueAfterMs: number;
-}
-
-/** How soon to look again at what a user has to mend, in milliseconds. */
-export const mendRequeueMs = 30_000;
-
 /** Why its suspension may not begin. */
-export function whyNotBegun(member: Member): SuspensionObstacle | undefined {
+export function whyNotBegun(member: Member): Blocked | undefined {
   const { name, set, pvcs } = member;
-  const wait = (guard: string, sentence: string): SuspensionObstacle => ({
-    guard,
-    sentence,
-    requeueAfterMs: mendRequeueMs,
-  });
+  const wait = (guard: string, sentence: string): Blocked => ({ guard, sentence });
   const unclear = whyUnclear(member);
-  if (unclear !== undefined) return wait(unclear.guard, unclear.sentence);
+  if (unclear !== undefined) return unclear;
   if (set.isDeleting) return wait("owner-deleting", `${name} stays as it is: ${set.name} is being deleted`);
   const replaced = pvcs.find(({ ownerUid }) => ownerUid !== undefined && ownerUid !== set.uid);
   if (replaced !== undefined)
@@ -59,9 +47,9 @@ function whyUncontrolled({ name, set, pvcs, pod }: Member): string | undefined {
   return `${name} stays: ${actual}, and not ${set.owner}; correct ${volumeOwner.key}, or label the pod ${suspendable.key}=true`;
 }
 
-export function whyShared({ name, others }: Member): SuspensionObstacle | undefined {
+function whyShared({ name, others }: Member): Blocked | undefined {
   if (others.length === 0) return undefined;
   const users = others.map((pod) => pod.name).join(", ");
   const sentence = `${name} stays as it is: ${users} uses one of its volume claims, too`;
-  return { guard: "volume-shared", sentence, requeueAfterMs: mendRequeueMs };
+  return { guard: "volume-shared", sentence };
 }

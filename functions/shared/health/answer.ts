@@ -2,7 +2,7 @@ import type { Health } from "../ledger/health-rule.ts";
 
 /** A check that failed says 503, as readiness checks and RabbitMQ's do. */
 export const failedCheck = 503;
-/** An answer is cut to so many characters in a sentence. */
+/** An answer is cut to so many characters in a message. */
 export const longestWords = 300;
 
 /** 200 to 299 is good, and 503 is bad; the rest is no answer to the question. */

@@ -6,8 +6,7 @@ import type { PodAddress, PodAnswer } from "../http/pod-http.ts";
 import type { Health } from "../ledger/health-rule.ts";
 import { unknownHealth } from "./answer.ts";
 import { askHealth } from "./ask-health.ts";
-import { NoAuthority, trust, untrustedWords } from "./authorities.ts";
-import { NoPassword, readPassword } from "./credentials.ts";
+import { CredentialError, readPassword, trust, untrustedWords } from "./credentials.ts";
 
 export interface PodQuestion {
   readonly address: PodAddress;
@@ -53,7 +52,7 @@ async function speak(
     const trusting = await trust(cluster, address, authority);
     return await askHealth(pods, { address: trusting, path, headers, read, untrusted }, options);
   } catch (error) {
-    if (error instanceof NoPassword || error instanceof NoAuthority) return unknownHealth(error.message);
+    if (error instanceof CredentialError) return unknownHealth(error.message);
     throw error;
   }
 }

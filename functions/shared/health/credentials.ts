@@ -1,32 +1,109 @@
-/** What pods are asked with: the user and the password of a Secret. A Role of the user's lets Sluice read it by its name. */
-import {
-  type Cluster,
-  ClusterError,
-  isRightMissing,
-  type ObjectKey,
-  type SecretObject,
-  wordsOf,
-} from "../kubernetes/cluster.ts";
+/**
+ * What pods are asked with, the user and the password of a Secret, and whose certificates are trusted when they are asked over
+ * https. A Role of the user's lets Sluice read either by its name.
+ */
+import { X509Certificate } from "node:crypto";
+import type { AuthorityRef } from "../annotations/health.ts";
+import { BoundedMap } from "../base/bounded-map.ts";
+import type { PodAddress } from "../http/pod-http.ts";
+import { type Cluster, ClusterError, isRightMissing, type ObjectKey, wordsOf } from "../kubernetes/cluster.ts";
 
-/** The Secret cannot be read, or has not what is needed. */
-export class NoPassword extends Error {}
+/** A Secret or a ConfigMap cannot be read, or has not what is needed. */
+export class CredentialError extends Error {}
 
-/** The header that a Secret's user and password make. Throws {@link NoPassword}. */
-export async function readPassword(cluster: Pick<Cluster, "get">, key: ObjectKey): Promise<string> {
-  let data: SecretObject["data"];
+const authorityField = "ca.crt";
+/** For so long authorities are not read again, in milliseconds, however often pods are asked. */
+const authoritiesServeMs = 10_000;
+const mostKept = 1_000;
+
+interface CachedAuthority {
+  readonly atMs: number;
+  readonly pem: Promise<string>;
+}
+
+type AuthorityReader = Pick<Cluster, "get" | "monotonicMs">;
+
+const kept = new WeakMap<AuthorityReader, BoundedMap<string, CachedAuthority>>();
+
+/** The header that a Secret's user and password make. Throws {@link CredentialError}. */
+export async function readPassword(cluster: Pick<Cluster, "get">, { namespace, name }: ObjectKey): Promise<string> {
+  const fieldOf = await readFields(cluster, namespace, { resource: "secrets", name }, `Secret ${name}`);
+  const [username, password] = [fieldOf("username"), fieldOf("password")];
+  if (username === "" || password === "") throw new CredentialError(`Secret ${name} has no username and password`);
+  if (username.includes(":"))
+    throw new CredentialError(`the username in Secret ${name} has a colon, which no header can say`);
+  return `Basic ${Buffer.from(`${username}:${password}`).toString("base64")}`;
+}
+
+/** In PEM, no older than ten seconds. Throws {@link CredentialError}. */
+async function readAuthority(cluster: AuthorityReader, namespace: string, ref: AuthorityRef): Promise<string> {
+  const known = kept.get(cluster) ?? new BoundedMap<string, CachedAuthority>(mostKept);
+  kept.set(cluster, known);
+  const path = `${namespace}/${nameOf(ref)}`;
+  const before = known.get(path);
+  const atMs = cluster.monotonicMs();
+  if (before !== undefined && atMs - before.atMs < authoritiesServeMs) return before.pem;
+  const pem = readCertificates(cluster, namespace, ref);
+  known.set(path, { atMs, pem });
+  // The next call reads again what was wrong, because a user mends it.
+  pem.catch(() => known.delete(path));
+  return pem;
+}
+
+/** The same address, with the authorities that are trusted there over https. Throws {@link CredentialError}. */
+export async function trust(
+  cluster: AuthorityReader,
+  address: PodAddress,
+  ref: AuthorityRef | undefined,
+): Promise<PodAddress> {
+  if (ref === undefined || address.scheme !== "https") return address;
+  return { ...address, authorities: await readAuthority(cluster, address.namespace, ref) };
+}
+
+/** As an annotation names it. */
+function nameOf({ resource, name }: AuthorityRef): string {
+  return `${resource === "secrets" ? "secret" : "configmap"}/${name}`;
+}
+
+/** What to do where a pod's certificate is of an authority that is not trusted. `key`: the annotation that names one. */
+export function untrustedWords(key: string, ref: AuthorityRef | undefined): string {
+  return ref === undefined
+    ? `no authority that is trusted has signed its certificate: write secret/NAME or configmap/NAME, whose ${authorityField} holds its authority, into ${key}`
+    : `the authority in ${authorityField} of ${nameOf(ref)}, which ${key} names, has not signed its certificate: put the one there that has`;
+}
+
+/** The fields of a Secret, decoded, or of a ConfigMap; empty where it has none. Throws {@link CredentialError}. */
+async function readFields(
+  cluster: Pick<Cluster, "get">,
+  namespace: string,
+  { resource, name }: AuthorityRef,
+  what: string,
+): Promise<(field: string) => string> {
   try {
-    ({ data } = await cluster.get("secrets", key));
+    const { data = {} } = await cluster.get(resource, { namespace, name });
+    const encoding = resource === "secrets" ? "base64" : "utf8";
+    return (field) => Buffer.from(data[field] ?? "", encoding).toString("utf8");
   } catch (error) {
     if (!(error instanceof ClusterError)) throw error;
-    const grant = "; a Role must give Sluice the right to get it by its name";
-    throw new NoPassword(
-      `Secret ${key.name} could not be read: ${wordsOf(error)}${isRightMissing(error) ? grant : ""}`,
-    );
+    const grant = isRightMissing(error) ? "; a Role must give Sluice the right to get it by its name" : "";
+    throw new CredentialError(`${what} could not be read: ${wordsOf(error)}${grant}`);
   }
-  const decoded = (field: string) => Buffer.from(data?.[field] ?? "", "base64").toString("utf8");
-  const [username, password] = [decoded("username"), decoded("password")];
-  if (username === "" || password === "") throw new NoPassword(`Secret ${key.name} has no username and password`);
-  if (username.includes(":"))
-    throw new NoPassword(`the username in Secret ${key.name} has a colon, which no header can say`);
-  return `Basic ${Buffer.from(`${username}:${password}`).toString("base64")}`;
+}
+
+const certificate = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
+
+/** The certificates alone: no caller may see a key beside them. */
+async function readCertificates(cluster: AuthorityReader, namespace: string, ref: AuthorityRef): Promise<string> {
+  const what = nameOf(ref);
+  const text = (await readFields(cluster, namespace, ref, what))(authorityField);
+  if (text === "")
+    throw new CredentialError(`${what} has no ${authorityField}, which is to hold an authority's certificate in PEM`);
+  const found = text.match(certificate) ?? [];
+  if (found.length === 0) throw new CredentialError(`${authorityField} of ${what} holds no certificate in PEM`);
+  try {
+    for (const one of found) new X509Certificate(one);
+  } catch {
+    throw new CredentialError(`${authorityField} of ${what} holds a certificate that Sluice cannot read`);
+  }
+  return `${found.join("\n")}\n`;
 }

@@ -11,7 +11,7 @@ import { type DrainAnswer, isRequested, type Member, type VolumeUser } from "../
 import { valueIn } from "../volumes/pvc.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
 
-/** So many members are asked about in one pass; the others have their turn in the next, some seconds later. */
+/** So many members are asked about in one reconcile; the others have their turn in the next, some seconds later. */
 const mostAtOnce = 16;
 const askTurnMs = 10_000;
 /** So many pods are asked about one member. */

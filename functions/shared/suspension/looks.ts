@@ -1,6 +1,6 @@
 /**
- * What the ledger of a group says of the times of its suspended volumes: since when they have been looked at without a gap, and
- * when the last removal ended. Both survive the volumes and the processes. Pure.
+ * What the ledger of a group says of the times of its suspended volumes: since when they have been observed without a gap,
+ * and when the last removal ended. Both survive the volumes and the processes. Pure.
  */
 
 import { wallClockSkewMs } from "../clock/skew.ts";
@@ -24,19 +24,19 @@ function isRemoval({ id, kind }: Claim): boolean {
   return kind === "volume" || id.startsWith(suspensionPrefix);
 }
 
-/** Two sweeps: a volume that no process looked at for longer may have been in use, and its time counts from the next look. */
+/** Two sweeps: a volume that no process observed for longer may have been in use. Its time counts from the next observation. */
 export const longestGapMs = 600_000;
-/** Looks are noted this often, and besides with whatever else is written. Less than a sweep, which is 5 minutes. */
+/** Observations are noted this often, and besides with whatever else is written. Less than a sweep, which is 5 minutes. */
 const noteEveryMs = 240_000;
 
-/** When the looks without a gap began. It is now where no look is known, or the last one is of the future. */
+/** When the observations without a gap began. It is now where none is known, or the last one is of the future. */
 export function seenSinceMs({ looks }: SuspensionTimes, nowMs: number): number {
   if (looks === undefined || looks.untilMs > nowMs + wallClockSkewMs || nowMs - looks.untilMs > longestGapMs)
     return nowMs;
   return Math.min(looks.sinceMs, nowMs);
 }
 
-/** What the writes of a pass say of its look at these members; undefined where none of them is suspended or about to be. */
+/** What the writes of a reconcile note of its observation; undefined where no member is suspended or about to be. */
 export function notesOf(times: SuspensionTimes, members: readonly Member[], nowMs: number) {
   if (!members.some(isBegun)) return undefined;
   const { looks, lastRemovalMs = 0 } = times;

@@ -1,27 +1,28 @@
 /**
  * Which marks of a removal count. `sluice.dev/suspend-state: Removing` is written under a claim of the ledger. A copy of a volume
- * claim, a backup or a person may carry the same words without one, and nothing is deleted by those. Pure.
+ * claim, a backup or a person may carry the same words without one, and nothing is deleted by those.
  */
 
 import { removalClaim, suspendState } from "../annotations/suspension.ts";
+import type { Context } from "../contract/context.ts";
 import type { Claim } from "../ledger/claim.ts";
+import type { Ledger } from "../ledger/reservation.ts";
+import { Conflict } from "../transaction/ledger-copy.ts";
 import type { Member } from "../volumes/members.ts";
 import { type Pvc, valueIn } from "../volumes/pvc.ts";
 
-/** True where a claim of the ledger has the id that the volume claim names, and names the uid of the volume claim. */
-export function isMarkHeld({ name, uid, removalClaim }: Pvc, claims: readonly Claim[]): boolean {
-  return claims.some(
+/**
+ * The mark stands, and no claim of the ledger has the id and the uid that the volume claim says. Of what is deleted and has lost
+ * our finalizer nothing can be saved: its claim has ended before it.
+ */
+function isMarkFalse(
+  { name, uid, state, removalClaim, isTerminating, isHeld }: Pvc,
+  claims: readonly Claim[],
+): boolean {
+  if (valueIn(state) !== "Removing" || (isTerminating && !isHeld)) return false;
+  return !claims.some(
     (one) => one.isKnown && one.kind === "volume" && one.id === removalClaim && one.uids?.[name] === uid,
   );
-}
-
-/**
- * The mark stands, and no claim of the ledger holds it. Of what is deleted and has lost our finalizer nothing can be saved: its
- * claim has ended before it.
- */
-export function isMarkFalse(pvc: Pvc, claims: readonly Claim[]): boolean {
-  const isLost = pvc.isTerminating && !pvc.isHeld;
-  return valueIn(pvc.state) === "Removing" && !isLost && !isMarkHeld(pvc, claims);
 }
 
 /** The same volume claim, with its mark as words that say nothing; any other is as it was. */
@@ -32,11 +33,19 @@ export function withoutFalseMark(pvc: Pvc, claims: readonly Claim[]): Pvc {
   return { ...pvc, state: { kind: "malformed", sentence }, isMarkFalse: true };
 }
 
-/** The same members, without the marks that no claim of the ledger holds. */
-export function withoutFalseMarks(members: readonly Member[], claims: readonly Claim[]): readonly Member[] {
-  return members.map((member) =>
-    member.pvcs.some((one) => isMarkFalse(one, claims))
-      ? { ...member, pvcs: member.pvcs.map((one) => withoutFalseMark(one, claims)) }
-      : member,
-  );
+/**
+ * The members, without the marks of removals that no claim of the ledger holds. A claim is written before its mark. So where a
+ * mark looks false, the ledger is read once more, after the mark was: another process may have written it since. Throws
+ * Conflict where it has, and ClusterError.
+ */
+export async function withTrueMarks(
+  { cluster, protocol }: Pick<Context, "cluster" | "protocol">,
+  { key, claims }: Pick<Ledger, "key" | "claims">,
+  members: readonly Member[],
+): Promise<readonly Member[]> {
+  const doubtful = members.flatMap((member) => member.pvcs.filter((one) => isMarkFalse(one, claims)));
+  if (doubtful.length === 0) return members;
+  const now = (await protocol.readLedger(cluster, key))?.claims ?? [];
+  if (doubtful.some((one) => !isMarkFalse(one, now))) throw new Conflict();
+  return members.map((member) => ({ ...member, pvcs: member.pvcs.map((one) => withoutFalseMark(one, now)) }));
 }

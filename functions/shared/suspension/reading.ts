@@ -27,9 +27,7 @@ const listHolding = listClaimed(() => true);
 export async function listKeys(context: Context, namespace: string | undefined): Promise<readonly GroupKey[]> {
   const { cluster, cache } = context;
   const [asked, claimed] = await Promise.all([listAsked(cluster, namespace), listHolding(context, namespace)]);
-  const made = await Promise.all(
-    [...byNamespace(asked)].map(([where, names]) => groupsOf(cluster, cache, where, names)),
-  );
+  const made = await Promise.all(byNamespace(asked).map(([where, names]) => groupsOf(cluster, cache, where, names)));
   const keys = [...made.flat(), ...asked.flatMap(ownerKeyOf), ...claimed];
   return [...new Map(keys.map((key) => [groupPathOf(key), key])).values()];
 }
@@ -69,13 +67,9 @@ async function groupsOf(
   return keys.filter((key) => key !== undefined);
 }
 
-function byNamespace(objects: readonly PvcObject[]): ReadonlyMap<string, readonly string[]> {
-  const names = new Map<string, string[]>();
-  for (const { metadata } of objects) {
-    const { namespace = "", name } = metadata;
-    names.set(namespace, [...(names.get(namespace) ?? []), name]);
-  }
-  return names;
+function byNamespace(objects: readonly PvcObject[]): readonly (readonly [string, readonly string[]])[] {
+  const grouped = Map.groupBy(objects, ({ metadata }) => metadata.namespace ?? "");
+  return [...grouped].map(([namespace, some]) => [namespace, some.map(({ metadata }) => metadata.name)]);
 }
 
 async function listAsked(cluster: Lists, namespace: string | undefined): Promise<readonly PvcObject[]> {
@@ -151,7 +145,7 @@ export async function readMembers(
 
 /**
  * Whether a user asks for something in a group, or a function has begun it; `gone`: no StatefulSet is left of one that is not an
- * owner's. Each look is a LIST of all volume claims of the namespace. Throws ClusterError.
+ * owner's. Each call is a LIST of all volume claims of the namespace. Throws ClusterError.
  */
 export async function asksForSuspension({ cluster, cache }: Context, key: GroupKey): Promise<"yes" | "no" | "gone"> {
   if (isOwnerGroup(key.group)) {
@@ -160,15 +154,12 @@ export async function asksForSuspension({ cluster, cache }: Context, key: GroupK
   }
   const { statefulSets } = await cache.read(key, membersNeed);
   if (statefulSets.length === 0) return "gone";
-  const names = statefulSets.map(({ name }) => name);
-  return (await isAnyAsked(cluster, key.namespace, names)) ? "yes" : "no";
-}
-
-async function isAnyAsked(cluster: Lists, namespace: string, statefulSets: readonly string[]): Promise<boolean> {
-  const asked = await listAsked(cluster, namespace);
-  if (asked.length === 0) return false;
-  const own = (await listSets(cluster, namespace)).filter(({ name }) => statefulSets.includes(name));
-  return asked.some(({ metadata }) => own.some((set) => ordinalOfPvc(set, metadata.name) !== undefined));
+  const asked = await listAsked(cluster, key.namespace);
+  if (asked.length === 0) return "no";
+  const sets = await listSets(cluster, key.namespace);
+  const own = sets.filter(({ name }) => statefulSets.some((one) => one.name === name));
+  const isOwn = ({ metadata }: PvcObject) => own.some((set) => ordinalOfPvc(set, metadata.name) !== undefined);
+  return asked.some(isOwn) ? "yes" : "no";
 }
 
 /** What the owner of a group says now of how its members go; undefined where it is gone, or is of a kind that says nothing. */
@@ -219,7 +210,7 @@ async function listUsers(cluster: Lists, namespace: string): Promise<readonly Vo
  */
 export async function listStrays(cluster: Cluster, namespace: string | undefined): Promise<readonly Stray[]> {
   const asked = await listAsked(cluster, namespace);
-  const found = [...byNamespace(asked)].map(async ([where, names]): Promise<Stray[]> => {
+  const found = byNamespace(asked).map(async ([where, names]): Promise<Stray[]> => {
     const sets = await listSets(cluster, where);
     const strays = names.filter((name) => sets.every((set) => ordinalOfPvc(set, name) === undefined));
     if (strays.length === 0) return [];

@@ -1,5 +1,5 @@
 /**
- * When the time of a suspended volume begins anew, because a look has seen its pod wanted, its pod there, or the volume in use.
+ * When the time of a suspended volume begins anew, because its pod was observed to be wanted or there, or the volume in use.
  * Both functions ask this before anything else, so that no malformed or missing word keeps the old time running. Pure.
  */
 

@@ -6,7 +6,7 @@ import { eventReasons } from "../events/reasons.ts";
 import { hasCode } from "../kubernetes/cluster.ts";
 import type { Pvc } from "../volumes/pvc.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
-import { recordPvcEvent } from "./writing.ts";
+import { normal, recordPvcEvent } from "./writing.ts";
 
 /** The right to have a volume stay. A policy limits it to the volumes of the namespaces that are served, and to Retain. */
 export const retainingNeed: Need = {
@@ -37,10 +37,5 @@ export async function retain(context: Context, by: string, key: GroupKey, pvc: P
     throw error;
   }
   const message = `its PersistentVolume ${volumeName} is kept, with the reclaim policy Retain: delete it when you no longer need it`;
-  await recordPvcEvent(context, by, key, pvc, {
-    type: "Normal",
-    reason: eventReasons.volumeRetained,
-    message,
-    identity: "retained",
-  });
+  await recordPvcEvent(context, by, key, pvc, normal(eventReasons.volumeRetained, message, "retained"));
 }

@@ -1,6 +1,6 @@
 /**
  * What this process has just said on volume claims. Watches, lists and API servers show the pods of a group as of different
- * moments, so two looks may find two reasons in turn. If each look wrote its own, the writes would go on without an end.
+ * moments, so two observations may find two reasons in turn. If each wrote its own, the writes would go on without an end.
  */
 
 import type { Context } from "../contract/context.ts";

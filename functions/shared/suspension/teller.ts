@@ -1,15 +1,12 @@
 /**
- * Which function says on a volume claim what it waits for. Both look at the same members, and one annotation holds one sentence.
- * If both wrote it, each write would wake the other function, without an end. Pure.
+ * Which function says on a volume claim what it waits for. Both observe the same members, and one annotation holds one message.
+ * If both wrote it, each write would trigger the other function, without an end. Pure.
  */
 
 import { isRecovering, isRequested, type Member } from "../volumes/members.ts";
 import { hasNewPartners } from "../volumes/owners.ts";
 import { valueIn } from "../volumes/pvc.ts";
 import { isPodNews } from "./drain-proof.ts";
-
-/** Who writes `sluice.dev/suspend-message`: the function that takes pods, or the one that removes their volumes. */
-export type VolumeReporter = "suspender" | "collector";
 
 /** How long a volume claim keeps a word before the same process writes another one over it, in milliseconds. */
 export const keptWordMs = 10_000;
@@ -39,8 +36,11 @@ export function isSuspended({ pvcs }: Member): boolean {
   return pvcs.every(({ state }) => ["Suspended", "Removing"].includes(valueIn(state) ?? ""));
 }
 
-/** A member is suspended, asked for and not wanted back: then only its removal is left to wait for. Otherwise its pod is. */
-export function tellerOf(member: Member): VolumeReporter {
+/**
+ * Who writes `sluice.dev/suspend-message`: the function that takes pods, or the one that removes their volumes. A member is
+ * suspended, asked for and not wanted back: then only its removal is left to wait for. Otherwise its pod is.
+ */
+export function tellerOf(member: Member): "suspender" | "collector" {
   const isLeft = isSuspended(member) && isRequested(member) && !isRecovering(member);
   return isLeft ? "collector" : "suspender";
 }

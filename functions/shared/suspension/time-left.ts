@@ -25,8 +25,8 @@ export function durationNow(member: Member): KeptFor {
 
 /**
  * How long its pod has been gone by every witness, in milliseconds; undefined where one of its volume claims has no time that
- * can be true. The latest of these counts: its stamp, `seenSinceMs` (when looks without a gap began), the first look after
- * another client than Sluice changed the size, and when the API server last saw the volume in use.
+ * can be true. The latest of these counts: its stamp, `seenSinceMs` (when observations without a gap began), the first of them
+ * after another client than Sluice changed the size, and when the API server last saw the volume in use.
  */
 export function ageOf({ set, pvcs }: Member, nowMs: number, seenSinceMs: number): number | undefined {
   let youngestMs = Number.POSITIVE_INFINITY;
@@ -39,8 +39,8 @@ export function ageOf({ set, pvcs }: Member, nowMs: number, seenSinceMs: number)
 }
 
 /**
- * The latest moment of the first look after the size changed; 0 where it has not changed since the stamp. A pod that had come
- * back by that size may have taken its time to end: only the look that followed has seen it absent.
+ * The latest moment of the first observation after the size changed; 0 where it has not changed since the stamp. A pod that had
+ * come back by that size may have ended slowly: only the observation that followed has seen it absent.
  */
 function lookAfterMs({ resizedMs = 0 }: Member["set"], suspendedMs: number): number {
   return resizedMs > suspendedMs ? resizedMs + longestGapMs : 0;

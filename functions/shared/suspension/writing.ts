@@ -95,13 +95,10 @@ export async function beginAnew(
   notAfterMs: number,
 ): Promise<void> {
   for (const pvc of anew.pvcs) await patchPvc(context, pvc, anewPatch(anew, pvc), notAfterMs);
-  for (const pvc of anew.pvcs)
-    await recordPvcEvent(context, by, key, pvc, {
-      type: "Normal",
-      reason: eventReasons.volumeSuspended,
-      message: anew.sentence,
-      identity: `restamp ${pvc.suspendedMs ?? 0}`,
-    });
+  for (const pvc of anew.pvcs) {
+    const news = normal(eventReasons.volumeSuspended, anew.sentence, `restamp ${pvc.suspendedMs ?? 0}`);
+    await recordPvcEvent(context, by, key, pvc, news);
+  }
 }
 
 /** Nothing of ours, and nothing that was asked for: a user who wants it suspended again must prove anew that it is drained. */
@@ -120,6 +117,16 @@ export interface PvcNews {
   readonly message: string;
   /** What makes it the same when it is said again. */
   readonly identity: string;
+}
+
+/** An Event of the type Normal. `identity`: what makes it the same when it is said again. */
+export function normal(reason: string, message: string, identity: string): PvcNews {
+  return { type: "Normal", reason, message, identity };
+}
+
+/** An Event of the type Warning, in the same form. */
+export function warning(reason: string, message: string, identity: string): PvcNews {
+  return { type: "Warning", reason, message, identity };
 }
 
 /** An Event on a volume claim, once. Resolves, never rejects: that it could not be sent is a log line. */

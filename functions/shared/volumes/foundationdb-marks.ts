@@ -16,7 +16,7 @@ export interface Marks {
   readonly matchLabels: ReadonlyMap<string, string> | undefined;
   /** The first of these that an object has says of which process group it is. */
   readonly idLabels: readonly string[];
-  /** Sentence for people: which part of `spec.labels` is malformed; undefined if none is. */
+  /** Message for people: which part of `spec.labels` is malformed; undefined if none is. */
   readonly unreadable: string | undefined;
 }
 

@@ -56,11 +56,6 @@ export interface Stray {
   readonly users: readonly VolumeUser[];
 }
 
-export interface VolumeMembers {
-  readonly members: readonly Member[];
-  readonly strays: readonly Stray[];
-}
-
 export function parseVolumeUser({ metadata, spec, status }: PodObject): VolumeUser {
   const deletedMs = Date.parse(metadata.deletionTimestamp ?? "");
   const ready = status?.conditions?.find(({ type }) => type === "Ready");

@@ -1,6 +1,5 @@
 /** What is counted of the pods of an owner that is no StatefulSet: zone by zone, as a StatefulSet's are. Pure. */
 import type { PodObject } from "../kubernetes/cluster.ts";
-import type { KnownClaim } from "../ledger/claim.ts";
 import { groupOfOwner } from "../workloads/group-key.ts";
 import { type Pod, parsePod } from "../workloads/pods.ts";
 import type { OwnedZone } from "../workloads/statefulsets.ts";
@@ -145,14 +144,4 @@ function asOwnedZone({ namespace, name, uid }: SuspendableSet, group: string, re
     question: undefined,
     malformed: [],
   };
-}
-
-/** True while a pod that a claim names by its uid is on its way out, even if another client has deleted it. */
-export function areLeaving({ uids = {} }: Pick<KnownClaim, "uids">, pods: readonly VolumeUser[]): boolean {
-  return namedOf(uids, pods).some(({ isTerminating }) => isTerminating);
-}
-
-export function namedOf(uids: Readonly<Record<string, string>>, pods: readonly VolumeUser[]): readonly VolumeUser[] {
-  const named = new Set(Object.values(uids));
-  return pods.filter(({ uid }) => named.has(uid));
 }

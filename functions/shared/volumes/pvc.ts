@@ -172,7 +172,7 @@ export function valueIn<T>(one: AnnotationValue<T>): T | undefined {
   return one.kind === "value" ? one.value : undefined;
 }
 
-/** True for a volume claim that some function has to look at: an annotation asks, or a function has begun something. */
+/** True for a volume claim that concerns some function: an annotation asks for something, or a function has begun it. */
 export function isSuspensionAsked({ metadata }: PvcObject): boolean {
   const { annotations = {} } = metadata;
   return (
@@ -199,25 +199,18 @@ function witnessOf({ status }: PvcObject): Pvc["unused"] {
   return { sinceMs };
 }
 
-const units: Readonly<Record<string, number>> = {
-  "": 1,
-  k: 1e3,
-  M: 1e6,
-  G: 1e9,
-  T: 1e12,
-  P: 1e15,
-  E: 1e18,
-  Ki: 2 ** 10,
-  Mi: 2 ** 20,
-  Gi: 2 ** 30,
-  Ti: 2 ** 40,
-  Pi: 2 ** 50,
-  Ei: 2 ** 60,
-};
+/** By power of 1000, and by power of 1024. */
+const decimalUnits = ["", "k", "M", "G", "T", "P", "E"];
+const binaryUnits = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+
+function factorOf(unit: string): number | undefined {
+  if (decimalUnits.includes(unit)) return 1000 ** decimalUnits.indexOf(unit);
+  return binaryUnits.includes(unit) ? 1024 ** binaryUnits.indexOf(unit) : undefined;
+}
 
 /** A quantity of bytes as Kubernetes writes them; undefined for what is none. */
 function parseQuantity(text: string): number | undefined {
   const [, number, unit = ""] = /^(\d+(?:\.\d+)?)([a-zA-Z]*)$/.exec(text) ?? [];
-  const factor = units[unit];
+  const factor = factorOf(unit);
   return number === undefined || factor === undefined ? undefined : Math.ceil(Number(number) * factor);
 }

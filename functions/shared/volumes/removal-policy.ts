@@ -21,7 +21,7 @@ export interface OwnerPace {
   readonly waitMs: number | undefined;
   /** Why nothing goes where `mode` is None, for people. */
   readonly frozenBecause: string;
-  /** Sentence for people: which of its own settings is malformed, and what to do; undefined if none is. */
+  /** Message for people: which of its own settings is malformed, and what to do; undefined if none is. */
   readonly unreadable: string | undefined;
 }
 

@@ -6,7 +6,7 @@ import * as keys from "../annotations/suspension.ts";
 import { type Fields, fieldsOf } from "../base/fields.ts";
 import type { StatefulSetObject } from "../kubernetes/cluster.ts";
 import { writtenByOthers } from "../workloads/managed-fields.ts";
-import { parseOrdinal, podNameOf, statefulSetOfPod } from "../workloads/pods.ts";
+import { parseOrdinal, statefulSetOfPod } from "../workloads/pods.ts";
 import { type DrainQuestion, parseDrainQuestion } from "./drain-question.ts";
 import { type AnnotationValue, readValue, valueIn } from "./pvc.ts";
 
@@ -99,17 +99,15 @@ function parsePolicy(metadata: StatefulSetObject["metadata"]): SuspensionPolicy 
   };
 }
 
-/** TEMPLATE-STATEFULSET-ORDINAL: so a StatefulSet calls the volume claims of its pods. */
-export function volumeClaimName(template: string, statefulSet: string, ordinal: number): string {
-  return `${template}-${podNameOf({ statefulSet, ordinal })}`;
-}
-
-/** The ordinal of the pod that a volume claim is made for by a StatefulSet; undefined where its name says another's. */
+/**
+ * The ordinal of the pod that a volume claim is made for by a StatefulSet, which calls it TEMPLATE-STATEFULSET-ORDINAL; undefined
+ * where its name says another's.
+ */
 export function ordinalOfPvc({ name, templates }: SuspendableSet, claim: string): number | undefined {
   for (const template of templates) {
     const prefix = `${template}-${name}-`;
     const ordinal = claim.startsWith(prefix) ? parseOrdinal(claim.slice(prefix.length)) : -1;
-    if (ordinal >= 0 && volumeClaimName(template, name, ordinal) === claim) return ordinal;
+    if (ordinal >= 0 && claim === `${prefix}${ordinal}`) return ordinal;
   }
   return undefined;
 }

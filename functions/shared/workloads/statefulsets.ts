@@ -143,6 +143,7 @@ function fieldsOfSpec(spec: StatefulSetObject["spec"]) {
   };
 }
 
+/** False for a zone of another owner. */
 export function isStatefulSet(workload: ZoneWorkload): workload is StatefulSet {
   return workload.kind === "StatefulSet";
 }

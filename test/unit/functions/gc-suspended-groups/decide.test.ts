@@ -1,7 +1,8 @@
 /** Which suspended volumes are removed, and what holds the others: one snapshot, one verdict (spec 3.2 to 3.4). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { decide, type RemovalSnapshot } from "../../../../functions/gc-suspended-groups/decide.ts";
+import { decide } from "../../../../functions/gc-suspended-groups/decide.ts";
+import type { RemovalSnapshot } from "../../../../functions/gc-suspended-groups/decide-removals.ts";
 import { describeSpan, warningDue } from "../../../../functions/shared/suspension/time-left.ts";
 import { minutesAgo, nowMs, Suspended } from "../../../support/suspended.ts";
 

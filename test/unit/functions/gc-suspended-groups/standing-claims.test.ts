@@ -1,7 +1,8 @@
 /** A removal whose claim stands: its time is not known yet, and what a user says before the deletion is sent is honoured. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { decide, type RemovalSnapshot } from "../../../../functions/gc-suspended-groups/decide.ts";
+import { decide } from "../../../../functions/gc-suspended-groups/decide.ts";
+import type { RemovalSnapshot } from "../../../../functions/gc-suspended-groups/decide-removals.ts";
 import { minutesAgo, Suspended } from "../../../support/suspended.ts";
 import { decideOn as decideOnPods, suspending } from "../suspend-group/given.ts";
 

@@ -1,8 +1,8 @@
 /** What others say of a pod's data, and what that holds: one snapshot, one verdict (spec 3.2, invariant I11). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { SuspendSnapshot } from "../../../../functions/suspend-group/decide.ts";
 import { judge } from "../../../../functions/suspend-group/decide-member.ts";
+import type { SuspendSnapshot } from "../../../../functions/suspend-group/lowering.ts";
 import { minutesAgo, now, Suspended } from "../../../support/suspended.ts";
 import { decideOn, said, suspending } from "./given.ts";
 

@@ -1,5 +1,6 @@
 /** Decisions of suspend-group over small groups, in words. */
-import { decide, type SuspendSnapshot, type SuspensionTarget } from "../../../../functions/suspend-group/decide.ts";
+import { decide, type SuspensionTarget } from "../../../../functions/suspend-group/decide.ts";
+import type { SuspendSnapshot } from "../../../../functions/suspend-group/lowering.ts";
 import { Suspended } from "../../../support/suspended.ts";
 
 /** Zones of StatefulSets, or of another owner. */

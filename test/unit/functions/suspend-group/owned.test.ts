@@ -1,7 +1,7 @@
 /** What is decided about volumes whose owner is no StatefulSet (spec suspend-before-delete 3.2 to 3.5). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { SuspendSnapshot } from "../../../../functions/suspend-group/decide.ts";
+import type { SuspendSnapshot } from "../../../../functions/suspend-group/lowering.ts";
 import { Owned, uidOf } from "../../../support/owned.ts";
 import { minutesAgo } from "../../../support/suspended.ts";
 import { decideOn } from "./given.ts";

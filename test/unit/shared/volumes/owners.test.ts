@@ -151,7 +151,7 @@ test("letting go ends when all its pods are gone; one that stands after 90 s was
     endOfLettingGo({ uids, stampMs: nowMs - agedMs }, [...on.pods.values()].map(parseVolumeUser), nowMs);
   assert.deepEqual([end(89_000), end(90_000)], ["stands", "abandoned"]);
   on.terminate("a-0");
-  assert.equal(end(3_600_000), "stands");
+  assert.equal(end(3_600_000), "leaving");
   on.pods.delete("a-0");
   assert.equal(end(90_000), "abandoned");
   on.addPod("a-1", { uid: "another" });

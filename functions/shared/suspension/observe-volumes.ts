@@ -1,0 +1,57 @@
+/** What both functions decide on that suspend the volumes of a group and remove them. */
+
+import type { Context } from "../contract/context.ts";
+import type { LedgerSurroundings } from "../groups/refuse-claim.ts";
+import type { KindName, KnownClaim } from "../ledger/claim.ts";
+import { claimsBy } from "../transaction/claims.ts";
+import type { GroupObservation } from "../transaction/observe-group.ts";
+import type { Member } from "../volumes/members.ts";
+import { withDrainAnswers } from "./drain-answers.ts";
+import type { SuspensionTimes } from "./looks.ts";
+import { withTrueMarks } from "./marks.ts";
+import { readMembers, type Suspendables } from "./reading.ts";
+import { saidLately } from "./said.ts";
+
+/** A group with its suspended volumes, as both decisions read it. */
+export interface VolumesSnapshot extends LedgerSurroundings, Suspendables {
+  readonly group: string;
+  /** What the function has claimed and not ended. */
+  readonly claims: readonly KnownClaim[];
+  /** What the ledger says of the last removal, and of observations. */
+  readonly times: SuspensionTimes;
+  /** The uids of volume claims that keep what they say for now. */
+  readonly saidLately: ReadonlySet<string>;
+}
+
+/** What one of the functions wants to know of the members. */
+export interface VolumesNeed {
+  readonly claimKind: KindName;
+  /** Whose objects are read once more by GETs; absent: of none. */
+  readonly isLive?: (member: Member) => boolean;
+  /** About whose data other pods are asked, where its StatefulSet wants that. */
+  readonly isAsked: (member: Member, nowMs: number) => boolean;
+}
+
+/** Other pods are asked last: their answers are newer than the ledger (rule R22). Throws ClusterError, and Conflict. */
+export async function observeVolumes(
+  context: Context,
+  observed: GroupObservation,
+  by: string,
+  { claimKind, isLive, isAsked }: VolumesNeed,
+): Promise<VolumesSnapshot> {
+  const { key, ledger, zones, departed, strayClaims } = observed;
+  const names = zones.map(({ statefulSet }) => statefulSet.name);
+  const read = await readMembers(context, key, names, isLive);
+  const marked = await withTrueMarks(context, ledger, read.members);
+  return {
+    ...read,
+    group: key.group,
+    zones,
+    departed,
+    strayClaims,
+    members: await withDrainAnswers(context, by, key, marked, (one) => isAsked(one, read.nowMs)),
+    claims: claimsBy(observed, claimKind, by),
+    times: ledger,
+    saidLately: saidLately(context, key),
+  };
+}
