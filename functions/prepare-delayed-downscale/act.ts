@@ -8,7 +8,7 @@ import type { Act } from "../shared/reconcile/act.ts";
 import type { OwnClaimEnd } from "../shared/reconcile/reconcile-claims.ts";
 import type { EventPolicy } from "../shared/reconcile/record.ts";
 import { endOfScaleDown, noteRefusal, readAgain, resize, sizeChanged } from "../shared/scaling/resize.ts";
-import { type ClaimEnd, claimsBy, openTransaction, renewClaim, writeClaim } from "../shared/transaction/claims.ts";
+import { type ClaimEnd, claimsBy, openTransaction, renewClaim, writeClaims } from "../shared/transaction/claims.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { Lowering } from "./decide.ts";
@@ -84,13 +84,13 @@ async function undo(
   const end = wanted === undefined ? Number.POSITIVE_INFINITY : (statefulSet?.start ?? 0) + wanted;
   const stay = [...pods.values()].filter(({ ordinal }) => ordinal < end && isWithin(undoes, ordinal));
   if (stay.length === 0 || statefulSet === undefined || endpoint === undefined || http === undefined) {
-    await writeClaim(context, observed, claim, undefined);
+    await writeClaims(context, observed, { out: [claim], into: [] });
     return;
   }
   const sinceMs = claim.sinceMs ?? claim.stampMs;
   // After this write no review joins the claim (rule R19): else a pod might leave that was just told to stay.
   const undone = renewClaim(claim, cluster.serverTimeMs(), undoing);
-  const deadlineMs = await writeClaim(context, observed, claim, undone);
+  const deadlineMs = await writeClaims(context, observed, { out: [claim], into: [undone] });
   const told = await Promise.all(
     stay.map((pod) =>
       send(http, { statefulSet, endpoint }, pod, "stay", deadlineMs).then(hasHeardToStay, (error: unknown) => {
@@ -103,5 +103,5 @@ async function undo(
   const look = await openTransaction(context, observed.key);
   const own = look && claimsBy(look.observed, "scale-down", name).find(({ line }) => line === undone.line);
   if (look !== undefined && own !== undefined && (isLong || told.every(Boolean)))
-    await writeClaim(context, look.observed, own, undefined);
+    await writeClaims(context, look.observed, { out: [own], into: [] });
 }

@@ -1,6 +1,7 @@
 /** Which pods of one StatefulSet are told what, what an answer of a pod says, and how many from the top may leave. Pure. */
 
 import { parseFields } from "../shared/base/fields.ts";
+import { secondMs } from "../shared/clock/durations.ts";
 import { clockSkewMs } from "../shared/clock/skew.ts";
 import type { SizeBlocked } from "../shared/scaling/wanted-replicas.ts";
 import { type Pod, podNameOf } from "../shared/workloads/pods.ts";
@@ -27,8 +28,6 @@ export interface DelayedSet {
   readonly answers: ReadonlyMap<string, PrepareAnswer>;
 }
 
-/** A pod tells whole seconds, and so does the time at which it was made: what was in that second may have been at its end. */
-const secondMs = 1_000;
 /**
  * A process that has had one reply knows the API server's clock to half a second and half the time of that reply
  * (`clock/server-time.ts`). It may take it for that much later than it is, and would let a pod go too early.
@@ -91,6 +90,7 @@ export function leavingRun(set: DelayedSet, nowMs: number): Run {
     if (answer === undefined) return unprepared("it has not been asked");
     if (answer.kind === "failed") return unprepared(answer.why);
     // A pod that came later than its time was told nothing: the time is on the disk of the one before.
+    // Both times are in whole seconds: what was in that second may have been at its end.
     const sinceMs = Math.max(answer.sinceMs, pod.createdMs) + secondMs + serverTimeErrorMs;
     if (Number.isNaN(sinceMs)) return unprepared("it does not say when it was made");
     const inMs = sinceMs + delayMs - nowMs;

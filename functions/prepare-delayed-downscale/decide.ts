@@ -1,7 +1,7 @@
 /** By how much a StatefulSet whose pods are told long before may be made smaller now, or which guard holds it. Pure. */
 
 import { formatTime } from "../shared/clock/durations.ts";
-import { take, type Verdict, type Wait, wait } from "../shared/contract/verdict.ts";
+import { requeueAfterMs, take, type Verdict, type Wait, wait } from "../shared/contract/verdict.ts";
 import { type Blocked, type LedgerSurroundings, leaversOf, refuseScaleDown } from "../shared/groups/refuse-claim.ts";
 import { heldLeaving, isAsked, type Questions } from "../shared/health/permit.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
@@ -40,9 +40,7 @@ export interface Lowering {
   readonly claim: OtherClaim;
 }
 
-/** How soon to reconcile again, because no event may tell of a change; in milliseconds. */
-export const requeueAfterMs = 30_000;
-/** What has just been lowered settles within seconds, and no event tells of the end of a claim. */
+/** How soon to look for the end of an own claim, in milliseconds: no event tells of it, and each reconcile calls pods. */
 const settlingMs = 5_000;
 
 /** One zone at a time is made smaller: the first by name whose highest pods have known for the delay that they leave. */

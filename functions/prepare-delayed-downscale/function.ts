@@ -4,7 +4,7 @@ import { claims, ledgerEntries, rolloutGroup, rolloutMaxUnavailable, verdicts } 
 import { type FunctionDefinition, listGroupKeys } from "../shared/contract/definition.ts";
 import { groupOfStatefulSet } from "../shared/contract/keys.ts";
 import { resizingNeeds } from "../shared/scaling/resize.ts";
-import { claimedNeed, scheduleOfClaims } from "../shared/transaction/claimed-groups.ts";
+import { claimedNeed, scheduleOfClaims } from "../shared/transaction/claims.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { name } from "./observe.ts";
 import { reconcile } from "./reconcile.ts";

@@ -22,7 +22,7 @@ const mostBytes = 65_536;
 /** In milliseconds. To tell a pod that it leaves disrupts nothing, and the next reconcile takes it back. */
 const tellWithinMs = 10_000;
 /** How soon to go on with calls that could not be sent in time, in milliseconds. */
-const goOnMs = 1_000;
+const unsentRequeueMs = 1_000;
 
 /** What this process remembers of the pods of a group. */
 const memories = new WeakMap<GroupMemory, PodAnswers>();
@@ -87,7 +87,7 @@ export async function tellPods(
   const askedAtMs = cluster.serverTimeMs();
   const unsent = late + (await askOnceMore(round, sets, askedAtMs));
   const delayed = await Promise.all(found.map((one) => relist(context, withAnswers(one, heard))));
-  return { delayed, askedAtMs, requeueAfterMs: unsent > 0 ? goOnMs : undefined };
+  return { delayed, askedAtMs, requeueAfterMs: unsent > 0 ? unsentRequeueMs : undefined };
 }
 
 interface Calling {

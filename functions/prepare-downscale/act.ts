@@ -95,9 +95,10 @@ function refuseError(asked: RequestedDownscale, error: unknown): Denied {
   return internalError("prepare-broken", sentenceOf(asked, messageOf(error)));
 }
 
-type RefusedWork = Pick<Work, "asked" | "statefulSet" | "deadlineMs">;
-
-async function judge(context: Context, question: RefusedWork): Promise<AdmissionAnswer> {
+async function judge(
+  context: Context,
+  question: Pick<Work, "asked" | "statefulSet" | "deadlineMs">,
+): Promise<AdmissionAnswer> {
   const { asked, statefulSet } = question;
   const endpoint = prepareEndpointOf(statefulSet);
   if ("guard" in endpoint) return badRequest(endpoint.guard, sentenceOf(asked, endpoint.sentence));

@@ -41,12 +41,6 @@ export interface ClaimedDownscale {
   readonly warnings: readonly string[];
 }
 
-/** The answer where the second write was sent, and its outcome is known: a refusal means that the answer came too late. */
-export interface SentConfirmation {
-  readonly kind: "sent";
-  readonly answer: AdmissionAnswer;
-}
-
 /** The second write was sent, and failed. It may have reached the ledger all the same. Its cause is the failure. */
 export class SentError extends Error {}
 
@@ -64,7 +58,7 @@ export async function claimPods(work: Work): Promise<ClaimedDownscale | Admissio
   const seen = await observe(context, observed, asked, statefulSet);
   if ("allowed" in seen) return seen;
   const verdict = decide(seen.snapshot);
-  if (verdict.kind === "denied") return verdict.answer;
+  if ("allowed" in verdict) return verdict;
   if (context.mode === "shadow") return allow("allowed");
   const { settled, toTell, where, warnings } = seen;
   const stampMs = context.cluster.serverTimeMs();
@@ -86,10 +80,13 @@ export async function claimPods(work: Work): Promise<ClaimedDownscale | Admissio
 }
 
 /**
- * Rule R18: the second write, and the allowance that rests on it (rule R9). A refusal means that nothing was sent. Throws
- * SentError, Conflict, and what its reads throw.
+ * Rule R18: the second write, and the allowance that rests on it (rule R9). A refusal means that nothing was sent; one in `sent`
+ * means that the answer came too late. Throws SentError, Conflict, and what its reads throw.
  */
-export async function confirmClaim(work: Work, claimed: ClaimedDownscale): Promise<SentConfirmation | Denied> {
+export async function confirmClaim(
+  work: Work,
+  claimed: ClaimedDownscale,
+): Promise<{ readonly sent: AdmissionAnswer } | Denied> {
   const { context, key, asked, statefulSet } = work;
   const look = await openTransaction(context, key);
   const own = look && findOwn(look.observed.ledger.claims, claimed);
@@ -119,7 +116,7 @@ export async function confirmClaim(work: Work, claimed: ClaimedDownscale): Promi
   const into = [confirmed, ...besides.map((claim) => renewClaim(claim, stampMs))];
   try {
     const actByMs = await writeClaims(context, look.observed, { out: [own, ...besides], into });
-    return { kind: "sent", answer: allowUntil(work, actByMs) };
+    return { sent: allowUntil(work, actByMs) };
   } catch (error) {
     throw error instanceof Conflict ? error : new SentError(messageOf(error), { cause: error });
   }

@@ -2,8 +2,7 @@
 
 import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
-import type { GroupMemory } from "../shared/contract/memory.ts";
-import type { Wait } from "../shared/contract/verdict.ts";
+import { contendedRequeueMs, refusedRequeueMs, type Wait } from "../shared/contract/verdict.ts";
 import type { NewEvent } from "../shared/events/event.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { recordOnce } from "../shared/events/recorder.ts";
@@ -12,6 +11,7 @@ import { changeClaim, type KnownClaim } from "../shared/ledger/claim.ts";
 import { type Blocked, describeClaim } from "../shared/ledger/claim-kinds.ts";
 import { maxConflicts } from "../shared/ledger/reservation.ts";
 import { askedBy, skipUnconcerned } from "../shared/reconcile/concern.ts";
+import { Throttle } from "../shared/reconcile/throttle.ts";
 import {
   addressOf,
   isPrepared,
@@ -21,8 +21,8 @@ import {
   undoEndpointOf,
 } from "../shared/scaling/prepared.ts";
 import { scaleDownPhases } from "../shared/scaling/size-changes.ts";
-import { renewClaim, timesAfter, writeClaim, writeClaims } from "../shared/transaction/claims.ts";
-import { Conflict, forgetLedger, ledgerRequeueMs, waitForLedger } from "../shared/transaction/ledger-copy.ts";
+import { renewClaim, timesAfter, writeClaims } from "../shared/transaction/claims.ts";
+import { Conflict, forgetLedger, waitForLedger } from "../shared/transaction/ledger-copy.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { type ClaimDecision, decide, undoing } from "./decide.ts";
@@ -35,14 +35,13 @@ interface End extends Blocked {
 }
 
 const nothing: ReconcileResult = { requeueAfterMs: undefined, acting: undefined };
-/** A group says so many things while it is rolled: its ledger is read once in this time. */
-const lookEveryMs = 5_000;
-/** While a claim stands, others wait for its end: what happens in the group may be that. */
-const lookSoonMs = 500;
-/** Until when events of a group wait, by the monotonic clock: sooner, where something is due sooner. */
-const nextLookMs = new WeakMap<GroupMemory, number>();
+/** How long a group rests whose ledger was read, in milliseconds: a GET of a Lease is cheap, and other zones wait for a claim. */
+const ledgerRestMs = 5_000;
+/** The same while a claim stands: what happens in the group may be its end. */
+const claimRestMs = 500;
+/** Of the groups that are of concern. One rests no longer than until its next claim is due. */
+const throttle = new Throttle();
 const untoldRequeueMs = 15_000;
-const contendedMs = 1_000;
 /** After so long of failed tries a claim ends that no pod can answer for any more, in milliseconds. */
 const giveUpAfterMs = 1_800_000;
 /** The status 501; 404 and 405 say already that a pod has nothing to take back. */
@@ -58,30 +57,30 @@ export async function look(
   if (context.mode === "shadow") return nothing;
   const { cluster } = context;
   const memory = context.memoryOf(key);
-  const remainingMs = (nextLookMs.get(memory) ?? Number.NEGATIVE_INFINITY) - cluster.monotonicMs();
-  if (!sweep && remainingMs > 0) return { requeueAfterMs: remainingMs, absorbsEvents: true, acting: undefined };
+  const postponed = sweep ? undefined : throttle.postpone(memory, cluster.monotonicMs());
+  if (postponed !== undefined) return postponed;
   const idle = await skipUnconcerned(context, key, { sweep }, { asks, isOwn: isPrepared });
   if (idle !== undefined) return idle;
   const lookedMs = cluster.monotonicMs();
-  nextLookMs.set(memory, lookedMs + lookEveryMs);
+  throttle.restUntil(memory, lookedMs + ledgerRestMs);
   const requeues: number[] = [];
-  let everyMs = lookEveryMs;
+  let restMs = ledgerRestMs;
   try {
     await endAll(context, key, requeues);
-    if (requeues.length > 0) everyMs = lookSoonMs;
+    if (requeues.length > 0) restMs = claimRestMs;
     const writableMs = await writeTimes(context, key);
     if (writableMs !== undefined) requeues.push(writableMs);
   } catch (error) {
     // Of the times alone: what ends a claim has begun anew by itself.
-    if (error instanceof Conflict) return { requeueAfterMs: contendedMs, acting: undefined };
+    if (error instanceof Conflict) return { requeueAfterMs: contendedRequeueMs, acting: undefined };
     const unusable = waitForLedger(error);
     if (unusable === undefined) throw error;
     report(context, key, unusable, cluster.serverTimeMs());
-    requeues.push(ledgerRequeueMs);
+    requeues.push(refusedRequeueMs);
   }
   if (requeues.length === 0) return nothing;
   const requeueAfterMs = Math.min(...requeues);
-  nextLookMs.set(memory, Math.min(lookedMs + everyMs, cluster.monotonicMs() + requeueAfterMs));
+  throttle.restUntil(memory, Math.min(lookedMs + restMs, cluster.monotonicMs() + requeueAfterMs));
   return { requeueAfterMs, acting: undefined };
 }
 
@@ -114,14 +113,14 @@ async function endInTurn(context: Context, key: GroupKey, claim: KnownClaim): Pr
       context.reporter.conflict(key, name);
     }
   }
-  return { guard: "ledger-contended", sentence: describeClaim(claim), requeueAfterMs: contendedMs };
+  return { guard: "ledger-contended", sentence: describeClaim(claim), requeueAfterMs: contendedRequeueMs };
 }
 
 async function endOne(context: Context, key: GroupKey, id: string): Promise<End> {
   const seen = await observe(context, key, id);
   if (seen === undefined) {
     const sentence = `the claim ${id} is gone, or the ledger is new`;
-    return { guard: "claim-gone", sentence, requeueAfterMs: lookEveryMs };
+    return { guard: "claim-gone", sentence, requeueAfterMs: ledgerRestMs };
   }
   const { observed, claim } = seen;
   const decision = decide(seen);
@@ -144,7 +143,7 @@ async function undo(
   // A claim that shrank to the pods that leave keeps the time of an earlier undo, which does not count.
   const undoneMs = claim.phase === undoing ? (claim.undoneMs ?? nowMs) : nowMs;
   const marked = changeClaim(renewClaim(claim, nowMs, undoing), { undoneMs });
-  const deadlineMs = await writeClaim(context, observed, claim, marked);
+  const deadlineMs = await writeClaims(context, observed, { out: [claim], into: [marked] });
   const due = podsToTell(stay, where.statefulSet);
   const untold = await tellToStay(context, where.statefulSet, claim, due, deadlineMs);
   const isVain = untold?.isVain === true && nowMs - undoneMs >= giveUpAfterMs;
@@ -157,8 +156,8 @@ async function undo(
   if (again?.claim.line !== marked.line) throw new Conflict();
   // An allowance let the pods go that leave: its stamp counts for the time between zones.
   const rest = { phase: scaleDownPhases.confirmed, stampMs: claim.stampMs, members: leave };
-  const shrunk = leave.length === 0 ? undefined : changeClaim(marked, rest);
-  await writeClaim(context, again.observed, again.claim, shrunk);
+  const left = leave.length === 0 ? [] : [changeClaim(marked, rest)];
+  await writeClaims(context, again.observed, { out: [again.claim], into: left });
   if (untold !== undefined) {
     const sentence = `the downscale of ${claim.zone} never came, and its claim ends after ${giveUpAfterMs / 60_000} minutes of failed tries: each pod that was told of it is gone, is another one, or knows no such request; ${untold.why}`;
     const end = { guard: "prepared-given-up", sentence };

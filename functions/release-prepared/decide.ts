@@ -2,6 +2,7 @@
 
 import { isMalformed } from "../shared/annotations/parse-scaling.ts";
 import { lastDownscale } from "../shared/annotations/scaling.ts";
+import { secondMs } from "../shared/clock/durations.ts";
 import { type Claim, isWithin, type KnownClaim, type OrdinalRange } from "../shared/ledger/claim.ts";
 import { type ClaimedObjects, kinds, undoAfterMs } from "../shared/ledger/claim-kinds.ts";
 import { finishAfterMs } from "../shared/ledger/reservation.ts";
@@ -23,6 +24,7 @@ export type ClaimDecision =
   /** `stay`: the pods that are told so first. `leave`: the members that the claim shrinks to; none: it goes. */
   | { readonly kind: "undo"; readonly stay: readonly Pod[]; readonly leave: readonly OrdinalRange[] };
 
+/** How soon to look again at a downscale that goes on, in milliseconds: the schedule looks as often. */
 const leavingRequeueMs = 10_000;
 
 export function decide({ claim, where, nowMs }: PreparedSnapshot): ClaimDecision {
@@ -67,12 +69,12 @@ export function findUntold(
 
 /** Some autoscalers fail if another client writes an object during their change; after this time they are done with it. */
 export const writeAfterMs = 60_000;
-/** Managed fields have whole seconds. */
-const secondMs = 1_000;
 
 /**
- * In how many milliseconds the annotation may be written; 0: now. Rule: never within a minute of a change (#96, #303).
- * `changedMs`: time of the last change of the StatefulSet but for its status; 0 if it is not known.
+/**
+ * In how many milliseconds the annotation may be written; 0: now. Rule: never within a minute of a change (#96, #303), of which
+ * managed fields tell the whole second. `changedMs`: time of the last change of the StatefulSet but for its status; 0 if it is
+ * not known.
  */
 export function writableInMs({ downMs }: UntoldZone, changedMs: number, nowMs: number): number {
   return Math.max(0, Math.max(downMs, changedMs + secondMs) + writeAfterMs - nowMs);

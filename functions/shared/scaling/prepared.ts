@@ -2,8 +2,8 @@
 
 import { prepareDownscalePath, prepareDownscalePort } from "../annotations/scaling.ts";
 import { showValue, unshown } from "../base/escape-control.ts";
+import { parsePath, parsePort } from "../base/ports-and-paths.ts";
 import type { PodAddress, PodRequest } from "../http/pod-http.ts";
-import { parsePath, parsePort } from "../http/target.ts";
 import { type Claim, isWithin, type KnownClaim, type ToldAt } from "../ledger/claim.ts";
 import type { Blocked } from "../ledger/claim-kinds.ts";
 import { askedGroupOf } from "../workloads/group-key.ts";
