@@ -2,7 +2,7 @@
 import type { ClaimContent } from "../ledger/claim.ts";
 import { kinds, wantedMembers } from "../ledger/claim-kinds.ts";
 import type { Pod } from "../workloads/pods.ts";
-import type { StatefulSet } from "../workloads/statefulsets.ts";
+import type { StatefulSet, ZoneWorkload } from "../workloads/statefulsets.ts";
 import { neverAllows, type PodDisruptionBudget, refusingBudget, severalBudgets } from "./pod-disruption-budget.ts";
 import type { ZoneBudget } from "./zone-budget.ts";
 
@@ -41,10 +41,10 @@ export function neverByDisruptionBudget(
 export function neverWithin(
   limit: number,
   content: Pick<ClaimContent, "members" | "kind">,
-  statefulSet: StatefulSet,
+  workload: ZoneWorkload,
 ): string | undefined {
   if (kinds[content.kind].countsAs !== "members-down") return undefined;
-  const wanted = wantedMembers(content, statefulSet).reduce((sum, { first, last }) => sum + last - first + 1, 0);
+  const wanted = wantedMembers(content, workload).reduce((sum, { first, last }) => sum + last - first + 1, 0);
   if (wanted <= limit) return undefined;
-  return `${wanted} pods of ${statefulSet.name} are to be down at once, and ${limit} may ever be: ask for no more than that, or raise the limit`;
+  return `${wanted} pods of ${workload.name} are to be down at once, and ${limit} may ever be: ask for no more than that, or raise the limit`;
 }

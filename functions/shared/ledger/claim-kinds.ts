@@ -135,7 +135,7 @@ function isAnother(pod: Pod, uid: string | undefined): boolean {
 /** The members that the StatefulSet wants. As ranges, because a user may have asked for 2^31 of them. */
 export function wantedMembers(
   { members }: Pick<KnownClaim, "members">,
-  statefulSet: StatefulSet | undefined,
+  statefulSet: Pick<StatefulSet, "start" | "replicas"> | undefined,
 ): readonly OrdinalRange[] {
   if (statefulSet === undefined) return [];
   const { start, replicas } = statefulSet;
