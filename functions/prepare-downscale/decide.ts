@@ -9,19 +9,13 @@ import { formatTime } from "../shared/clock/durations.ts";
 import { type LedgerSurroundings, refuseClaim } from "../shared/groups/refuse-claim.ts";
 import type { Zone } from "../shared/groups/zones.ts";
 import type { Claim, ClaimContent, KnownClaim } from "../shared/ledger/claim.ts";
-import type { SizedObject } from "../shared/scaling/downscale-review.ts";
-import { describeSizes, joinScaleDown, type Size, type SizeChange } from "../shared/scaling/size-changes.ts";
+import type { Downscale, SizedObject } from "../shared/scaling/downscale-review.ts";
+import { describeSizes, joinScaleDown, type SizeChange } from "../shared/scaling/size-changes.ts";
 import { restAfter } from "../shared/scaling/wanted-replicas.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 
 /** The downscale that a review asks for. */
-export interface RequestedDownscale {
-  readonly resource: string;
-  readonly namespace: string;
-  readonly name: string;
-  readonly from: Size;
-  readonly to: Size;
-}
+export type RequestedDownscale = Omit<Downscale, "isScale" | "old" | "object">;
 
 /** When StatefulSets were last made smaller, by the API server's clock. Their own annotations may tell later times. */
 export interface Times {

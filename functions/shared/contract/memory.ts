@@ -35,6 +35,8 @@ export interface GroupMemory {
   readonly refusedOnce: Map<string, Reservation>;
   /** Ids of claims under which nothing is under way, because the only attempt was refused: losing one costs time (R10a, R20). */
   readonly withdrawnClaims: Set<string>;
+  /** What the API server has not let a zone do of late, by StatefulSet uid, and until when by the monotonic clock. */
+  readonly refusedSizes: Map<string, { readonly sentence: string; readonly untilMs: number }>;
   /** Since when this process has known each reservation as it stands, by pod uid, function and stamp, by the monotonic clock. */
   readonly knownSince: Map<string, number>;
   /** Since when this process has known zones that have joined, by name and uid, by the monotonic clock. */
@@ -67,6 +69,7 @@ export function createMemory(
     refusals: new BoundedMap(remembered),
     refusedOnce: new BoundedMap(remembered),
     withdrawnClaims: new Set(),
+    refusedSizes: new Map(),
     knownSince: new Map(),
     joinedSince: new Map(),
     announced: new BoundedSet(remembered),

@@ -135,11 +135,9 @@ export function surroundingsOf(
   budgets: readonly StoredBudget[],
   hasPods?: HasPods,
 ): Surroundings {
-  const statefulSets: StatefulSet[] = [];
-  const neighbours: StatefulSet[] = [];
-  for (const one of all) {
-    if (isMember(one, key, budgets, hasPods)) statefulSets.push(one);
-    else if (one.namespace === key.namespace) neighbours.push(one);
-  }
-  return { statefulSets, neighbours, budgets, hasPods };
+  const here = [...all].filter(({ namespace }) => namespace === key.namespace);
+  const { own = [], other = [] } = Object.groupBy(here, (one) =>
+    isMember(one, key, budgets, hasPods) ? "own" : "other",
+  );
+  return { statefulSets: own, neighbours: other, budgets, hasPods };
 }

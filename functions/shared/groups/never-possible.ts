@@ -1,6 +1,6 @@
 /** Rule R25: what arithmetic can never allow. No function waits for it: each says it at once, with the numbers and a remedy. */
 import type { ClaimContent } from "../ledger/claim.ts";
-import { kinds } from "../ledger/claim-kinds.ts";
+import { kinds, wantedMembers } from "../ledger/claim-kinds.ts";
 import type { Pod } from "../workloads/pods.ts";
 import type { StatefulSet, ZoneWorkload } from "../workloads/statefulsets.ts";
 import { neverAllows, type PodDisruptionBudget, refusingBudget, severalBudgets } from "./pod-disruption-budget.ts";
@@ -12,13 +12,10 @@ import type { ZoneBudget } from "./zone-budget.ts";
  * It is for evictions alone: a rollout goes on beside such a budget, under a limit of its own, which is at least one pod.
  */
 export function neverByBudget(name: string, { allowance }: Pick<ZoneBudget, "allowance">): string | undefined {
-  const [field, limit] =
-    "pods" in allowance
-      ? ["maxUnavailable", allowance.pods]
-      : (["maxUnavailablePercentage", allowance.percent] as const);
-  return limit > 0
-    ? undefined
-    : `the budget ${name} has ${field} 0, so it never lets a pod be evicted: raise it when pods may go`;
+  const limit = "pods" in allowance ? allowance.pods : allowance.percent;
+  if (limit > 0) return undefined;
+  const field = "pods" in allowance ? "maxUnavailable" : "maxUnavailablePercentage";
+  return `the budget ${name} has ${field} 0, so it never lets a pod be evicted: raise it when pods may go`;
 }
 
 /**
@@ -43,16 +40,11 @@ export function neverByDisruptionBudget(
  */
 export function neverWithin(
   limit: number,
-  { members, kind }: Pick<ClaimContent, "members" | "kind">,
-  { name, start, replicas }: ZoneWorkload,
+  content: Pick<ClaimContent, "members" | "kind">,
+  workload: ZoneWorkload,
 ): string | undefined {
-  if (kinds[kind].countsAs !== "members-down") return undefined;
-  const end = start + replicas - 1;
-  // Ranges: a user may have asked for 2^31 of them.
-  const wanted = members.reduce(
-    (sum, { first, last }) => sum + Math.max(0, Math.min(last, end) - Math.max(first, start) + 1),
-    0,
-  );
+  if (kinds[content.kind].countsAs !== "members-down") return undefined;
+  const wanted = wantedMembers(content, workload).reduce((sum, { first, last }) => sum + last - first + 1, 0);
   if (wanted <= limit) return undefined;
-  return `${wanted} pods of ${name} are to be down at once, and ${limit} may ever be: ask for no more than that, or raise the limit`;
+  return `${wanted} pods of ${workload.name} are to be down at once, and ${limit} may ever be: ask for no more than that, or raise the limit`;
 }

@@ -58,11 +58,11 @@ export const kinds: Readonly<Record<KindName, KindRow>> = {
     guard: "zone-scaling-down",
     purpose: "a scale-down",
     ends: "when its StatefulSet wants none of the members and no pod stands at their ordinals; where another owner has them, when they are gone; or its function takes it back",
-    isSettled: (claim, { statefulSet, pods }) => wanted(claim, statefulSet).length === 0 && pods.size === 0,
+    isSettled: (claim, { statefulSet, pods }) => wantedMembers(claim, statefulSet).length === 0 && pods.size === 0,
     // Rule R20: a scale-down that never came is undone by its age; while its anchor stands, that object still wants it.
     isAbandoned: (claim, { statefulSet, isAnchored }, nowMs) =>
-      !isAnchored && nowMs - claim.stampMs >= undoAfterMs && wanted(claim, statefulSet).length > 0,
-    undoes: (claim, { statefulSet }) => wanted(claim, statefulSet),
+      !isAnchored && nowMs - claim.stampMs >= undoAfterMs && wantedMembers(claim, statefulSet).length > 0,
+    undoes: (claim, { statefulSet }) => wantedMembers(claim, statefulSet),
   },
   volume: {
     countsAs: "zone-taken",
@@ -117,7 +117,7 @@ function membersAreBack(
   isNew: (pod: Pod, uid: string | undefined) => boolean,
 ): boolean {
   const { zone, uids = {} } = claim;
-  const isAnyMissing = wanted(claim, statefulSet).some(({ first, last }) => {
+  const isAnyMissing = wantedMembers(claim, statefulSet).some(({ first, last }) => {
     const standing = [...pods.keys()].filter((ordinal) => ordinal >= first && ordinal <= last);
     return standing.length < last - first + 1;
   });
@@ -132,8 +132,11 @@ function isAnother(pod: Pod, uid: string | undefined): boolean {
   return uid !== undefined && pod.uid !== uid;
 }
 
-/** The members that the StatefulSet wants. */
-function wanted({ members }: KnownClaim, statefulSet: StatefulSet | undefined): readonly OrdinalRange[] {
+/** The members that the StatefulSet wants. As ranges, because a user may have asked for 2^31 of them. */
+export function wantedMembers(
+  { members }: Pick<KnownClaim, "members">,
+  statefulSet: Pick<StatefulSet, "start" | "replicas"> | undefined,
+): readonly OrdinalRange[] {
   if (statefulSet === undefined) return [];
   const { start, replicas } = statefulSet;
   return members.flatMap((range) => {

@@ -23,19 +23,9 @@ import { annotationBytes } from "./size.ts";
 /** The format that this version writes, and the only one that it reads. */
 export const knownFormat = "1";
 
-/** The annotations that a write replaces. */
-const written = new Set(
-  [
-    vocabulary.ledgerFormat,
-    vocabulary.settledThrough,
-    vocabulary.membersThrough,
-    vocabulary.members,
-    vocabulary.reservations,
-    vocabulary.claims,
-    vocabulary.refusals,
-    vocabulary.verdicts,
-  ].map(({ key }) => key),
-);
+/** The annotations that a write replaces: all but the group, which never changes. */
+const replaced = [...vocabulary.ledgerEntries, vocabulary.claims, vocabulary.verdicts];
+const written = new Set(replaced.filter((entry) => entry !== vocabulary.ledgerGroup).map(({ key }) => key));
 
 /**
  * Reads a Lease as a ledger. Throws {@link LedgerUnreadable} rather than take a malformed value for an empty one, or what a later

@@ -33,13 +33,10 @@ export async function readScales(
   cluster: Pick<Cluster, "get" | "resourceOf">,
   members: readonly StatefulSet[],
 ): Promise<Scales> {
-  const read = members.filter(isFollowing).map(async ({ uid, name: zone, namespace, scaling }) => {
-    const { mirrored, leader } = scaling ?? {};
+  const read = members.filter(isFollowing).map(async (statefulSet) => {
+    const { mirrored, leader } = statefulSet.scaling ?? {};
     if (mirrored === undefined || leader !== undefined) return [];
-    const scale = await readMirroredScale(cluster, namespace, mirrored);
-    return [
-      [uid, "guard" in scale ? { ...scale, sentence: `${zone} keeps its size: ${scale.sentence}` } : scale],
-    ] as const;
+    return [[statefulSet.uid, await readMirroredScale(cluster, statefulSet, mirrored)] as const];
   });
   return new Map((await Promise.all(read)).flat());
 }
@@ -47,10 +44,10 @@ export async function readScales(
 /** Reads its scale, as discovery finds it; or says why Sluice cannot. Throws ClusterError where asking again can help. */
 async function readMirroredScale(
   cluster: Pick<Cluster, "get" | "resourceOf">,
-  namespace: string,
+  { namespace, name: zone }: StatefulSet,
   { group, kind, name }: Mirrored,
 ): Promise<MirroredScale | SizeBlocked> {
-  const words = (why: string) => `it is to have the size of ${kind} ${name}: ${why}`;
+  const words = (why: string) => `${zone} keeps its size: it is to have the size of ${kind} ${name}: ${why}`;
   if (group === undefined)
     return { guard: "mirror-malformed", sentence: words("its API version has more than one slash") };
   try {

@@ -3,7 +3,6 @@
 import { getStatefulSet } from "../cache/listing.ts";
 import type { Context } from "../contract/context.ts";
 import type { Need } from "../contract/definition.ts";
-import type { GroupMemory } from "../contract/memory.ts";
 import { refusedRequeueMs } from "../contract/verdict.ts";
 import { ClusterError, isRefused, wordsOf } from "../kubernetes/cluster.ts";
 import type { KnownClaim } from "../ledger/claim.ts";
@@ -20,22 +19,9 @@ export const resizingNeeds: readonly Need[] = [
   ...ledgerNeeds,
 ];
 
-/** By StatefulSet uid; until when, by the monotonic clock. */
-type Refusals = Map<string, { readonly sentence: string; readonly untilMs: number }>;
-
-/** What a process remembers of a group. Losing it costs a try. */
-const memories = new WeakMap<GroupMemory, Refusals>();
-
-function refusalsOf(context: Context, key: GroupKey): Refusals {
-  const group = context.memoryOf(key);
-  const refused: Refusals = memories.get(group) ?? new Map();
-  memories.set(group, refused);
-  return refused;
-}
-
 /** What the API server has refused of late, by the uid of the zone. */
 export function refusedSizes(context: Context, key: GroupKey): ReadonlyMap<string, string> {
-  const refused = refusalsOf(context, key);
+  const { refusedSizes: refused } = context.memoryOf(key);
   const nowMs = context.cluster.monotonicMs();
   for (const [uid, { untilMs }] of refused) if (untilMs <= nowMs) refused.delete(uid);
   return new Map([...refused].map(([uid, { sentence }]) => [uid, sentence]));
@@ -66,7 +52,7 @@ export function isOver(error: unknown): boolean {
 /** Remembers what the API server has not let a zone do, by the zone's uid; `wish` follows "does not let". */
 export function noteRefused(context: Context, key: GroupKey, uid: string, wish: string, error: ClusterError): void {
   const sentence = `the API server does not let ${wish}: ${wordsOf(error)}`;
-  refusalsOf(context, key).set(uid, { sentence, untilMs: context.cluster.monotonicMs() + refusedRequeueMs });
+  context.memoryOf(key).refusedSizes.set(uid, { sentence, untilMs: context.cluster.monotonicMs() + refusedRequeueMs });
 }
 
 export type ScaleDownEnd = ClaimEnd | { readonly kind: "withdrawn" };
