@@ -67,7 +67,7 @@ async function patchOne(
     const sentence = `${path} was refused with ${error.code}: ${error.message}`;
     const isForeign = isRightMissing(error) && !isNamed(resource, key.name, settings.secret.namespace);
     const isNew = !memory.refusals.has(path);
-    // What refuses the key may accept the bundle, and without the bundle reviews fail.
+    // A configuration that refuses the key may accept the bundle, without which reviews fail.
     const isOfKey = hasKey && !isRightMissing(error);
     memory.refusals.set(path, { sentence, untilMs: cluster.monotonicMs() + refusedMs, isForeign, isOfKey });
     report("refused", error.message);
@@ -75,7 +75,7 @@ async function patchOne(
   }
 }
 
-/** Once for each: what else is to be done goes on without it. */
+/** Reports it once for each configuration. The rotation goes on without it. */
 async function sayForeign(
   rotation: Rotation,
   secret: SecretObject | undefined,

@@ -1,6 +1,6 @@
 /**
- * The real cluster: {@link Cluster} over the Kubernetes API, by hand: client-node's calls cost memory and time at each start, and
- * know no deadline after which nothing is sent (rule R9). JSON goes in and out as it is, never through typed models.
+ * The real {@link Cluster}, over the Kubernetes API. It does not use client-node's calls, because they cost memory and time at
+ * each start, and have no deadline after which nothing is sent (rule R9). JSON goes in and out as it is, without typed models.
  */
 import { processClock, sleep } from "../clock/process-clock.ts";
 import { ServerTime } from "../clock/server-time.ts";
@@ -36,10 +36,10 @@ export type { RequestObservation } from "./requests.ts";
 
 const defaultRequestTimeoutMs = 10_000;
 const defaultConnections = 16;
-/** Of a document of discovery: some hundred times that of the core group. */
+/** The limit of a discovery document: some hundred times the size of the core group's. */
 const documentLimitBytes = 1_048_576;
 const silenceLimitMs = 70_000;
-/** For an answer that no caller reads. A deletion is otherwise answered with the whole object, written and parsed in vain. */
+/** For answers that no caller reads. A deletion is otherwise answered with the whole object. */
 const metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 const shortestWatchSeconds = 240;
 const longestWatchSeconds = 300;
@@ -61,7 +61,7 @@ export interface ConnectOptions {
   readonly watchSilenceLimitMs?: number;
   /** Absent: the clock of this process, which its servers also measure their deadlines by. */
   readonly clock?: SteadyClock;
-  /** Hears of every HTTP exchange, failed tries too. It must not throw. */
+  /** Called after every HTTP exchange, failed tries included. It must not throw. */
   readonly onRequest?: (observation: RequestObservation) => void;
 }
 
@@ -70,7 +70,7 @@ export interface KubernetesCluster extends Cluster {
   readonly namespace: string;
   /** Resolves when the API server answers that it is ready; rejects with a {@link ClusterError} otherwise. */
   ready(): Promise<void>;
-  /** Ends all connections; what is under way rejects. */
+  /** Ends all connections, so that calls under way reject. */
   close(): Promise<void>;
 }
 
@@ -182,7 +182,7 @@ class ConnectedCluster implements KubernetesCluster {
     query: WatchQuery,
     options?: CallOptions,
   ): AsyncIterable<WatchEvent<ObjectTypes[R]>> {
-    // Spread, so that a fleet of watches does not end, and start again, at one moment.
+    // Spread, so that many watches do not end, and begin again, at the same time.
     const seconds = shortestWatchSeconds + Math.random() * (longestWatchSeconds - shortestWatchSeconds);
     const parameters = new URLSearchParams({
       watch: "true",
@@ -236,7 +236,7 @@ class ConnectedCluster implements KubernetesCluster {
   }
 
   async ready(): Promise<void> {
-    // /version is JSON, may be read by everyone, and is answered by an API server only when it serves.
+    // /version is JSON that any account may read, and an API server answers it only when it serves.
     const path = "/version";
     await this.#send({ verb: "get", resource: "version", label: path, method: "GET", path, repeatable: true });
   }
