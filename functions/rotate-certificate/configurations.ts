@@ -71,20 +71,10 @@ async function patchOne(
     const isOfKey = hasKey && !isRightMissing(error);
     memory.refusals.set(path, { sentence, untilMs: cluster.monotonicMs() + refusedMs, isForeign, isOfKey });
     report("refused", error.message);
-    if (isForeign && isNew) await sayForeign(rotation, secret, path, sentence);
+    if (!isForeign || !isNew) return;
+    const message = `${sentence}; Sluice has no right for that name: give it one, or remove the label ${injectCertificateAuthority.key}`;
+    reporter.problem(keyOf(settings), name, message);
+    const reason = eventReasons.configurationForeign;
+    await say(rotation, secret, { type: "Warning", reason, message, identity: path });
   }
-}
-
-/** Reports it once for each configuration. The rotation goes on without it. */
-async function sayForeign(
-  rotation: Rotation,
-  secret: SecretObject | undefined,
-  path: string,
-  sentence: string,
-): Promise<void> {
-  const { context, settings } = rotation;
-  const message = `${sentence}; Sluice has no right for that name: give it one, or remove the label ${injectCertificateAuthority.key}`;
-  context.reporter.problem(keyOf(settings), name, message);
-  const reason = eventReasons.configurationForeign;
-  await say(rotation, secret, { type: "Warning", reason, message, identity: path });
 }

@@ -5,25 +5,7 @@
 import { processClock, sleep } from "../clock/process-clock.ts";
 import { ServerTime } from "../clock/server-time.ts";
 import type { SteadyClock } from "../clock/steady-clock.ts";
-import {
-  type AnsweredObject,
-  type CallOptions,
-  type Cluster,
-  ClusterError,
-  type DeleteCallOptions,
-  hasCode,
-  type ListQuery,
-  type ObjectCallOptions,
-  type ObjectKey,
-  type ObjectList,
-  type ObjectTypes,
-  type Preconditions,
-  type Resource,
-  type ServedKind,
-  type Subresource,
-  type WatchEvent,
-  type WatchQuery,
-} from "./cluster.ts";
+import { type CallOptions, type Cluster, ClusterError, hasCode, type ObjectKey, type ServedKind } from "./cluster.ts";
 import { AccessProvider, type KubeConfig, loadConfiguration } from "./configuration.ts";
 import { Discovery } from "./discovery.ts";
 import { listPages } from "./list-pages.ts";
@@ -108,58 +90,35 @@ class ConnectedCluster implements KubernetesCluster {
     });
   }
 
-  get<R extends Resource, S extends "scale" | undefined = undefined>(
-    resource: R,
-    key: ObjectKey,
-    options?: ObjectCallOptions<S>,
-  ): Promise<AnsweredObject<R, S>> {
+  readonly get: Cluster["get"] = (resource, key, options) => {
     const where = objectPath(resource, key, options?.subresource);
     return this.#send({ verb: "get", resource, ...where, method: "GET", repeatable: true }, options);
-  }
+  };
 
-  async list<R extends Resource>(
-    resource: R,
-    query: ListQuery,
-    options?: CallOptions,
-  ): Promise<ObjectList<ObjectTypes[R]>> {
+  readonly list: Cluster["list"] = async (resource, query, options) => {
     if (query.notOlderThan === "0" || query.notOlderThan === "") {
       const message = `a list of ${resource} not older than "${query.notOlderThan}" would accept any state, however old`;
       throw new ClusterError({ code: 400, reason: "BadRequest", message, verb: "list", resource });
     }
     return await listPages(resource, query, (request) => this.#send(request, options));
-  }
+  };
 
-  create<R extends Resource>(
-    resource: R,
-    namespace: string,
-    body: object,
-    options?: CallOptions,
-  ): Promise<ObjectTypes[R]> {
+  readonly create: Cluster["create"] = (resource, namespace, body, options) => {
     const where = collectionPath(resource, namespace);
     const sent = { method: "POST", body: JSON.stringify(body), contentType: "application/json" } as const;
     return this.#send({ verb: "create", resource, ...where, ...sent, repeatable: false }, options);
-  }
+  };
 
-  patch<R extends Resource, S extends Subresource | undefined = undefined>(
-    resource: R,
-    key: ObjectKey,
-    body: object,
-    options?: ObjectCallOptions<S>,
-  ): Promise<AnsweredObject<R, S>> {
+  readonly patch: Cluster["patch"] = (resource, key, body, options) => {
     const { metadata } = body as { metadata?: { resourceVersion?: unknown } };
     const where = objectPath(resource, key, options?.subresource);
     const contentType = "application/merge-patch+json";
     const repeatable = typeof metadata?.resourceVersion === "string";
     const sent = { method: "PATCH", body: JSON.stringify(body), contentType, repeatable } as const;
     return this.#send({ verb: "patch", resource, ...where, ...sent }, options);
-  }
+  };
 
-  async delete(
-    resource: Resource,
-    key: ObjectKey,
-    preconditions: Preconditions,
-    options: DeleteCallOptions = {},
-  ): Promise<void> {
+  readonly delete: Cluster["delete"] = async (resource, key, preconditions, options = {}) => {
     const { gracePeriodSeconds, propagationPolicy } = options;
     const wishes = { preconditions, gracePeriodSeconds, propagationPolicy };
     await this.#send(
@@ -175,13 +134,9 @@ class ConnectedCluster implements KubernetesCluster {
       },
       options,
     );
-  }
+  };
 
-  watch<R extends Resource>(
-    resource: R,
-    query: WatchQuery,
-    options?: CallOptions,
-  ): AsyncIterable<WatchEvent<ObjectTypes[R]>> {
+  readonly watch: Cluster["watch"] = (resource, query, options) => {
     // Spread, so that many watches do not end, and begin again, at the same time.
     const seconds = shortestWatchSeconds + Math.random() * (longestWatchSeconds - shortestWatchSeconds);
     const parameters = new URLSearchParams({
@@ -204,7 +159,7 @@ class ConnectedCluster implements KubernetesCluster {
     return {
       [Symbol.asyncIterator]: () => new WatchStream({ requests, request, signal: options?.signal, silenceLimitMs }),
     };
-  }
+  };
 
   resourceOf(group: string, kind: string, options?: Pick<CallOptions, "signal">): Promise<ServedKind> {
     return this.#discovery.resourceOf(group, kind, options?.signal);
