@@ -147,36 +147,24 @@ export class PodCalls implements PodHttp {
     }
   }
 
-  async #once(call: PodCall, signal: AbortSignal, tries: number): Promise<HttpAnswer> {
+  #once(call: PodCall, signal: AbortSignal, tries: number): Promise<HttpAnswer> {
     const { clock, onRequest } = this.#options;
-    const { method, path } = call.request;
-    const startMs = clock.monotonicMs();
-    const observe = (statusCode: number | "error") => {
-      const seconds = (clock.monotonicMs() - startMs) / 1000;
-      onRequest?.({ method, path: withoutQuery(path), statusCode, seconds });
-    };
-    try {
-      const delivered = await this.#inPodSpan(call, signal, tries);
-      observe(delivered.status);
-      return delivered;
-    } catch (error) {
-      observe("error");
-      throw error;
-    }
-  }
-
-  #inPodSpan(call: PodCall, signal: AbortSignal, tries: number): Promise<HttpAnswer> {
     const { address, request, target } = call;
+    const { method } = request;
+    const path = withoutQuery(request.path);
+    const startMs = clock.monotonicMs();
+    const observe = (statusCode: number | "error") =>
+      onRequest?.({ method, path, statusCode, seconds: (clock.monotonicMs() - startMs) / 1000 });
     return inSpan(
-      `${request.method} pod`,
+      `${method} pod`,
       () => ({ kind: "client" }),
       async (span) => {
         if (span.isRecording()) {
           span.setAttributes({
-            "http.request.method": request.method,
+            "http.request.method": method,
             // A query may hold a secret, which a span must not show.
-            "url.full": target.origin + withoutQuery(request.path),
-            "url.path": withoutQuery(request.path),
+            "url.full": target.origin + path,
+            "url.path": path,
             "server.address": target.host,
             "server.port": target.port,
             "k8s.namespace.name": address.namespace,
@@ -184,9 +172,15 @@ export class PodCalls implements PodHttp {
             ...(tries > 1 ? { "http.request.resend_count": tries - 1 } : {}),
           });
         }
-        const delivered = await this.#deliver(call, signal);
-        span.setAttribute("http.response.status_code", delivered.status);
-        return delivered;
+        try {
+          const delivered = await this.#deliver(call, signal);
+          observe(delivered.status);
+          span.setAttribute("http.response.status_code", delivered.status);
+          return delivered;
+        } catch (error) {
+          observe("error");
+          throw error;
+        }
       },
     );
   }
