@@ -5,8 +5,7 @@ import type { AdmissionAnswer, AdmissionHandler, AdmissionRequest } from "../sha
 import { messageOf } from "../shared/base/error-message.ts";
 import { Deadlines, withinDeadline } from "../shared/clock/deadlines.ts";
 import type { Context } from "../shared/contract/context.ts";
-import { type Downscale, readDownscale, type SizedObject } from "../shared/scaling/downscale-review.ts";
-import { refuseUnread } from "../shared/scaling/unread-sizes.ts";
+import { type Downscale, readDownscale, refuseUnread, type SizedObject } from "../shared/scaling/downscale-review.ts";
 import { decide, refuseUnknown } from "./decide.ts";
 import { observe } from "./observe.ts";
 

@@ -3,9 +3,13 @@ import { mapLimit } from "../shared/base/map-limit.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
-import { actOnLookWithinMs } from "../shared/reconcile/reconcile-object.ts";
-import { reportObjectVerdict } from "../shared/reconcile/report-verdict.ts";
-import { reportWrite, sayRefusal, type WriteResult } from "../shared/reconcile/write-result.ts";
+import {
+  actOnLookWithinMs,
+  reportObjectVerdict,
+  reportWrite,
+  sayRefusal,
+  type WriteResult,
+} from "../shared/reconcile/reconcile-object.ts";
 import { retain } from "../shared/suspension/retain-volume.ts";
 import { groupOfLoneStatefulSet } from "../shared/workloads/group-key.ts";
 import { decide, type FinalizerRelease } from "./decide.ts";

@@ -12,16 +12,16 @@ import type { CertificateSettings } from "../shared/certificates/settings.ts";
 import { clockSkewMs } from "../shared/clock/skew.ts";
 import type { CronOutcome } from "../shared/contract/definition.ts";
 import type { ActReport } from "../shared/contract/reporter.ts";
+import { contendedRequeueMs, refusedRequeueMs } from "../shared/contract/verdict.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { type ClusterError, hasCode, type SecretObject } from "../shared/kubernetes/cluster.ts";
 import { patchAll } from "./configurations.ts";
 import { decide, type Generate, type GenerateKey, type Patch, type Promote } from "./decide.ts";
 import { type CertificateMemory, name, type Observation, observe } from "./observe.ts";
-import { keyOf, type Rotation, refusedMs, say } from "./say.ts";
+import { keyOf, type Rotation, say } from "./say.ts";
 
 /** A rotation takes six. More come together only while others write what we write. */
 const mostSteps = 20;
-const contendedMs = 1_000;
 
 /** Guards of waits that end by themselves within seconds, so that they need no Event. */
 const passing: readonly string[] = ["trust-spreading", "key-spreading"];
@@ -54,18 +54,18 @@ async function rotate(rotation: Rotation): Promise<CronOutcome> {
       return { guard: "done", sentence: step.sentence, requeueAfterMs: step.requeueAfterMs };
     }
     if (step.kind === "wait") {
-      const { guard, sentence, requeueAfterMs = contendedMs } = step;
+      const { guard, sentence, requeueAfterMs = contendedRequeueMs } = step;
       if (!passing.includes(guard)) await warn(rotation, observed.secret, guard, sentence);
       return { guard, sentence, requeueAfterMs };
     }
     if (context.mode === "shadow") {
       const sentence = `nothing is written in shadow mode: ${step.kind}, for ${step.because}`;
-      return { guard: "shadow-mode", sentence, requeueAfterMs: refusedMs };
+      return { guard: "shadow-mode", sentence, requeueAfterMs: refusedRequeueMs };
     }
     await takeStep(rotation, observed, step);
   }
   const sentence = "others write the Secret or the webhook configurations again and again; trying again";
-  return { guard: "contended", sentence, requeueAfterMs: contendedMs };
+  return { guard: "contended", sentence, requeueAfterMs: contendedRequeueMs };
 }
 
 async function takeStep(
@@ -147,7 +147,7 @@ async function write(
   } catch (error) {
     // 404: its namespace does not exist. No other client wrote first, so that there is nothing new to read.
     if (secret === undefined && hasCode(error, 403, 404)) {
-      memory.creation = { sentence: sayMissing(settings, error), untilMs: cluster.monotonicMs() + refusedMs };
+      memory.creation = { sentence: sayMissing(settings, error), untilMs: cluster.monotonicMs() + refusedRequeueMs };
       report("refused");
       return "refused";
     }

@@ -4,11 +4,12 @@ import { injectCertificateAuthority } from "../shared/annotations/table.ts";
 import { mapLimit } from "../shared/base/map-limit.ts";
 import { takesKey, withKey } from "../shared/certificates/review-key.ts";
 import type { ActReport } from "../shared/contract/reporter.ts";
+import { refusedRequeueMs } from "../shared/contract/verdict.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { hasCode, isRightMissing, type SecretObject, type WebhookClient } from "../shared/kubernetes/cluster.ts";
 import { type Configuration, isKeyDue, type Patch } from "./decide.ts";
 import { isNamed, name, pathOf } from "./observe.ts";
-import { keyOf, type Rotation, refusedMs, say } from "./say.ts";
+import { keyOf, type Rotation, say } from "./say.ts";
 
 /** Writes one configuration after the other; one that is refused holds up none. Throws ClusterError, when all were tried. */
 export async function patchAll(
@@ -69,7 +70,7 @@ async function patchOne(
     const isNew = !memory.refusals.has(path);
     // A configuration that refuses the key may accept the bundle, without which reviews fail.
     const isOfKey = hasKey && !isRightMissing(error);
-    memory.refusals.set(path, { sentence, untilMs: cluster.monotonicMs() + refusedMs, isForeign, isOfKey });
+    memory.refusals.set(path, { sentence, untilMs: cluster.monotonicMs() + refusedRequeueMs, isForeign, isOfKey });
     report("refused", error.message);
     if (!isForeign || !isNew) return;
     const message = `${sentence}; Sluice has no right for that name: give it one, or remove the label ${injectCertificateAuthority.key}`;

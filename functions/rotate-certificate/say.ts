@@ -14,9 +14,6 @@ export interface Rotation {
   readonly memory: CertificateMemory;
 }
 
-/** Time in milliseconds after which a refused write is tried again, because an operator may have allowed it. */
-export const refusedMs = 30_000;
-
 /** Sends an Event about the Secret, even if there is none. A failure is logged, and the rotation goes on. */
 export async function say(
   { context, settings }: Rotation,

@@ -17,6 +17,7 @@ import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import type { Ledger } from "../../functions/shared/ledger/reservation.ts";
 import { readGroup } from "../../functions/shared/workloads/group-key.ts";
 import { type GroupKey, groupPathOf } from "../../functions/shared/workloads/statefulsets.ts";
+import { lookAtTimes } from "./live-gauges.ts";
 
 /** A group at one moment. All times are the API server's, in milliseconds since the epoch. */
 export interface GroupStanding {
@@ -45,11 +46,6 @@ export interface GroupLookOptions {
   readonly seen: Map<string, GroupKey>;
 }
 
-/** One look serves all who ask for so long, in milliseconds: a flood of scrapes is no flood of LISTs. */
-export const lookAgainAfterMs = 10_000;
-/** No scrape waits longer for a look than this: while the API server is away, it gets what was last seen. */
-export const lookWithinMs = 2_000;
-
 /** What one scope's LIST of ledgers said: a namespace, or all of them. */
 interface Listed {
   readonly byPath: ReadonlyMap<string, LeaseObject>;
@@ -69,27 +65,12 @@ export function createGroupLook(options: GroupLookOptions): () => Promise<readon
   const { cluster } = options;
   const listed = new Map<string, Listed>();
   const remembered = new Map<string, Remembered>();
-  let askedMs = Number.NEGATIVE_INFINITY;
-  let looking: Promise<void> | undefined;
   let known: readonly GroupStanding[] = [];
-  const look = async () => {
+  const look = lookAtTimes(cluster, async () => {
     await listLedgers(options, listed);
     known = await standingsOf(options, listed, remembered);
-  };
-  return async () => {
-    if (looking === undefined && cluster.monotonicMs() - askedMs >= lookAgainAfterMs) {
-      askedMs = cluster.monotonicMs();
-      looking = look().finally(() => {
-        looking = undefined;
-      });
-    }
-    if (looking !== undefined) {
-      const over = new AbortController();
-      await Promise.race([looking, cluster.sleep(lookWithinMs, over.signal)]);
-      over.abort("looked");
-    }
-    return known;
-  };
+  });
+  return () => look().then(() => known);
 }
 
 /** One LIST for each namespace, so that an unreadable namespace hides no other: what its last LIST said stands. */
