@@ -121,19 +121,9 @@ class ConnectedCluster implements KubernetesCluster {
   readonly delete: Cluster["delete"] = async (resource, key, preconditions, options = {}) => {
     const { gracePeriodSeconds, propagationPolicy } = options;
     const wishes = { preconditions, gracePeriodSeconds, propagationPolicy };
-    await this.#send(
-      {
-        verb: "delete",
-        resource,
-        ...objectPath(resource, key),
-        method: "DELETE",
-        body: JSON.stringify({ kind: "DeleteOptions", apiVersion: "v1", ...wishes }),
-        contentType: "application/json",
-        accept: metadataOnly,
-        repeatable: true,
-      },
-      options,
-    );
+    const body = JSON.stringify({ kind: "DeleteOptions", apiVersion: "v1", ...wishes });
+    const sent = { method: "DELETE", body, contentType: "application/json", accept: metadataOnly } as const;
+    await this.#send({ verb: "delete", resource, ...objectPath(resource, key), ...sent, repeatable: true }, options);
   };
 
   readonly watch: Cluster["watch"] = (resource, query, options) => {
@@ -147,14 +137,8 @@ class ConnectedCluster implements KubernetesCluster {
     });
     if (query.labelSelector !== undefined) parameters.set("labelSelector", query.labelSelector);
     const { path, label } = collectionPath(resource, query.namespace);
-    const request: ApiRequest = {
-      verb: "watch",
-      resource,
-      label,
-      method: "GET",
-      path: `${path}?${parameters}`,
-      repeatable: true,
-    };
+    const asked = { path: `${path}?${parameters}`, label };
+    const request: ApiRequest = { verb: "watch", resource, ...asked, method: "GET", repeatable: true };
     const [requests, silenceLimitMs] = [this.#requests, this.#silenceLimitMs];
     return {
       [Symbol.asyncIterator]: () => new WatchStream({ requests, request, signal: options?.signal, silenceLimitMs }),
@@ -174,21 +158,13 @@ class ConnectedCluster implements KubernetesCluster {
     return Math.round(this.#serverTime.at(this.monotonicMs()) ?? Date.now());
   }
 
-  wallTimeMs(): number {
-    return this.#clock.wallMs();
-  }
+  readonly wallTimeMs = () => this.#clock.wallMs();
 
-  monotonicMs(): number {
-    return this.#clock.nowMs();
-  }
+  readonly monotonicMs = () => this.#clock.nowMs();
 
-  skippedMs(): number {
-    return this.#clock.skippedMs();
-  }
+  readonly skippedMs = () => this.#clock.skippedMs();
 
-  sleep(ms: number, signal?: AbortSignal): Promise<void> {
-    return sleep(ms, signal);
-  }
+  readonly sleep = sleep;
 
   async ready(): Promise<void> {
     // /version is JSON that any account may read, and an API server answers it only when it serves.
@@ -196,9 +172,7 @@ class ConnectedCluster implements KubernetesCluster {
     await this.#send({ verb: "get", resource: "version", label: path, method: "GET", path, repeatable: true });
   }
 
-  close(): Promise<void> {
-    return this.#access.close();
-  }
+  readonly close = () => this.#access.close();
 
   async #send<T>(request: ApiRequest, options?: CallOptions): Promise<T> {
     try {

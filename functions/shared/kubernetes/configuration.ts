@@ -158,7 +158,8 @@ export class AccessProvider {
    * nothing if other credentials are in use by now, so that many calls that were refused together renew them once.
    */
   renew(refused: Access): void {
-    if (this.#known === undefined || !isSame(refused, this.#known)) return;
+    const known = this.#known;
+    if (refused.calls !== known?.calls || JSON.stringify(refused.headers) !== JSON.stringify(known.headers)) return;
     this.#current = undefined;
     this.#known = undefined;
     forgetCredentials(this.#configuration);
@@ -213,11 +214,6 @@ export class AccessProvider {
       watches: proxy ?? new Agent(shared),
     };
   }
-}
-
-/** The same token, and the same certificate, which the connections were made with. */
-function isSame(one: Access, other: Access): boolean {
-  return one.calls === other.calls && JSON.stringify(one.headers) === JSON.stringify(other.headers);
 }
 
 /**

@@ -11,8 +11,7 @@ interface RequestInfo {
 
 /** The same error, with the number of tries that went out. */
 export function afterTries(error: ClusterError, attempts: number): ClusterError {
-  const { code, reason, message, verb, resource, retryAfterMs } = error;
-  return attempts > 1 ? new ClusterError({ code, reason, message, verb, resource, retryAfterMs, attempts }) : error;
+  return attempts > 1 ? new ClusterError({ ...error, message: error.message, attempts }) : error;
 }
 
 /** An error without an answer. The server may have acted all the same. */
