@@ -3,9 +3,12 @@ import { releaseFinalizer } from "../shared/annotations/skip-labels.ts";
 import { hold, retainVolume, volumeHold, volumeProtection } from "../shared/annotations/suspension.ts";
 import type { FunctionDefinition } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
+import { skipLabelKindsSetting } from "../shared/reconcile/owner-kinds.ts";
 import { retainingNeed } from "../shared/suspension/retain-volume.ts";
-import { listKeys, name, settings } from "./observe.ts";
+import { listKeys, name } from "./observe.ts";
 import { reconcile } from "./reconcile.ts";
+
+const settings = { skipLabelKinds: skipLabelKindsSetting };
 
 /** What it needs of each type of objects that have a finalizer of ours. */
 const held = {

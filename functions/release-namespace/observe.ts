@@ -10,15 +10,13 @@ import {
   type StatefulSetObject,
 } from "../shared/kubernetes/cluster.ts";
 import { find, listIfServed } from "../shared/kubernetes/find.ts";
-import { ownerResources, skipLabelKindsSetting } from "../shared/reconcile/owner-kinds.ts";
+import { ownerResources } from "../shared/reconcile/owner-kinds.ts";
 import { outlivesNamespace } from "../shared/suspension/outlives-namespace.ts";
 import { parsePvc } from "../shared/volumes/pvc.ts";
 import { parseSuspendableSet, type SuspendableSet } from "../shared/volumes/suspendable-set.ts";
 import { type HeldObject, type NamespaceSnapshot, ourFinalizers } from "./decide.ts";
 
 export const name = "release-namespace";
-
-export const settings = { skipLabelKinds: skipLabelKindsSetting };
 
 /** The namespaces that are being deleted. Throws ClusterError. */
 export async function listKeys({ cluster, namespaces }: Context): Promise<readonly ObjectRef[]> {

@@ -23,10 +23,10 @@ import { keyOf, type Rotation, say } from "./say.ts";
 /** A rotation takes six. More come together only while others write what we write. */
 const mostSteps = 20;
 
-/** Guards of waits that end by themselves within seconds: they are no Events. */
+/** Guards of waits that end by themselves within seconds, so that they need no Event. */
 const passing: readonly string[] = ["trust-spreading", "key-spreading"];
 
-/** Answers what rotates, and remembers between its runs: each takes steps until there is something to wait for. */
+/** Returns the function of each run, which takes steps until it has to wait. Its memory stays between runs. */
 export function createRotation(
   context: Rotation["context"],
   settings: CertificateSettings,
@@ -64,7 +64,7 @@ async function rotate(rotation: Rotation): Promise<CronOutcome> {
     }
     await takeStep(rotation, observed, step);
   }
-  const sentence = "others write the Secret or the webhook configurations again and again; looking again";
+  const sentence = "others write the Secret or the webhook configurations again and again; trying again";
   return { guard: "contended", sentence, requeueAfterMs: contendedRequeueMs };
 }
 
@@ -97,7 +97,7 @@ function prepareKeys(memory: CertificateMemory): Promise<Keys> {
 async function generate(rotation: Rotation, { secret, snapshot }: Observation, step: Generate): Promise<void> {
   const { context, settings, memory } = rotation;
   const keys = await prepareKeys(memory);
-  // Whatever becomes of them: no two generations have the same keys.
+  // Even if the write fails, because no two generations may have the same keys.
   memory.keys = undefined;
   const nowMs = context.cluster.serverTimeMs();
   const generation = await issue(keys, {
@@ -125,7 +125,7 @@ async function promote(rotation: Rotation, { secret, snapshot }: Observation, st
   await say(rotation, written, { type: "Normal", reason: eventReasons.rotated, message, identity: next.cert });
 }
 
-/** Writes the Secret, or makes it. `changed` where another writer was first: then there is something new to look at. */
+/** Writes the Secret, or makes it. `changed` if another client wrote it first, so that there is something new to read. */
 async function write(
   { context, settings, memory }: Rotation,
   secret: SecretObject | undefined,
@@ -145,7 +145,7 @@ async function write(
     report("done");
     return written;
   } catch (error) {
-    // 404: its namespace is not there. No other writer was first, so that there is nothing new to look at.
+    // 404: its namespace does not exist. No other client wrote first, so that there is nothing new to read.
     if (secret === undefined && hasCode(error, 403, 404)) {
       memory.creation = { sentence: sayMissing(settings, error), untilMs: cluster.monotonicMs() + refusedRequeueMs };
       report("refused");
@@ -157,7 +157,7 @@ async function write(
   }
 }
 
-/** The right to make Secrets is no part of ours: with it, and with that to change one, any account's token could be had. */
+/** Sluice has no right to make Secrets: with it, and the right to change one, it could get any account's token. */
 function sayMissing({ secret: { namespace, name: secretName } }: CertificateSettings, error: ClusterError): string {
   const { message } = error;
   if (hasCode(error, 404)) {
@@ -168,7 +168,7 @@ function sayMissing({ secret: { namespace, name: secretName } }: CertificateSett
   return `there is no Secret ${namespace}/${secretName}, and Sluice may not make it. Type ${command}; Sluice fills it then (${message})`;
 }
 
-/** Once, while the same is the matter. */
+/** Sends a warning once, while its cause is the same. */
 async function warn(
   rotation: Rotation,
   secret: SecretObject | undefined,

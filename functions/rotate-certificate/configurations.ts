@@ -68,24 +68,14 @@ async function patchOne(
     const sentence = `${path} was refused with ${error.code}: ${error.message}`;
     const isForeign = isRightMissing(error) && !isNamed(resource, key.name, settings.secret.namespace);
     const isNew = !memory.refusals.has(path);
-    // What refuses the key may accept the bundle, and without the bundle reviews fail.
+    // A configuration that refuses the key may accept the bundle, without which reviews fail.
     const isOfKey = hasKey && !isRightMissing(error);
     memory.refusals.set(path, { sentence, untilMs: cluster.monotonicMs() + refusedRequeueMs, isForeign, isOfKey });
     report("refused", error.message);
-    if (isForeign && isNew) await sayForeign(rotation, secret, path, sentence);
+    if (!isForeign || !isNew) return;
+    const message = `${sentence}; Sluice has no right for that name: give it one, or remove the label ${injectCertificateAuthority.key}`;
+    reporter.problem(keyOf(settings), name, message);
+    const reason = eventReasons.configurationForeign;
+    await say(rotation, secret, { type: "Warning", reason, message, identity: path });
   }
-}
-
-/** Once for each: what else is to be done goes on without it. */
-async function sayForeign(
-  rotation: Rotation,
-  secret: SecretObject | undefined,
-  path: string,
-  sentence: string,
-): Promise<void> {
-  const { context, settings } = rotation;
-  const message = `${sentence}; Sluice has no right for that name: give it one, or remove the label ${injectCertificateAuthority.key}`;
-  context.reporter.problem(keyOf(settings), name, message);
-  const reason = eventReasons.configurationForeign;
-  await say(rotation, secret, { type: "Warning", reason, message, identity: path });
 }

@@ -1,4 +1,4 @@
-/** What is to be done next, so that the certificate is renewed and no client ever meets one that it does not trust. */
+/** Decides the next step of a renewal, so that no client ever meets a certificate that it does not trust. Pure. */
 
 import type { ReviewKeys } from "../shared/certificates/review-key.ts";
 import type { Authority, Generation, StoredCertificates } from "../shared/certificates/secret.ts";
@@ -23,10 +23,10 @@ export interface Configuration {
 }
 
 export interface CertificateSnapshot {
-  /** The API server's clock: it is the API server that judges a certificate. */
+  /** The API server's clock, because the API server verifies the certificate. */
   readonly nowMs: number;
   readonly dnsName: string;
-  /** Undefined where there is no Secret; a sentence where it does not parse. */
+  /** Undefined if there is no Secret; a message if it does not parse. */
   readonly stored: StoredCertificates | { readonly unreadable: string } | undefined;
   /** Why a Secret could not be made lately; undefined where it may be tried. */
   readonly creationRefused: string | undefined;
@@ -83,7 +83,7 @@ export interface Done {
   readonly kind: "done";
   readonly sentence: string;
   readonly requeueAfterMs: number;
-  /** The next generation is due before long: its keys may be looked for. */
+  /** The next generation is due before long, so that its keys may be generated. */
   readonly prepare: boolean;
 }
 
@@ -99,19 +99,20 @@ interface Renewal extends CertificateSnapshot {
 
 export type RotationStep = Generate | GenerateKey | Patch | Promote | Wait | Done;
 
-/** All API servers know a configuration by then. */
+/** Time after which all API servers know a configuration. */
 export const trustSpreadsMs = 5_000;
 /**
- * Every replica knows a review key by then, because each reads the Secret every 10 s at most (`certificate-source.ts`). The
- * second 10 s allow for one read that fails or is late. A replica that is asked under a key that it does not know refuses.
+ * Time after which every replica knows a review key, because each reads the Secret at least every 10 s
+ * (`certificate-source.ts`). The second 10 s allow for one read that fails or is late. A replica refuses reviews under a key that
+ * it does not know.
  */
 export const keySpreadsMs = 20_000;
-/** The old leaf is of no use after it expired: what is still not trusted by then, never was. */
+/** Before the old leaf expires, the next one is presented in any case, because an expired leaf is of no use. */
 const lastMomentMs = 10_000;
-/** Replicas, and API servers, may read their clocks differently by half of it: no two of them undo each other's bundles. */
+/** The clocks of replicas and API servers may differ by half of it, and replicas still do not undo each other's bundles. */
 const expiredStaysMs = 60_000;
 const tryAgainMs = 30_000;
-/** How soon to look again for a Secret that a user is to make: the installation waits for it. In milliseconds. */
+/** How soon to read again, in milliseconds, because an installation waits for a user to make the Secret. */
 const lookForSecretMs = 5_000;
 
 export function decide(snapshot: CertificateSnapshot): RotationStep {
@@ -137,8 +138,8 @@ export function decide(snapshot: CertificateSnapshot): RotationStep {
 }
 
 /**
- * Whether no renewal waits for a configuration to trust us: it is not ours to write, and does not trust what is presented now.
- * One that does was ours, or another tool keeps it: reviews would fail of what it does not trust.
+ * True for a configuration that no renewal waits for: Sluice may not write it, and it does not trust the presented certificate.
+ * One that trusts it was ours, or another tool writes it, and its reviews would fail with a certificate that it does not trust.
  */
 export function isLeftOut({ isForeign, bundles }: Configuration, presented: Generation | undefined): boolean {
   return isForeign && !bundles.every((bundle) => presented !== undefined && bundle.includes(presented.ca));
@@ -155,7 +156,7 @@ function generateFirst(dnsName: string, because: string): Generate {
 /** The generation that takes the place of the presented one; undefined while that is good for a while. */
 function generateNext({ nowMs, dnsName }: CertificateSnapshot, presented: Generation): Generate | undefined {
   if (!presented.dnsNames.includes(dnsName)) {
-    // Both, until the next renewal: in the middle of an update, replicas with the old setting must not want it back.
+    // Both names until the next renewal, so that during an update replicas with the old setting do not want another certificate.
     const dnsNames = [dnsName, ...presented.dnsNames];
     return { kind: "generate", as: "next", dnsNames, because: `the certificate is not made out to ${dnsName}` };
   }
@@ -173,7 +174,7 @@ function promote(next: Generation, { stored, nowMs }: Pick<Renewal, "stored" | "
   return { kind: "promote", next, previous: previous.map(({ ca, notAfterMs }) => ({ ca, notAfterMs })), because };
 }
 
-/** First everybody trusts it, then everybody knows it, then it is presented. */
+/** Every configuration must trust the next generation, and every API server must know that, before it is presented. */
 function spread(renewal: Renewal): RotationStep {
   const { nowMs, stored, presented, next, leftMs, unseen } = renewal;
   const configurations = renewal.configurations.filter((one) => !isLeftOut(one, presented));
@@ -221,7 +222,7 @@ export function isKeyDue({ refusal, keyRefusal, pathKeys }: Configuration, curre
   return current !== undefined && !isRefused && pathKeys.some((key) => key !== current);
 }
 
-/** What is left where all is trusted: paths without the review key. No certificate waits for them. */
+/** The remaining step if every certificate is trusted: paths without the review key. No certificate waits for them. */
 function awaitKeys(renewal: Renewal, unkeyed: readonly Configuration[]): Done | Wait {
   const done = rest(renewal);
   if (unkeyed.length === 0) return done;

@@ -1,4 +1,4 @@
-/** What a rotation sees: the Secret, the webhook configurations that carry our labels, and what this process remembers. */
+/** Reads what a rotation decides by: the Secret, the webhook configurations with our labels, and the memory of this process. */
 
 import { injectCertificateAuthority, reviewKey, webhookNamespace } from "../shared/annotations/table.ts";
 import { messageOf } from "../shared/base/error-message.ts";
@@ -30,7 +30,7 @@ export function isNamed(resource: Configuration["resource"], configuration: stri
 
 /** What one process remembers between runs. Losing it costs seconds, never a review. */
 export interface CertificateMemory {
-  /** Keys that were looked for ahead of need. */
+  /** Keys that were generated ahead of need. */
   keys: Promise<Keys> | undefined;
   /** Since when, by the monotonic clock, every configuration has been seen to trust this authority. */
   trusted: { readonly ca: string; readonly sinceMs: number } | undefined;
@@ -118,7 +118,7 @@ async function listConfigurations(
   { secret: { namespace }, updatesBundles }: CertificateSettings,
   memory: CertificateMemory,
 ): Promise<{ configurations: Configuration[]; unseen: string | undefined }> {
-  // Those that others fill need not say that we may.
+  // A configuration that others fill needs no label that permits us to write.
   const ours = updatesBundles ? `${injectCertificateAuthority.key}=true,` : "";
   const labelSelector = `${ours}${webhookNamespace.key}=${namespace}`;
   const resources = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"] as const;
@@ -130,7 +130,7 @@ async function listConfigurations(
       forget(memory, resource, items);
       configurations.push(...items.map((object) => configurationOf(resource, object, memory, cluster.monotonicMs())));
     } catch (error) {
-      // Without the right to list them a certificate is still better than none.
+      // A certificate is of use even without the right to list them.
       if (!hasCode(error, 403)) throw error;
       unseen ??= error.message;
     }

@@ -1,4 +1,4 @@
-/** What all steps of a rotation share, and the Events by which a rotation reports them. */
+/** What all steps of a rotation share: its context, and how it sends Events. */
 
 import type { CertificateSettings } from "../shared/certificates/settings.ts";
 import type { Context } from "../shared/contract/context.ts";
@@ -7,14 +7,14 @@ import { tryCreateEvent } from "../shared/events/recorder.ts";
 import type { SecretObject } from "../shared/kubernetes/cluster.ts";
 import { type CertificateMemory, name } from "./observe.ts";
 
-/** One process that rotates: with what it calls the API server, and what it remembers. */
+/** A process that rotates: its API server, its settings, and its memory. */
 export interface Rotation {
   readonly context: Pick<Context, "cluster" | "reporter" | "mode">;
   readonly settings: CertificateSettings;
   readonly memory: CertificateMemory;
 }
 
-/** Sends an Event about the Secret, also where there is none. One that cannot be sent keeps nothing from going on. */
+/** Sends an Event about the Secret, even if there is none. A failure is logged, and the rotation goes on. */
 export async function say(
   { context, settings }: Rotation,
   secret: SecretObject | undefined,

@@ -1,4 +1,4 @@
-/** Whether an object may be stored as a budget. Nothing of the cluster is asked: the object alone says it. */
+/** Whether an object may be stored as a budget, by the object alone. */
 
 import { allow, badRequest } from "../shared/admission/answers.ts";
 import type { AdmissionAnswer } from "../shared/admission/definition.ts";
@@ -14,15 +14,15 @@ export interface Submission {
   readonly hasIdleGroup: boolean;
 }
 
-const judged = ["CREATE", "UPDATE"];
+const reviewed = ["CREATE", "UPDATE"];
 
 export function decide({ operation, parsed, isLeaving, hasIdleGroup }: Submission): AdmissionAnswer {
-  if (!judged.includes(operation)) {
+  if (!reviewed.includes(operation)) {
     const said = operation === "" ? "no operation" : `the operation ${JSON.stringify(operation.slice(0, 20))}`;
     const sentence = `the review is of ${said}: register this webhook for CREATE and UPDATE of zoneawarepoddisruptionbudgets alone`;
     return badRequest("wrong-operation", sentence);
   }
-  // Refused, it could never go: what waits for its finalizers is its deletion.
+  // If it were refused, the budget could never be deleted, because its deletion waits for its finalizers.
   if (operation === "UPDATE" && isLeaving) return allow("allowed");
   if ("field" in parsed) return badRequest("invalid-budget", parsed.sentence, { field: parsed.field });
   const warnings: string[] = [];

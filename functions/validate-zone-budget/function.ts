@@ -30,7 +30,7 @@ export const validateZoneBudget: AdmissionDefinition = {
     timeoutSeconds: 10,
   },
   whenBroken: "closed",
-  // It judges the object alone, so that a budget which no mode could keep is never stored.
+  // It decides by the object alone, so that a budget which no mode could keep is never stored.
   refusesInShadow: true,
   readsViews: false,
   open: () => ({ review: async (request) => decide(observe(request)) }),

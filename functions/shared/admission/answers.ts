@@ -1,10 +1,10 @@
-/** The answers to a review. Every refusal is made here, so that each of them has the code and the reason of its kind. */
+/** Answers to a review. Every refusal is made here, so that it has the code and the reason of its kind. */
 import type { AdmissionAnswer, Allowed, Denied } from "./definition.ts";
 
 /** What a refusal is about: the StatefulSet of the pod, and the field of the object that its author must change. */
 type About = Partial<Pick<Denied, "zone" | "field">>;
 
-/** An allowance. `guard` is `allowed`, or says why there was nothing to judge. */
+/** An allowance. `guard` is `allowed`, or says why there was nothing to decide. */
 export function allow(guard: string, rest: Omit<Partial<Allowed>, "allowed" | "guard"> = {}): Allowed {
   return { allowed: true, guard, warnings: [], ...rest };
 }
@@ -15,7 +15,7 @@ export function askAgain(guard: string, sentence: string, zone = ""): Denied {
   return { allowed: false, guard, sentence, zone, ...status };
 }
 
-/** 429 that time alone may cure within seconds, so that a review may wait for its end. `inMs`: it takes at least so long. */
+/** 429 that time alone may cure within seconds, so that a review may wait. `inMs`: the least time that this takes. */
 export function notYet(guard: string, sentence: string, zone = "", inMs = 0): Denied {
   return { ...askAgain(guard, sentence, zone), curedInMs: inMs };
 }
@@ -40,7 +40,7 @@ export function conflict(guard: string, sentence: string): Denied {
   return deny(409, "Conflict", { guard, sentence });
 }
 
-/** 500: the request cannot be judged. */
+/** 500: there can be no decision about the request. */
 export function internalError(guard: string, sentence: string): Denied {
   return deny(500, "InternalError", { guard, sentence });
 }
@@ -50,7 +50,7 @@ export function tooLate(): Denied {
   return askAgain("late", "the answer took too long, and what it rests on is out of date: try again");
 }
 
-/** True for a refusal after which a client does not ask again, so that it must rest on reads of now, and not on memory. */
+/** True for a refusal after which a client does not ask again. It must rest on fresh reads, and not on a cache. */
 export function isFinal(answer: AdmissionAnswer): boolean {
   return !answer.allowed && answer.code !== 429;
 }

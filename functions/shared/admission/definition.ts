@@ -28,7 +28,7 @@ export interface AdmissionRequest {
 
 export interface Allowed {
   readonly allowed: true;
-  /** `allowed`, or a stable kebab-case name that says why there was nothing to judge; metrics count it. */
+  /** `allowed`, or a stable kebab-case name that says why there was nothing to decide; metrics count it. */
   readonly guard: string;
   /** Sentences that kubectl shows beside its success. */
   readonly warnings: readonly string[];
@@ -62,7 +62,7 @@ export interface Denied {
 
 export type AdmissionAnswer = Allowed | Denied;
 
-/** Judges the reviews of one process. A dry run leaves no trace. A review that breaks rejects: see `whenBroken`. */
+/** Decides about the reviews of one process. A dry run leaves no trace. A review that breaks rejects: see `whenBroken`. */
 export interface AdmissionHandler {
   review(request: AdmissionRequest): Promise<AdmissionAnswer>;
   /** Answers the reviews that wait, because the process is ending; no review waits after that. Absent: no review ever waits. */
@@ -104,7 +104,7 @@ export interface AdmissionDefinition extends Definition {
   readonly whenBroken: "open" | "closed";
   /** True for a function that refuses in shadow mode as well; absent: shadow mode lets all of it through (rule R16). */
   readonly refusesInShadow?: true;
-  /** True for a function that judges by pods and StatefulSets, so that a process that serves it keeps a cache of them. */
+  /** True for a function that decides by pods and StatefulSets, so that a process that serves it keeps a cache of them. */
   readonly readsViews: boolean;
   /** The reason that `rollout_operator_zpdb_eviction_requests_total` gives for each guard, as in rollout-operator. */
   readonly peerReasons?: Readonly<Record<string, string>>;

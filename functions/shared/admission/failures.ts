@@ -1,11 +1,11 @@
-/** The refusals of a review whose reads or writes the API server fails. */
+/** Refusals of reviews for which the API server fails a read or a write. */
 
 import { TooManyLookUps } from "../cache/look-ups.ts";
 import { ClusterError, hasCode, isTransient, wordsOf } from "../kubernetes/cluster.ts";
 import { askAgain, notYet } from "./answers.ts";
 import type { Denied } from "./definition.ts";
 
-/** The refusal where the API server fails, or a look-up gets no turn, while `what` is judged; undefined for any other error. */
+/** The refusal if the API server fails, or a look-up gets no slot, during a review of `what`; undefined for any other error. */
 export function refuseFailure(error: unknown, what: string): Denied | undefined {
   if (error instanceof TooManyLookUps)
     return askAgain("look-ups-busy", `${what} must be looked up, but ${error.message}`);

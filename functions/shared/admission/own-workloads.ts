@@ -11,7 +11,7 @@ const drawn = "[bcdfghjklmnpqrstvwxz2456789]{5}";
 /**
  * In CEL, a review of a pod with the name of one of our Deployments' pods, which ends in five random letters or digits. The API
  * server knows only the name there. If these are digits alone, the name may be that of a StatefulSet's pod. Then the API server
- * asks the webhook, which looks at the pod itself.
+ * asks the webhook, which reads the pod itself.
  */
 export const namedLikeOurs = `request.name.matches('^sluice(-admission)?-[a-z0-9]+-${drawn}$') && !request.name.matches('-[0-9]+$')`;
 

@@ -7,7 +7,7 @@ import { groupKeyOf } from "../workloads/group-key.ts";
 import type { StatefulSet } from "../workloads/statefulsets.ts";
 import type { Denied } from "./definition.ts";
 
-/** Guards that a client which tries again at once will hardly meet a second time: no Event tells of them. */
+/** Guards that a client will hardly meet again if it retries at once, so that they need no Event. */
 const passingGuards: ReadonlySet<string> = new Set([
   "pod-unseen",
   "late",
@@ -43,8 +43,8 @@ export function announceWait(context: Context, by: string, owner: StatefulSet, {
 }
 
 /**
- * Sends an Event once for each `occasion`. One that could not be sent is not sent again before the next minute: each refused
- * review of a storm would send one more.
+ * Sends an Event once for each `occasion`. If that fails, there is no other attempt before the next minute, or each refused
+ * review of a storm would make one.
  */
 function announce(
   context: Context,
@@ -53,7 +53,7 @@ function announce(
   occasion: string,
   event: Omit<NewEvent, "about">,
 ): void {
-  // The group by what the StatefulSet says itself: many a review is refused before its budget is read.
+  // The group is taken from the StatefulSet itself, because many reviews are refused before a budget is read.
   const key = groupKeyOf(owner);
   if (!isNewEvent(context, key, occasion)) return;
   void tryCreateEvent(context, by, key, { ...event, about: { resource: "statefulsets", ...owner } });

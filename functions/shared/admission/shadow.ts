@@ -1,4 +1,4 @@
-/** The answers of shadow mode (rule R16), in one place for all functions that judge reviews. */
+/** The answers of shadow mode (rule R16), in one place for all functions that answer reviews. */
 import type { Context } from "../contract/context.ts";
 import { allow } from "./answers.ts";
 import type { AdmissionAnswer, AdmissionDefinition, AdmissionHandler } from "./definition.ts";

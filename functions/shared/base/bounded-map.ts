@@ -1,8 +1,8 @@
-/** What others may fill: a map and a set that never hold more than they were made for. What is forgotten is only asked again. */
+/** A map and a set with a bound, for what other accounts may fill. What they forget is only read again. */
 
 /**
- * Beyond `capacity`, which is at least 1, it forgets the key that came first. One that is set again stays in its place, as in any
- * map: a caller that wants it to be the youngest deletes it before.
+ * A map of at most `capacity` keys, which is at least 1. Beyond it, the key that was added first is forgotten. A key that is set
+ * again keeps its place, as in any map; delete it before to move it to the end.
  */
 export class BoundedMap<Key, Value> extends Map<Key, Value> {
   readonly #capacity: number;
@@ -22,7 +22,7 @@ export class BoundedMap<Key, Value> extends Map<Key, Value> {
   }
 }
 
-/** The same of items without values. */
+/** A set of at most `capacity` items. Beyond it, the item that was added first is forgotten. */
 export class BoundedSet<Item> extends Set<Item> {
   readonly #capacity: number;
 

@@ -1,4 +1,4 @@
-/** Names as Kubernetes has them: what is not one never reaches a URL. */
+/** Names as Kubernetes defines them. No other text reaches a URL. */
 
 /** The most characters that the API server gives the name of any object. */
 export const longestObjectName = 253;

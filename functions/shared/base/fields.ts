@@ -1,15 +1,15 @@
-/** What others have written, and of which nothing is known before it is read: reviews, events, the specs of budgets. */
+/** Reads JSON of other authors, whose shape is unknown: reviews, events, specs of budgets. */
 
 import { latestMs } from "../clock/durations.ts";
 
 export type Fields = Readonly<Record<string, unknown>>;
 
-/** True for a moment in whole milliseconds since the epoch that has a date, because messages show a time as its date. */
+/** True for whole milliseconds since the epoch that have a date, because messages show a time as a date. */
 export function isTime(value: unknown): value is number {
   return Number.isSafeInteger(value) && Number(value) >= 0 && Number(value) <= latestMs;
 }
 
-/** The fields of an object; undefined for what is none, such as a list. */
+/** The fields of an object; undefined for any other value, such as a list. */
 export function fieldsOf(value: unknown): Fields | undefined {
   return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Fields) : undefined;
 }

@@ -1,9 +1,9 @@
 /**
- * The body of a request or of an answer while it comes, copied into one piece of memory. A list of what came would cost hundreds
- * of bytes for each piece, because each is an object, and its sender chooses how many there are.
+ * The body of a request or of an answer, copied into one buffer while it is received. A list of the pieces would cost hundreds of
+ * bytes for each, and the sender chooses how many pieces there are.
  */
 
-/** Smaller ones are left to V8: giving their memory back costs more than it is worth, and Node cuts many out of one. */
+/** Smaller buffers are left to V8, because Node cuts many out of one, and freeing each costs more than it saves. */
 const ownMemoryFromBytes = 16 * 1024;
 
 export class GrowingBuffer {
@@ -16,7 +16,7 @@ export class GrowingBuffer {
     this.#limitBytes = limitBytes;
   }
 
-  /** By how many bytes its memory grows when so many bytes more are put into it; undefined where they are too many. */
+  /** By how many bytes its memory grows if `bytes` more are appended; undefined if they are too many. */
   growthFor(bytes: number): number | undefined {
     const length = this.#length + bytes;
     if (length > this.#limitBytes) return undefined;
@@ -24,7 +24,7 @@ export class GrowingBuffer {
     return length <= capacity ? 0 : Math.min(this.#limitBytes, Math.max(length, 2 * capacity)) - capacity;
   }
 
-  /** Copies a piece behind what there is, and keeps nothing else of it. False, and nothing is copied, where it is too much. */
+  /** Copies a piece to the end. Returns false, and copies nothing, if the piece is too long. */
   append(piece: Uint8Array): boolean {
     const growth = this.growthFor(piece.length);
     if (growth === undefined) return false;
@@ -34,12 +34,12 @@ export class GrowingBuffer {
     return true;
   }
 
-  /** All that came. It shares the memory: it is of no use any more after {@link free}. */
+  /** All bytes so far. They share the memory, so that they are lost with {@link free}. */
   whole(): Buffer<ArrayBufferLike> {
     return this.#memory.subarray(0, this.#length);
   }
 
-  /** Gives its memory back at once. V8 would let some 64 MiB gather before: a flood would be in memory several times over. */
+  /** Frees the memory at once. V8 would let some 64 MiB gather first, so that a flood would be in memory several times. */
   free(): void {
     giveBack(this.#memory);
     this.#memory = Buffer.alloc(0);
@@ -54,15 +54,15 @@ export class GrowingBuffer {
   }
 }
 
-/** A body that counts among others, and can be made to give its memory back. */
+/** A body that shares a bound with others, and can be made to free its memory. */
 export interface Holder {
   /** What it counts now. It is 0 before {@link SharedMemory.take} and after {@link SharedMemory.leave}, which write it. */
   bytes: number;
-  /** The others need its memory: it leaves, and its sender is told. */
+  /** Leaves, because the others need its memory, and informs its sender. */
   giveUp(): void;
 }
 
-/** What bodies may take together while they come. A small one gets in however many large ones stand still. */
+/** The bound of bodies together while they are received. Any number of stalled large bodies does not keep out a small one. */
 export class SharedMemory {
   readonly #mostBytes: number;
   readonly #holders = new Set<Holder>();
@@ -72,14 +72,14 @@ export class SharedMemory {
     this.#mostBytes = mostBytes;
   }
 
-  /** What all of them count now. */
+  /** The bytes of all bodies now. */
   get bytes(): number {
     return this.#bytes;
   }
 
   /**
-   * Counts memory that a body is about to take. Where it is too much together, the largest body gives up. False where the
-   * largest is this one.
+   * Counts memory that a body is about to take. If all together exceed the bound, the largest body gives up. Returns false if
+   * that is this one.
    */
   take(holder: Holder, bytes: number): boolean {
     this.#holders.add(holder);
@@ -92,7 +92,7 @@ export class SharedMemory {
     return largest !== holder;
   }
 
-  /** It has come, or given up. */
+  /** Counts a body no more: it was received, or has given up. */
   leave(holder: Holder): void {
     this.#holders.delete(holder);
     this.#bytes -= holder.bytes;

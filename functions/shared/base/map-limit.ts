@@ -1,8 +1,8 @@
 import limitOf from "p-limit";
 
 /**
- * Runs `work` for each item, at most `limit` at once, begun in their order. Resolves to the results in the same order. When all
- * were tried, it throws the first failure in that order: what one item meets keeps no other one from its turn.
+ * Runs `work` for each item, at most `limit` at once, begun in their order. Resolves to the results in the same order. A failure
+ * does not stop the others: when all were tried, it throws the first failure in that order.
  */
 export async function mapLimit<Item, Result>(
   items: readonly Item[],

@@ -1,28 +1,28 @@
 /**
- * One call of each group begins at once. Its other calls share a number of turns with those of all groups, of which one group has
- * a part, and one pod has a single call. So pods that never answer stop only their own group. Groups that wait take turns. Those
- * that wait are not too many either, and none waits for ever.
+ * Slots for calls to pods. The first call of each group needs none; all other calls share a fixed number of slots. One group gets
+ * only a part of them, and one pod one call at a time, so that pods that never answer stop only their own group. Waiting groups
+ * take turns. The number of waiting calls and the time of each wait have a bound.
  */
 import type { Clock } from "../clock/clock.ts";
 
 export interface TurnsOptions {
   readonly clock: Pick<Clock, "sleep">;
-  /** The calls that are under way besides the first one of each group. */
+  /** Calls that are under way besides the first one of each group, at most. */
   readonly mostAtOnce: number;
-  /** Groups whose first call needs none of these turns. Those of more groups wait. */
+  /** Groups whose first call needs none of these slots, at most. */
   readonly mostGroups: number;
   /** Calls to the pods of one group, at most. */
   readonly mostPerGroup: number;
   readonly mostWaiting: number;
 }
 
-/** Whose turn it is. A pod has one at a time. */
+/** The pod that a slot is for. A pod has one at a time. */
 export interface TurnOwner {
   readonly group: string;
   readonly pod: string;
 }
 
-/** What the wait for a turn came to: `full` and `late` mean that it did not come. */
+/** How the wait for a slot ended: `full`, `late` and `aborted` mean that there is none. */
 export type Slot = { readonly end: () => void } | "full" | "late" | "aborted";
 
 interface Waiting extends TurnOwner {
@@ -35,9 +35,9 @@ export class Semaphore {
   #free: number;
   #firsts = 0;
   #waitingCount = 0;
-  /** The groups that wait, the one whose turn is next first; of each its calls, in the order in which they came. */
+  /** Waiting calls by group: the group whose turn is next comes first, and its calls are in order of arrival. */
   readonly #waiting = new Map<string, Set<Waiting>>();
-  /** How many calls of a group are under way, where there are any. */
+  /** Number of calls under way by group, if there are any. */
   readonly #underWay = new Map<string, number>();
   readonly #busyPods = new Set<string>();
 
@@ -49,7 +49,7 @@ export class Semaphore {
   /** Waits at most `waitMs` for a slot. The caller must end it; ending it twice does nothing. */
   take(asked: TurnOwner, waitMs: number, signal: AbortSignal | undefined): Promise<Slot> {
     if (signal?.aborted) return Promise.resolve("aborted");
-    // None of the calls that wait could begin: so this call overtakes none.
+    // No waiting call could begin now, so that this call overtakes none.
     if (this.#hasTurn(asked.group) && !this.#busyPods.has(asked.pod)) return Promise.resolve(this.#turn(asked));
     if (waitMs <= 0) return Promise.resolve("late");
     if (!this.#makeRoom(asked)) return Promise.resolve("full");
@@ -101,13 +101,13 @@ export class Semaphore {
     return this.#free > 0 && (this.#underWay.get(group) ?? 0) < this.#options.mostPerGroup;
   }
 
-  /** Begins the next call that may begin; false where there is none. */
+  /** Begins the next call that may begin. Returns false if there is none. */
   #beginNext(): boolean {
     for (const [group, calls] of this.#waiting) {
       if (!this.#hasTurn(group)) continue;
       for (const call of calls) {
         if (this.#busyPods.has(call.pod)) continue;
-        // Its next turn comes behind those of all groups that wait.
+        // Its next turn comes after all other waiting groups.
         this.#waiting.delete(group);
         this.#waiting.set(group, calls);
         call.leave(this.#turn(call));
@@ -130,7 +130,7 @@ export class Semaphore {
     if (calls?.size === 0) this.#waiting.delete(one.group);
   }
 
-  /** Where too many wait, the last call of the group that has the most makes room for a group that has fewer. */
+  /** If too many calls wait, the last one of the group with the most makes room, unless this group would then have the most. */
   #makeRoom({ group }: TurnOwner): boolean {
     if (this.#waitingCount < this.#options.mostWaiting) return true;
     const last = [...(this.#largest(group) ?? [])].at(-1);
@@ -138,7 +138,7 @@ export class Semaphore {
     return last !== undefined;
   }
 
-  /** The calls of the group that has the most waiting; undefined where the others have no more than this one would have. */
+  /** Waiting calls of the group with the most; undefined if no group has more than this one would have. */
   #largest(group: string): ReadonlySet<Waiting> | undefined {
     let most = (this.#waiting.get(group)?.size ?? 0) + 1;
     let largest: ReadonlySet<Waiting> | undefined;

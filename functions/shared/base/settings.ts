@@ -1,10 +1,10 @@
-/** What a setting is, and the grammar that settings of several have in common. */
+/** What a setting is, and grammars that several settings share. */
 import { parseGoDuration } from "../clock/durations.ts";
 
 /** An environment variable that changes what a process does. */
 export interface Setting<T> {
   readonly name: string;
-  /** What holds when the variable is not set, or empty; written as a user would write it. */
+  /** Value if the variable is not set, or empty; written as a user would write it. */
   readonly fallback: string;
   readonly says: string;
   /** What to write instead of a value that does not parse. */
@@ -24,7 +24,7 @@ export function setting<T>(description: Setting<T>): Setting<T> {
 /** The values of some settings, by field. */
 export type ValuesOf<S> = { readonly [Field in keyof S]: S[Field] extends Setting<infer T> ? T : never };
 
-/** What a process was given for a function's own settings, by field; the fallback of each that it was not given. */
+/** The values of a function's own settings, by field: what the process was given, or else the fallback. */
 export function valuesOf<S extends Readonly<Record<string, Setting<unknown>>>>(
   own: S,
   given: Readonly<Record<string, unknown>> = {},
@@ -38,7 +38,7 @@ export function parseBoolean(text: string): boolean | undefined {
   return text === "true" ? true : text === "false" ? false : undefined;
 }
 
-/** Go's grammar, in milliseconds; what is out of bounds does not parse either. */
+/** A Go duration in milliseconds; undefined if it does not parse or is out of bounds. */
 export function parseDuration(text: string, leastMs: number, mostMs: number): number | undefined {
   const ms = parseGoDuration(text);
   return ms !== undefined && ms >= leastMs && ms <= mostMs ? ms : undefined;

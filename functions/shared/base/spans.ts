@@ -1,6 +1,6 @@
 /**
- * Spans, by OpenTelemetry's API: the only file that imports it, but for the one that starts the SDK. Until that is done and
- * said here, all of this does nothing, not even what the API would do in vain: a review is too short for that.
+ * Spans, by OpenTelemetry's API. Besides this file only the one that starts the SDK imports it. Until {@link keepSpans} is
+ * called, these functions do nothing, not even what the API would do in vain, because a review is too short for that.
  */
 
 import {
@@ -24,7 +24,7 @@ export type { SpanContext };
 const nothing = trace.wrapSpanContext(INVALID_SPAN_CONTEXT);
 let isKept = false;
 
-/** From now on there are spans: the SDK has been started. */
+/** Records spans from now on, because the SDK has been started. */
 export function keepSpans(): void {
   isKept = true;
 }
@@ -52,7 +52,7 @@ const kinds = {
   internal: SpanKind.INTERNAL,
 } as const;
 
-/** Runs `work` in a span that ends with it, and that tells of what it throws. Settles as `work` does. */
+/** Runs `work` in a span that ends with it and records what it throws. Settles as `work` does. */
 export function inSpan<T>(name: string, describe: () => SpanOptions, work: (span: Span) => Promise<T>): Promise<T> {
   if (!isKept) return work(nothing);
   const { kind = "internal", attributes = {}, parent = context.active(), links = [], root = false } = describe();
@@ -84,7 +84,7 @@ export function activeSpans(): readonly SpanContext[] {
   return active === undefined ? none : [active];
 }
 
-/** Both together, the first of them where they are too many. */
+/** Both lists together, cut to {@link mostLinks}. */
 export function joinSpans(some: readonly SpanContext[], more: readonly SpanContext[]): readonly SpanContext[] {
   if (more.length === 0 || some.length >= mostLinks) return some;
   const known = new Set(some.map(({ spanId }) => spanId));
@@ -96,7 +96,7 @@ export function asPartOf<T>([first]: readonly SpanContext[], work: () => T): T {
   return context.with(first === undefined ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, first), work);
 }
 
-/** Who calls us, by `traceparent` and `tracestate` of W3C Trace Context; undefined where they do not say it. */
+/** The caller's span, by `traceparent` and `tracestate` of W3C Trace Context; undefined if they name none. */
 export function callerOf(fields: Readonly<Record<string, unknown>>): SpanContext | undefined {
   return trace.getSpanContext(propagation.extract(ROOT_CONTEXT, fields));
 }

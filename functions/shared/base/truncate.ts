@@ -1,4 +1,4 @@
-/** What an API server or a webhook says may be as long as it likes; what is kept of it is cut to this. */
+/** The most bytes that are kept of a message of an API server or a webhook, which may have any length. */
 export const maxSentenceBytes = 1024;
 
 const ellipsis = "…";

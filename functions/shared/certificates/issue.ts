@@ -30,11 +30,11 @@ export interface Subject {
 
 /** Signs an authority of its own and a leaf: names, usages and the form of the certificates are rollout-operator's. */
 export async function issue(keys: Keys, subject: Subject): Promise<Pick<Generation, "ca" | "cert" | "key">> {
-  // It wants the polyfill to be there before it. Together they take 22 MB: only a process that issues loads them.
+  // The library needs the polyfill first. Together they take 22 MB, so that only a process that issues loads them.
   await import("reflect-metadata");
   const x509 = await import("@peculiar/x509");
   const { authority, leaf } = keys;
-  // Given as a plain string, the library would look for quotes and escapes in it.
+  // In a plain string the library would parse quotes and escapes.
   const organisation = { O: [{ utf8String: subject.organisation }] };
   const issuer = new x509.Name([organisation]);
   const usages = new x509.ExtendedKeyUsageExtension([
@@ -43,7 +43,7 @@ export async function issue(keys: Keys, subject: Subject): Promise<Pick<Generati
   ]);
   const signs = x509.KeyUsageFlags.digitalSignature;
   const shared = {
-    // The form has whole seconds. Rounded down, so that no clock is before it.
+    // A certificate has whole seconds. They are rounded down, so that no clock is before them.
     notBefore: new Date(subject.notBeforeMs),
     notAfter: new Date(subject.notAfterMs),
     signingAlgorithm: algorithm,
@@ -70,7 +70,7 @@ export async function issue(keys: Keys, subject: Subject): Promise<Pick<Generati
       new x509.KeyUsagesExtension(signs, true),
       usages,
       new x509.SubjectAlternativeNameExtension(subject.dnsNames.map((value) => ({ type: "dns", value }))),
-      // Authorities have the same name; a client finds the right one in a bundle by these.
+      // Authorities have the same name. By these identifiers a client finds the right one in a bundle.
       await x509.AuthorityKeyIdentifierExtension.create(authority.publicKey),
     ],
   });

@@ -1,6 +1,6 @@
 /**
- * The key by which an API server shows that it has read our webhook configurations: the first segment of the path under which it
- * posts reviews. A client that may not read those configurations, or the Secret, does not know it. Pure.
+ * The review key is the first segment of the path under which an API server posts reviews. It shows that the client has read our
+ * webhook configurations, or the Secret. Pure.
  */
 import { randomBytes, timingSafeEqual } from "node:crypto";
 import type { SecretObject } from "../kubernetes/cluster.ts";
@@ -74,7 +74,7 @@ export function dataOfKeyPromotion(keys: ReviewKeys): object {
   return { ...promoted, [reviewKeyNames.next]: null };
 }
 
-/** API servers take a path of which each segment is a DNS name: lower case alone. */
+/** API servers accept only paths of DNS names, which are lower case. */
 const keyed = /^\/([0-9a-f]{64})(?=\/[^/])/;
 
 /** The key that a path begins with, and the path without it; no key where the path begins with something else. */

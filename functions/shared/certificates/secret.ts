@@ -27,15 +27,15 @@ export interface Generation extends Authority {
 
 /** What the Secret holds. */
 export interface StoredCertificates {
-  /** What is shown to those who connect; undefined where the Secret is empty. */
+  /** The certificate that the TLS port presents; undefined if the Secret is empty. */
   readonly presented: Generation | undefined;
-  /** What will be shown once everybody trusts its authority. One that does not parse counts as none, and is made again. */
+  /** The certificate to present once all clients trust its authority. One that does not parse counts as none, and is replaced. */
   readonly next: Generation | undefined;
   /** Authorities of leaves that were presented before. */
   readonly previous: readonly Authority[];
 }
 
-/** `ca`, `cert` and `key` are rollout-operator's, which is to find its own Secret again when it comes back. */
+/** `ca`, `cert` and `key` are rollout-operator's, so that it finds its own Secret when it comes back. */
 const dataKeys = { presented: ["ca", "cert", "key"], next: ["next-ca", "next-cert", "next-key"] } as const;
 const previousKey = "previous-ca";
 
@@ -63,8 +63,8 @@ export function parseCertificates({ data = {} }: SecretObject): StoredCertificat
 const [pemBegins, pemEnds] = ["-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"];
 
 /**
- * The certificates of a bundle, each as PEM in one form, so that they can be compared as texts. Each letter is looked at once:
- * other accounts may write a bundle, and one that begins again and again, and never ends, is read as fast as any other.
+ * The certificates of a bundle, each as PEM in one form, so that they can be compared as texts. Each character is read once,
+ * because other accounts may write a bundle of many beginnings without an end.
  */
 export function splitPem(bundle: string): string[] {
   const blocks: string[] = [];
@@ -79,13 +79,13 @@ export function splitPem(bundle: string): string[] {
   }
 }
 
-/** What the data of the Secret become when a generation is stored as the one that is presented, or as the next one. */
+/** A patch of the data that stores a generation as the presented one, or as the next one. */
 export function dataOf(as: "presented" | "next", { ca, cert, key }: Pick<Generation, "ca" | "cert" | "key">): object {
   const [caKey, certKey, keyKey] = dataKeys[as];
   return { [caKey]: encode(ca), [certKey]: encode(cert), [keyKey]: encode(key) };
 }
 
-/** What they become when the next generation takes the place of the one that was presented: a patch of the data. */
+/** A patch of the data by which the next generation replaces the presented one. */
 export function dataOfPromotion(next: Generation, previous: readonly Authority[]): object {
   const emptied = Object.fromEntries(dataKeys.next.map((name) => [name, null]));
   const before = previous.length === 0 ? null : encode(previous.map(({ ca }) => ca).join(""));

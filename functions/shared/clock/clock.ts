@@ -1,4 +1,4 @@
-/** The time of one process, as everything that waits is given it: simulations have a virtual one. */
+/** The clock of a process, which all waits go by. Simulations have a virtual one. */
 export interface Clock {
   /** Never goes back, in milliseconds. */
   monotonicMs(): number;

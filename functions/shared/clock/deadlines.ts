@@ -1,6 +1,6 @@
 /**
- * Many deadlines over one timer. Under load a timer for each review would cost the server more than most of the work that the
- * review waits for.
+ * Many deadlines over one timer. Under load a timer for each review would cost more than most of the work that the review waits
+ * for.
  */
 import type { Clock } from "./clock.ts";
 
@@ -27,7 +27,7 @@ export class Deadlines {
     this.#clock = clock;
   }
 
-  /** Adds a deadline, or takes over that it is sooner now. If it has passed, `late` may be called before this returns. */
+  /** Adds a deadline, or notes that it is sooner now. If it has passed, `late` may be called before this returns. */
   add(one: HasDeadline): void {
     this.#waiting.add(one);
     if (!this.#isWatched) void this.#watch();
@@ -60,8 +60,8 @@ export class Deadlines {
 }
 
 /**
- * What `work` settles with, or what `late` answers where the deadline of the monotonic clock comes first. Late work goes on, and
- * must clean up after itself; its outcome is dropped.
+ * Settles as `work` does, or resolves to the answer of `late` if the deadline of the monotonic clock comes first. Late work goes
+ * on, and must clean up after itself; its outcome is dropped.
  */
 export async function withinDeadline<T>(
   deadlines: Deadlines,

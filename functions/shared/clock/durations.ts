@@ -1,4 +1,4 @@
-/** Durations as Go and as Prometheus write them (`1h30m`, `1d12h`), and times and yes or no as Go reads them. */
+/** Durations as Go and Prometheus write them (`1h30m`, `1d12h`), and times and booleans as Go reads them. */
 
 const unitsMs: Readonly<Record<string, number>> = {
   ns: 1e-6,
@@ -33,7 +33,7 @@ export function parseGoDuration(text: string): number | undefined {
 export const secondMs = 1_000;
 export const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
-/** From the largest, which is the order that they must be written in. */
+/** From the largest, because they must be written in this order. */
 const prometheusUnits = [365 * dayMs, 7 * dayMs, dayMs, hourMs, 60_000, secondMs, 1] as const;
 const prometheusDuration = /^(?:(\d+)y)?(?:(\d+)w)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?(?:(\d+)ms)?$/;
 
@@ -52,7 +52,7 @@ const time = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:[.,]\d+)?(?:Z|[+-]\d{2}:\d{
 export function parseTime(text: string): number | undefined {
   const ms = time.test(text) ? Date.parse(text.replace(",", ".")) : Number.NaN;
   if (Number.isNaN(ms)) return undefined;
-  // What JavaScript carries over, such as February 30, is no time to Go.
+  // JavaScript carries February 30 over to March; Go refuses it.
   const [day = ""] = text.split("T");
   return new Date(`${day}T00:00:00Z`).toISOString().startsWith(day) ? ms : undefined;
 }
@@ -60,7 +60,7 @@ export function parseTime(text: string): number | undefined {
 /** The last moment that has a date. */
 export const latestMs = 8.64e15;
 
-/** A moment, in milliseconds since the epoch, as people read it: `2026-01-31T12:00:00Z`, up to the next second. */
+/** A time in milliseconds since the epoch as people read it, rounded up to a second: `2026-01-31T12:00:00Z`. */
 export function formatTime(ms: number): string {
   return new Date(Math.min(Math.ceil(ms / 1000) * 1000, latestMs)).toISOString().replace(".000Z", "Z");
 }

@@ -1,4 +1,4 @@
-/** The clock of this process: one for all deadlines, of reviews, acts and requests alike, because they are compared. */
+/** The clock of this process. Deadlines of reviews, acts and requests share it, because they are compared. */
 import { setTimeout as delay } from "node:timers/promises";
 import { SteadyClock } from "./steady-clock.ts";
 
@@ -14,7 +14,7 @@ export async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
 }
 
 /**
- * For waits of some seconds that begin and end in this process, and for nothing that is compared with a moment of the clock
- * above: time that the machine slept through does not count.
+ * For waits of some seconds within this process. Never compare its times with those of the clock above, because time that the
+ * machine slept through does not count here.
  */
 export const waitingTime = { monotonicMs: () => performance.now(), sleep };

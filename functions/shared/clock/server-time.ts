@@ -17,7 +17,7 @@ export class ServerTime {
   #lowest = Number.NEGATIVE_INFINITY;
   #highest = Number.POSITIVE_INFINITY;
   #observedMs = 0;
-  /** Of {@link SteadyClock.skippedMs} what the last reply knew. */
+  /** {@link SteadyClock.skippedMs} at the last reply. */
   #skippedMs = 0;
 
   /**
@@ -26,8 +26,8 @@ export class ServerTime {
    * @param date the `Date` header; one that does not parse is ignored.
    * @param sentMs monotonic time at which the request was sent: the server cannot have read its clock earlier.
    * @param receivedMs monotonic time at which the reply arrived: nor later.
-   * @param skippedMs how much of it the wall clock alone has told by then. Either the machine slept, and the server's clock went
-   *   on with ours; or an operator set the wall clock, and only ours jumped: the bounds of before then leave room for both.
+   * @param skippedMs the part of it that the wall clock alone has told. Either the machine slept, and the server's clock went on
+   *   with ours; or an operator set the wall clock, and only ours jumped. The earlier bounds then leave room for both.
    */
   observe(date: string, sentMs: number, receivedMs: number, skippedMs = this.#skippedMs): void {
     const stampMs = Date.parse(date);
@@ -41,7 +41,7 @@ export class ServerTime {
     this.#lowest = Math.max(this.#lowest - drifted - doubtMs, lowest);
     this.#highest = Math.min(this.#highest + drifted, highest);
     if (this.#lowest > this.#highest) {
-      // The server's clock was set, or another server answers now: what earlier replies told is void.
+      // The server's clock was set, or another server answers now, so that earlier replies say nothing.
       this.#lowest = lowest;
       this.#highest = highest;
     }
@@ -57,8 +57,8 @@ export class ServerTime {
   }
 
   /**
-   * The width of what is not known, in milliseconds: the truth is at most half of it away, and before the first reply after a
-   * jump of our clock up to all of it.
+   * Width of the bounds, in milliseconds. The truth is at most half of it away, or up to all of it after a jump of our clock
+   * until the next reply.
    */
   uncertaintyMs(skippedMs = this.#skippedMs): number {
     return this.#highest - this.#lowest + skippedMs - this.#skippedMs;

@@ -1,13 +1,13 @@
 /**
  * A clock of this process that also counts the time that the machine has slept through.
  *
- * Linux's monotonic clock stands still while a machine is suspended, or a virtual one is paused: five seconds of it may be an
- * hour for everybody else, and what was reserved before has long been dropped (rules R9, R10). The wall clock knows.
+ * Linux's monotonic clock stops while a machine is suspended, or a virtual machine is paused. Five seconds of it may be an hour
+ * for other processes, which have long dropped this one's reservations (rules R9, R10). Only the wall clock shows that.
  */
 
-/** How far the wall clock may run ahead before that is time that was slept through: less than R9 and R10 leave between them. */
+/** How far the wall clock may run ahead before that counts as sleep: less than R9 and R10 leave between them. */
 const toleranceMs = 1_000;
-/** Who keeps a wall clock right makes it run faster for a while: by up to so much of the time that passes. */
+/** A time service that corrects a wall clock makes it run faster, by up to this share of the time that passes. */
 const slewPerMs = 0.001;
 
 export interface ClockSources {
@@ -18,12 +18,12 @@ export interface ClockSources {
 }
 
 /**
- * Milliseconds that never go back. A wall clock that is set back changes nothing; one that is set forward looks like sleep, and
- * costs an act that is given up as late.
+ * Milliseconds that never go back. A wall clock that is set back changes nothing. One that is set forward counts as sleep, so
+ * that an act may be given up as late.
  */
 export class SteadyClock {
   readonly #sources: ClockSources;
-  /** What the wall clock was ahead of the monotonic one, when last they agreed on how much time had passed. */
+  /** Lead of the wall clock over the monotonic one when both last agreed on how much time had passed. */
   #aheadMs: number;
   #lastMs: number;
   #skippedMs = 0;
@@ -34,13 +34,13 @@ export class SteadyClock {
     this.#aheadMs = sources.wallMs() - this.#lastMs;
   }
 
-  /** The time now: for whatever must not be done later than at a moment. */
+  /** The time now, for what must not be done after a given time. */
   nowMs(): number {
     const monotonicMs = this.#sources.monotonicMs();
     const aheadMs = this.#sources.wallMs() - monotonicMs;
     const slewMs = Math.max(0, monotonicMs - this.#lastMs) * slewPerMs;
     this.#lastMs = Math.max(this.#lastMs, monotonicMs);
-    // Many short sleeps count as a long one: what is tolerated is forgotten only as slowly as a clock is slewed.
+    // Many short sleeps count as a long one, because a tolerated lead is forgotten only as slowly as a clock is slewed.
     const expectedMs = Math.min(aheadMs, this.#aheadMs + slewMs);
     const sleptMs = aheadMs - expectedMs;
     this.#aheadMs = sleptMs > toleranceMs ? aheadMs : expectedMs;
@@ -53,7 +53,7 @@ export class SteadyClock {
     return this.#sources.wallMs();
   }
 
-  /** How much of {@link nowMs} the wall clock alone has told: not to be relied on by what has to have lasted. */
+  /** The part of {@link nowMs} that only the wall clock has told. A minimum duration must not rely on it. */
   skippedMs(): number {
     return this.#skippedMs;
   }

@@ -1,4 +1,4 @@
-/** Kubernetes Events: said on the object that they are about, on change only. */
+/** Creates Kubernetes Events on the objects that they are about. */
 import { hash } from "node:crypto";
 import { escapeControls } from "../base/escape-control.ts";
 import { apiVersionOf, type Cluster, hasCode, isKnown, type Resource, resources } from "../kubernetes/cluster.ts";
@@ -6,7 +6,7 @@ import { apiVersionOf, type Cluster, hasCode, isKnown, type Resource, resources 
 export interface NewEvent {
   readonly about: {
     readonly resource: Resource;
-    /** Of a type that is not in the table, which has the others. */
+    /** Only for a type that is not in the table of resources. */
     readonly kind?: string;
     readonly namespace: string;
     readonly name: string;
@@ -16,13 +16,13 @@ export interface NewEvent {
   readonly reason: string;
   readonly message: string;
   /**
-   * What makes this announcement one and the same: it becomes part of the Event's name, so that a second replica, or the
-   * same one after a crash, does not say it twice while the API server remembers the first (an hour by default).
+   * Identifies the announcement. It becomes part of the Event's name, so that a second replica, or the same one after a crash,
+   * does not send it twice while the API server keeps the first (an hour by default).
    */
   readonly identity: string;
 }
 
-/** How the Event is called that says this of an object. */
+/** The name of an Event about an object. */
 export function eventName({ name, uid }: NewEvent["about"], reason: string, identity: string): string {
   const digest = hash("sha256", `${uid}\n${reason}\n${identity}`).slice(0, 16);
   return `${name.slice(0, 230)}.${digest}`;
@@ -56,7 +56,7 @@ export async function createEvent(cluster: Cluster, by: string, announcement: Ne
     count: 1,
   };
   try {
-    // The API server takes Events about what is of the whole cluster in this namespace alone.
+    // The API server accepts Events about cluster-scoped objects in this namespace alone.
     await cluster.create("events", about.namespace || "default", body);
   } catch (error) {
     if (!hasCode(error, 409)) throw error;

@@ -1,4 +1,4 @@
-/** {@link PodHttp} over a transport: turns, deadlines, one more try, spans, and errors that say what failed. */
+/** {@link PodHttp} over a transport: slots, deadlines, one more try, spans, and errors that say what failed. */
 
 import { withoutQuery } from "../base/ports-and-paths.ts";
 import { Semaphore } from "../base/semaphore.ts";
@@ -28,7 +28,7 @@ const defaultMostGroups = 1_000;
 const defaultMostWaiting = 1_000;
 const defaultLongestWaitMs = 10_000;
 const defaultMostBytes = 2 ** 20;
-/** With a dot at its end, so that no search list is tried. */
+/** With a dot at its end, so that the resolver tries no search list. */
 const defaultClusterDomain = "cluster.local.";
 
 /** What carries one request to a pod and its answer back: connections, or the embedded world. It rejects as an exchange does. */
@@ -69,11 +69,11 @@ export interface PodCallsOptions {
   readonly mostGroups?: number;
   /** How many calls are to pods of one group, at most: 8 unless told. One pod is asked one thing at a time. */
   readonly mostPerGroup?: number;
-  /** How many wait for their turn, at most: 1,000 unless told. Of one more the group is refused a call that has the most. */
+  /** How many wait for their turn, at most: 1,000 unless told. Beyond it, the group with the most has one refused. */
   readonly mostWaiting?: number;
   /** How long one waits for its turn, at most, in milliseconds: 10 s unless told. */
   readonly longestWaitMs?: number;
-  /** Hears of every exchange, failed tries too. It must not throw. */
+  /** Called after every exchange, failed tries included. It must not throw. */
   readonly onRequest?: ((observation: PodObservation) => void) | undefined;
 }
 
@@ -147,36 +147,24 @@ export class PodCalls implements PodHttp {
     }
   }
 
-  async #once(call: PodCall, signal: AbortSignal, tries: number): Promise<HttpAnswer> {
+  #once(call: PodCall, signal: AbortSignal, tries: number): Promise<HttpAnswer> {
     const { clock, onRequest } = this.#options;
-    const { method, path } = call.request;
-    const startMs = clock.monotonicMs();
-    const observe = (statusCode: number | "error") => {
-      const seconds = (clock.monotonicMs() - startMs) / 1000;
-      onRequest?.({ method, path: withoutQuery(path), statusCode, seconds });
-    };
-    try {
-      const delivered = await this.#inPodSpan(call, signal, tries);
-      observe(delivered.status);
-      return delivered;
-    } catch (error) {
-      observe("error");
-      throw error;
-    }
-  }
-
-  #inPodSpan(call: PodCall, signal: AbortSignal, tries: number): Promise<HttpAnswer> {
     const { address, request, target } = call;
+    const { method } = request;
+    const path = withoutQuery(request.path);
+    const startMs = clock.monotonicMs();
+    const observe = (statusCode: number | "error") =>
+      onRequest?.({ method, path, statusCode, seconds: (clock.monotonicMs() - startMs) / 1000 });
     return inSpan(
-      `${request.method} pod`,
+      `${method} pod`,
       () => ({ kind: "client" }),
       async (span) => {
         if (span.isRecording()) {
           span.setAttributes({
-            "http.request.method": request.method,
+            "http.request.method": method,
             // A query may hold a secret, which a span must not show.
-            "url.full": target.origin + withoutQuery(request.path),
-            "url.path": withoutQuery(request.path),
+            "url.full": target.origin + path,
+            "url.path": path,
             "server.address": target.host,
             "server.port": target.port,
             "k8s.namespace.name": address.namespace,
@@ -184,9 +172,15 @@ export class PodCalls implements PodHttp {
             ...(tries > 1 ? { "http.request.resend_count": tries - 1 } : {}),
           });
         }
-        const delivered = await this.#deliver(call, signal);
-        span.setAttribute("http.response.status_code", delivered.status);
-        return delivered;
+        try {
+          const delivered = await this.#deliver(call, signal);
+          observe(delivered.status);
+          span.setAttribute("http.response.status_code", delivered.status);
+          return delivered;
+        } catch (error) {
+          observe("error");
+          throw error;
+        }
       },
     );
   }
@@ -203,7 +197,7 @@ export class PodCalls implements PodHttp {
       "user-agent": userAgent,
       // Mimir and its like compare it with their own.
       "x-cluster": address.namespace,
-      // What is compressed has no bound before it is unpacked.
+      // A compressed body has no bound before it is unpacked.
       "accept-encoding": "identity",
       ...callerHeaders(),
     };
@@ -222,7 +216,7 @@ export class PodCalls implements PodHttp {
 function retryDecision({ request, sent }: PodCall, error: unknown, tries: number): "give-up" | "at once" {
   const isEarly = error instanceof ExchangeError && error.failed === "connection" && error.status === undefined;
   const { method, repeatable = method === "GET" } = request;
-  // Where nothing was sent, the connection was none, and another try would find the same.
+  // If nothing was sent, there was no connection, and another try would find none either.
   return isEarly && repeatable && sent && tries === 1 ? "at once" : "give-up";
 }
 

@@ -6,12 +6,12 @@ import { type ExchangeLimits, exchange, type HttpAnswer } from "../transport/exc
 import { type Delivery, defaultMostAtOnce, PodCalls, type PodCallsOptions, type Transport } from "./calls.ts";
 import type { PodHttp } from "./pod-http.ts";
 
-/** Pods come and go, and their names with other addresses: nothing is kept for long. In milliseconds. */
+/** Milliseconds for which a connection is kept: not long, because the address of a pod's name may change. */
 const keepAliveMs = 10_000;
-/** A call that was given up meanwhile leaves its attempt to connect behind, for no longer than this. */
+/** Milliseconds after which an attempt to connect ends, even if its call was given up before. */
 const connectTimeoutMs = 10_000;
 const mostHeaderBytes = 16_384;
-/** Of all answers together while they come, in bytes: as much as 32 of the usual length limit take. */
+/** The most bytes of all answers together while they are received: as many as 32 of the usual limit. */
 const mostAnswerBytes = 32 * 2 ** 20;
 
 export interface ConnectPodsOptions extends Omit<PodCallsOptions, "transport"> {
@@ -20,7 +20,7 @@ export interface ConnectPodsOptions extends Omit<PodCallsOptions, "transport"> {
 }
 
 export interface ConnectedPods extends PodHttp {
-  /** Ends all connections; what is under way rejects. */
+  /** Ends all connections, so that calls under way reject. */
   close(): Promise<void>;
 }
 
@@ -36,7 +36,7 @@ export function connectPods(options: ConnectPodsOptions): ConnectedPods {
   return { send: (...call) => calls.send(...call), close: () => connections.close() };
 }
 
-/** Authorities with connections of their own, at most: those that came first are closed beyond that. */
+/** The most authorities with connections of their own. Beyond it, the connections of the oldest are closed. */
 const mostAuthorities = 32;
 
 class PodConnections implements Transport {
@@ -62,7 +62,7 @@ class PodConnections implements Transport {
     await Promise.all([...this.#agents.values()].map((agent) => agent.destroy()));
   }
 
-  /** Over a connection to a pod that an authority vouched for, nothing goes to a pod that another one is to vouch for. */
+  /** Each authority has connections of its own, so that no call uses one that another authority vouched for. */
   #agentFor(authorities: string | undefined): Agent {
     const known = this.#agents.get(authorities);
     if (known !== undefined) return known;
@@ -71,7 +71,7 @@ class PodConnections implements Transport {
     const [oldest] = this.#agents;
     if (this.#agents.size > mostAuthorities && oldest !== undefined) {
       this.#agents.delete(oldest[0]);
-      // What is under way on it is answered first.
+      // Calls under way on it are answered first.
       void oldest[1].close();
     }
     return made;
@@ -86,7 +86,7 @@ function makeAgent(authorities: string | undefined, connections: number, lookup:
     ...(lookup === undefined ? {} : { lookup }),
   } as buildConnector.BuildOptions);
   return new Agent({
-    // A certificate has no dot at the end of a name, and neither has what is asked for in a handshake.
+    // Names in a certificate, and so in a handshake, have no dot at the end.
     connect: (options, callback) =>
       connector({ ...options, servername: options.hostname.replace(/\.$/, "") }, callback),
     connections,

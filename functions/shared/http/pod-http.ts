@@ -1,18 +1,18 @@
 /**
- * The other surface: what a function may ask of pods, over HTTP. The first is `Cluster`.
+ * The second I/O surface, besides `Cluster`: what a function may ask of pods over HTTP.
  *
- * An answer is data, whatever its status. What is no answer, or is too large or too late to be one, is a {@link PodHttpError}.
+ * An answer is data, whatever its status. If there is none, or it is too large or too late, the call throws {@link PodHttpError}.
  */
 import { withoutQuery } from "../base/ports-and-paths.ts";
 
-/** One container port of one pod of a StatefulSet. Only this makes a host: Sluice never calls a URL that a user wrote. */
+/** One container port of one pod of a StatefulSet. It alone makes a host, because Sluice never calls a URL that a user wrote. */
 export interface PodAddress {
   readonly scheme: "http" | "https";
   readonly pod: string;
   /** The StatefulSet's governing Service, `spec.serviceName`: without it the pod has no name in DNS. */
   readonly service: string;
   readonly namespace: string;
-  /** The group of the pod: the pods of one group are asked beside each other only so many at once. */
+  /** The group of the pod. The number of calls to one group at once is limited. */
   readonly group: string;
   /** From 1 to 65535; see `parsePort`. */
   readonly port: number;
@@ -29,15 +29,15 @@ export interface PodRequest {
   /** The longest body of an answer, in bytes; 1 MiB unless told. No more than that is read. */
   readonly mostBytes?: number;
   /**
-   * True when a second one that meets the effect of the first does no harm, as every GET. It is sent again, once, when the
-   * connection ends before anything came: a pod may close a kept one at the moment at which it is used.
+   * True if a second request does no harm after the first has had its effect, as for every GET. It is sent once more if the
+   * connection ends before any answer, because a pod may close a kept connection just when it is used.
    */
   readonly repeatable?: boolean;
 }
 
 /** A caller's wishes for one call. */
 export interface PodCallOptions {
-  /** Gives the call up: it then rejects, though the pod may still act. */
+  /** Gives the call up: it then rejects, although the pod may still act. */
   readonly signal?: AbortSignal;
   /** Nothing is sent after this moment of the client's clock (`monotonicMs`). What is under way is waited for. */
   readonly notAfterMs?: number;
@@ -116,7 +116,7 @@ export function refusal(address: PodAddress, request: PodRequest, { status, body
   return new PodHttpError("status", message, { sent: true, status });
 }
 
-/** For people: `POST web-0.web in ns, port 80, path /x`. It names what was meant, also where that is no address. */
+/** For messages: `POST web-0.web in ns, port 80, path /x`, even if that is no address. */
 export function placeOf({ pod, service, namespace, port }: PodAddress, { method, path }: PodRequest): string {
   return `${method} ${pod}.${service} in ${namespace}, port ${port}, path ${withoutQuery(path)}`;
 }

@@ -1,20 +1,20 @@
-/** Where a request to a pod goes: the host is made of names alone, and whatever could lead elsewhere is refused. */
+/** Where a request to a pod goes. The host is made only of names, and a part that could lead elsewhere is refused. */
 import { isPath, isPort } from "../base/ports-and-paths.ts";
 import { type PodAddress, PodHttpError, type PodRequest, placeOf } from "./pod-http.ts";
 
 export interface PodUrl {
   /** Scheme, host and port. */
   readonly origin: string;
-  /** As DNS knows it, with the dot at its end if the cluster's domain has one: no search list is tried then. */
+  /** The name in DNS, with the dot at its end if the cluster's domain has one, so that no search list is tried. */
   readonly host: string;
   readonly port: number;
-  /** What the header `host` says: without that dot, and without a port that is the scheme's usual one. */
+  /** The header `host`: without that dot, and without the default port of the scheme. */
   readonly hostHeader: string;
 }
 
 const label = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 const longestHost = 254;
-/** Nothing of these is a caller's to say: they decide where a request ends, and whom it is for. */
+/** Headers that a caller may not set, because they decide where a request ends, and where it goes. */
 const ownHeaders =
   /^(host|connection|content-length|expect|keep-alive|te|trailer|transfer-encoding|upgrade|proxy-.*)$/i;
 

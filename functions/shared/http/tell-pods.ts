@@ -1,4 +1,4 @@
-/** Several pods are told the same thing, and each answer counts: a pod that has not said that it heard has not heard. */
+/** Sends one request to several pods. A pod counts as notified only if `isHeard` accepts its answer. */
 
 import { messageOf } from "../base/error-message.ts";
 import { mapLimit } from "../base/map-limit.ts";
@@ -6,17 +6,17 @@ import type { Clock } from "../clock/clock.ts";
 import { defaultMostPerGroup } from "./calls.ts";
 import { type PodAddress, type PodHttp, PodHttpError, type PodRequest, refusal } from "./pod-http.ts";
 
-/** How one pod took it. */
+/** The answer of one pod. */
 export interface PodAnswered {
   readonly pod: string;
   readonly heard: boolean;
   /** False: nothing went out to it, so that it cannot have acted. */
   readonly sent: boolean;
-  /** It was given up, for another one's failure or for want of time, and says nothing of the pod. */
+  /** True if the call was given up, for the failure of another one or for want of time, so that it says nothing about the pod. */
   readonly isGivenUp: boolean;
-  /** Of one that has not heard. */
+  /** Why the pod has not heard; empty if it has. */
   readonly why: string;
-  /** What it answered; absent where it gave no answer. */
+  /** Status of its answer; absent if there was none. */
   readonly status?: number;
 }
 
@@ -33,7 +33,7 @@ export interface Notification {
   readonly isAllOrNone: boolean;
 }
 
-/** Tells them in their order, at most 8 at once: they are of one group. Never throws for what a pod, or the way to it, does. */
+/** Notifies pods of one group in their order, at most 8 at once. Never throws for a failure of a pod or of the way to it. */
 export async function notifyPods(telling: Notification): Promise<readonly PodAnswered[]> {
   const { addresses, clock, deadlineMs } = telling;
   const over = new AbortController();

@@ -1,29 +1,11 @@
 /**
- * The real cluster: {@link Cluster} over the Kubernetes API, by hand: client-node's calls cost memory and time at each start, and
- * know no deadline after which nothing is sent (rule R9). JSON goes in and out as it is, never through typed models.
+ * The real {@link Cluster}, over the Kubernetes API. It does not use client-node's calls, because they cost memory and time at
+ * each start, and have no deadline after which nothing is sent (rule R9). JSON goes in and out as it is, without typed models.
  */
 import { processClock, sleep } from "../clock/process-clock.ts";
 import { ServerTime } from "../clock/server-time.ts";
 import type { SteadyClock } from "../clock/steady-clock.ts";
-import {
-  type AnsweredObject,
-  type CallOptions,
-  type Cluster,
-  ClusterError,
-  type DeleteCallOptions,
-  hasCode,
-  type ListQuery,
-  type ObjectCallOptions,
-  type ObjectKey,
-  type ObjectList,
-  type ObjectTypes,
-  type Preconditions,
-  type Resource,
-  type ServedKind,
-  type Subresource,
-  type WatchEvent,
-  type WatchQuery,
-} from "./cluster.ts";
+import { type CallOptions, type Cluster, ClusterError, hasCode, type ObjectKey, type ServedKind } from "./cluster.ts";
 import { AccessProvider, type KubeConfig, loadConfiguration } from "./configuration.ts";
 import { Discovery } from "./discovery.ts";
 import { listPages } from "./list-pages.ts";
@@ -36,10 +18,10 @@ export type { RequestObservation } from "./requests.ts";
 
 const defaultRequestTimeoutMs = 10_000;
 const defaultConnections = 16;
-/** Of a document of discovery: some hundred times that of the core group. */
+/** The limit of a discovery document: some hundred times the size of the core group's. */
 const documentLimitBytes = 1_048_576;
 const silenceLimitMs = 70_000;
-/** For an answer that no caller reads. A deletion is otherwise answered with the whole object, written and parsed in vain. */
+/** For answers that no caller reads. A deletion is otherwise answered with the whole object. */
 const metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 const shortestWatchSeconds = 240;
 const longestWatchSeconds = 300;
@@ -61,7 +43,7 @@ export interface ConnectOptions {
   readonly watchSilenceLimitMs?: number;
   /** Absent: the clock of this process, which its servers also measure their deadlines by. */
   readonly clock?: SteadyClock;
-  /** Hears of every HTTP exchange, failed tries too. It must not throw. */
+  /** Called after every HTTP exchange, failed tries included. It must not throw. */
   readonly onRequest?: (observation: RequestObservation) => void;
 }
 
@@ -70,7 +52,7 @@ export interface KubernetesCluster extends Cluster {
   readonly namespace: string;
   /** Resolves when the API server answers that it is ready; rejects with a {@link ClusterError} otherwise. */
   ready(): Promise<void>;
-  /** Ends all connections; what is under way rejects. */
+  /** Ends all connections, so that calls under way reject. */
   close(): Promise<void>;
 }
 
@@ -108,81 +90,44 @@ class ConnectedCluster implements KubernetesCluster {
     });
   }
 
-  get<R extends Resource, S extends "scale" | undefined = undefined>(
-    resource: R,
-    key: ObjectKey,
-    options?: ObjectCallOptions<S>,
-  ): Promise<AnsweredObject<R, S>> {
+  readonly get: Cluster["get"] = (resource, key, options) => {
     const where = objectPath(resource, key, options?.subresource);
     return this.#send({ verb: "get", resource, ...where, method: "GET", repeatable: true }, options);
-  }
+  };
 
-  async list<R extends Resource>(
-    resource: R,
-    query: ListQuery,
-    options?: CallOptions,
-  ): Promise<ObjectList<ObjectTypes[R]>> {
+  readonly list: Cluster["list"] = async (resource, query, options) => {
     if (query.notOlderThan === "0" || query.notOlderThan === "") {
       const message = `a list of ${resource} not older than "${query.notOlderThan}" would accept any state, however old`;
       throw new ClusterError({ code: 400, reason: "BadRequest", message, verb: "list", resource });
     }
     return await listPages(resource, query, (request) => this.#send(request, options));
-  }
+  };
 
-  create<R extends Resource>(
-    resource: R,
-    namespace: string,
-    body: object,
-    options?: CallOptions,
-  ): Promise<ObjectTypes[R]> {
+  readonly create: Cluster["create"] = (resource, namespace, body, options) => {
     const where = collectionPath(resource, namespace);
     const sent = { method: "POST", body: JSON.stringify(body), contentType: "application/json" } as const;
     return this.#send({ verb: "create", resource, ...where, ...sent, repeatable: false }, options);
-  }
+  };
 
-  patch<R extends Resource, S extends Subresource | undefined = undefined>(
-    resource: R,
-    key: ObjectKey,
-    body: object,
-    options?: ObjectCallOptions<S>,
-  ): Promise<AnsweredObject<R, S>> {
+  readonly patch: Cluster["patch"] = (resource, key, body, options) => {
     const { metadata } = body as { metadata?: { resourceVersion?: unknown } };
     const where = objectPath(resource, key, options?.subresource);
     const contentType = "application/merge-patch+json";
     const repeatable = typeof metadata?.resourceVersion === "string";
     const sent = { method: "PATCH", body: JSON.stringify(body), contentType, repeatable } as const;
     return this.#send({ verb: "patch", resource, ...where, ...sent }, options);
-  }
+  };
 
-  async delete(
-    resource: Resource,
-    key: ObjectKey,
-    preconditions: Preconditions,
-    options: DeleteCallOptions = {},
-  ): Promise<void> {
+  readonly delete: Cluster["delete"] = async (resource, key, preconditions, options = {}) => {
     const { gracePeriodSeconds, propagationPolicy } = options;
     const wishes = { preconditions, gracePeriodSeconds, propagationPolicy };
-    await this.#send(
-      {
-        verb: "delete",
-        resource,
-        ...objectPath(resource, key),
-        method: "DELETE",
-        body: JSON.stringify({ kind: "DeleteOptions", apiVersion: "v1", ...wishes }),
-        contentType: "application/json",
-        accept: metadataOnly,
-        repeatable: true,
-      },
-      options,
-    );
-  }
+    const body = JSON.stringify({ kind: "DeleteOptions", apiVersion: "v1", ...wishes });
+    const sent = { method: "DELETE", body, contentType: "application/json", accept: metadataOnly } as const;
+    await this.#send({ verb: "delete", resource, ...objectPath(resource, key), ...sent, repeatable: true }, options);
+  };
 
-  watch<R extends Resource>(
-    resource: R,
-    query: WatchQuery,
-    options?: CallOptions,
-  ): AsyncIterable<WatchEvent<ObjectTypes[R]>> {
-    // Spread, so that a fleet of watches does not end, and start again, at one moment.
+  readonly watch: Cluster["watch"] = (resource, query, options) => {
+    // Spread, so that many watches do not end, and begin again, at the same time.
     const seconds = shortestWatchSeconds + Math.random() * (longestWatchSeconds - shortestWatchSeconds);
     const parameters = new URLSearchParams({
       watch: "true",
@@ -192,19 +137,13 @@ class ConnectedCluster implements KubernetesCluster {
     });
     if (query.labelSelector !== undefined) parameters.set("labelSelector", query.labelSelector);
     const { path, label } = collectionPath(resource, query.namespace);
-    const request: ApiRequest = {
-      verb: "watch",
-      resource,
-      label,
-      method: "GET",
-      path: `${path}?${parameters}`,
-      repeatable: true,
-    };
+    const asked = { path: `${path}?${parameters}`, label };
+    const request: ApiRequest = { verb: "watch", resource, ...asked, method: "GET", repeatable: true };
     const [requests, silenceLimitMs] = [this.#requests, this.#silenceLimitMs];
     return {
       [Symbol.asyncIterator]: () => new WatchStream({ requests, request, signal: options?.signal, silenceLimitMs }),
     };
-  }
+  };
 
   resourceOf(group: string, kind: string, options?: Pick<CallOptions, "signal">): Promise<ServedKind> {
     return this.#discovery.resourceOf(group, kind, options?.signal);
@@ -219,31 +158,21 @@ class ConnectedCluster implements KubernetesCluster {
     return Math.round(this.#serverTime.at(this.monotonicMs()) ?? Date.now());
   }
 
-  wallTimeMs(): number {
-    return this.#clock.wallMs();
-  }
+  readonly wallTimeMs = () => this.#clock.wallMs();
 
-  monotonicMs(): number {
-    return this.#clock.nowMs();
-  }
+  readonly monotonicMs = () => this.#clock.nowMs();
 
-  skippedMs(): number {
-    return this.#clock.skippedMs();
-  }
+  readonly skippedMs = () => this.#clock.skippedMs();
 
-  sleep(ms: number, signal?: AbortSignal): Promise<void> {
-    return sleep(ms, signal);
-  }
+  readonly sleep = sleep;
 
   async ready(): Promise<void> {
-    // /version is JSON, may be read by everyone, and is answered by an API server only when it serves.
+    // /version is JSON that any account may read, and an API server answers it only when it serves.
     const path = "/version";
     await this.#send({ verb: "get", resource: "version", label: path, method: "GET", path, repeatable: true });
   }
 
-  close(): Promise<void> {
-    return this.#access.close();
-  }
+  readonly close = () => this.#access.close();
 
   async #send<T>(request: ApiRequest, options?: CallOptions): Promise<T> {
     try {

@@ -47,14 +47,14 @@ export interface Preconditions {
 }
 
 export interface CallOptions {
-  /** Gives the call up: it then rejects, though the server may still carry it out. */
+  /** Gives the call up: it then rejects, although the server may still carry it out. */
   readonly signal?: AbortSignal;
   /**
    * No attempt of this call, first or repeated, is sent after this moment of {@link Cluster.monotonicMs} (rule R9): it then
    * rejects with code 0. An attempt that is under way is waited for.
    */
   readonly notAfterMs?: number;
-  /** It goes over a few connections of their own: many such calls keep no other one waiting. */
+  /** True: the call goes over a few separate connections, so that many such calls keep no other call waiting. */
   readonly aside?: boolean;
 }
 
@@ -71,9 +71,9 @@ export interface ObjectCallOptions<S extends Subresource | undefined> extends Ca
 export type Subresource = "status" | "scale";
 
 export interface DeleteCallOptions extends CallOptions {
-  /** How long a pod has to end, in seconds; absent: as long as it says itself. 0 takes it without waiting for its node. */
+  /** Seconds that a pod has to end; absent: as many as it specifies. 0 removes it without waiting for its node. */
   readonly gracePeriodSeconds?: number;
-  /** What becomes of what the object owns; absent: what the API server does with its type, which is `Background` for most. */
+  /** What happens to the objects that it owns; absent: the default of its type, which is `Background` for most. */
   readonly propagationPolicy?: "Background" | "Foreground" | "Orphan";
 }
 
@@ -206,14 +206,14 @@ export function hasCode(error: unknown, ...codes: number[]): error is ClusterErr
 }
 
 /**
- * True when asking again later can help: no answer, too many requests, a server fault, a view that is not there yet. 401, too,
- * because the issuer of a token renews it when it has run out, and the server refused nothing about the request itself.
+ * True if a later attempt can help: no answer, too many requests, a server fault, a revision that is not there yet. So can one
+ * after a 401, because an expired token is renewed, and the server refused nothing about the request itself.
  */
 export function isTransient(error: unknown): error is ClusterError {
   return hasCode(error, 0, 401, 408, 429) || (error instanceof ClusterError && error.code >= 500);
 }
 
-/** True for an answer that says that nothing was done: what is transient may have been, but for too many requests. */
+/** True if the server certainly did nothing: for 429, and for errors that are not transient. */
 export function isRefused(error: unknown): error is ClusterError {
   return hasCode(error, 429) || (error instanceof ClusterError && !isTransient(error));
 }
@@ -228,7 +228,7 @@ export function lackOf({ verb, resource, message }: ClusterError): string {
   return `Sluice lacks the right to ${verb} ${resource}: ${message}`;
 }
 
-/** What the API server said, with the cause in front where its own words name none: of a 401 it says `Unauthorized`. */
+/** The API server's message. Before that of a 401, which is only `Unauthorized`, stands the cause. */
 export function wordsOf({ code, message }: ClusterError): string {
   return code === 401 ? `the API server does not accept Sluice's credentials: ${message}` : message;
 }

@@ -1,8 +1,8 @@
 /**
- * The kubeconfig and its credentials, through `@kubernetes/client-node`: the only file that imports it.
+ * The kubeconfig and its credentials, through `@kubernetes/client-node`, which no other file imports.
  *
- * Finding a configuration and every way to authenticate (token, token file read again, client certificate, exec plugin,
- * basic, OIDC) is its work. Connections are ours: it would open one per call.
+ * It finds a configuration, and authenticates in every way: token, token file that is read again, client certificate, exec
+ * plugin, basic, OIDC. Connections are ours, because it would open one per call.
  */
 import { existsSync } from "node:fs";
 import { registerHooks } from "node:module";
@@ -10,7 +10,7 @@ import type { KubeConfig, RequestContext } from "@kubernetes/client-node";
 import { Agent, type Dispatcher } from "undici";
 import type { SteadyClock } from "../clock/steady-clock.ts";
 
-/** How long credentials are used before client-node is asked again; it reads files and runs plugins as it sees fit. */
+/** How long credentials are used before client-node is asked again. It decides when to read files and run plugins. */
 const credentialsLifeMs = 5_000;
 const connectionsAside = 4;
 const serviceAccountToken = "/var/run/secrets/kubernetes.io/serviceaccount/token";
@@ -155,10 +155,11 @@ export class AccessProvider {
 
   /**
    * Forgets the credentials that the server has refused, and makes client-node read its token file or run its plugin again. Does
-   * nothing where others are in use by now: of many calls that were refused together, one asks for new ones.
+   * nothing if other credentials are in use by now, so that many calls that were refused together renew them once.
    */
   renew(refused: Access): void {
-    if (this.#known === undefined || !isSame(refused, this.#known)) return;
+    const known = this.#known;
+    if (refused.calls !== known?.calls || JSON.stringify(refused.headers) !== JSON.stringify(known.headers)) return;
     this.#current = undefined;
     this.#known = undefined;
     forgetCredentials(this.#configuration);
@@ -195,7 +196,7 @@ export class AccessProvider {
     const options = this.#tls;
     if (options === undefined) return;
     this.#tls = undefined;
-    // Those under way on the old connections may finish.
+    // Calls under way on the old connections may finish.
     for (const pool of Object.values(this.#pools ?? {})) void pool.close();
     const { connections, connectTimeoutMs } = this.#limits;
     const tls = options.type === "agent" ? (options.connect as Agent.Options["connect"] & object) : {};
@@ -215,14 +216,9 @@ export class AccessProvider {
   }
 }
 
-/** The same token, and the same certificate, which the connections were made with. */
-function isSame(one: Access, other: Access): boolean {
-  return one.calls === other.calls && JSON.stringify(one.headers) === JSON.stringify(other.headers);
-}
-
 /**
- * client-node keeps what a token file said for a minute, and what a plugin said until it expires, or for ever where it does not
- * say when. It has no method to make it forget: these are the fields of its FileAuth and ExecAuth.
+ * client-node keeps the content of a token file for a minute, and the answer of a plugin until it expires, or for ever if it has
+ * no expiry. It has no method to forget them: these are the fields of its FileAuth and ExecAuth.
  */
 function forgetCredentials(configuration: KubeConfig): void {
   const { authenticators } = configuration as unknown as {

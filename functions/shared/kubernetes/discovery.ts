@@ -1,6 +1,6 @@
 /**
- * Which kinds the API server serves, and as what: asked when a caller needs one, and remembered for a while. It has no clock
- * and no connection of its own, so that the worlds of tests remember as production does.
+ * Finds out which kinds the API server serves, when a caller needs one, and remembers it for a while. It has no clock and no
+ * connection of its own, so that the worlds of tests remember as production does.
  */
 import { BoundedMap } from "../base/bounded-map.ts";
 import { type ClusterError, hasCode, KindNotServedError } from "./cluster.ts";
@@ -16,17 +16,17 @@ interface ServedKinds {
   readonly askedMs: number;
   /** By kind: as the preferred version serves it, or else the first one that does. */
   readonly kinds: ReadonlyMap<string, ServedKind>;
-  /** Why a version could not be read: what is missing here may be served by that. Absent: all of them were. */
+  /** Why a version, which may serve the missing kinds, could not be read. Absent: all versions were read. */
   readonly unread?: ClusterError;
 }
 
-/** For so long a kind that is served is not asked for again, in milliseconds: CRDs seldom go, or get another version. */
+/** Milliseconds for which a served kind is remembered, because CRDs are seldom removed or get another version. */
 const foundForMs = 300_000;
-/** The same for a kind that is not served, because a user may be about to install its CRD, and for a kind after a 404. */
+/** The same for a kind that is not served, because a user may install its CRD soon, and for a kind after a 404. */
 const missingForMs = 5_000;
 /** The most groups that are remembered. Users name them in annotations; beyond the bound the least recently used is forgotten. */
 const rememberedGroups = 100;
-/** What can be the name of a group, and a part of a path that is only that. */
+/** Names of groups, which are safe in a path. */
 const groupName = /^[a-z0-9][-a-z0-9.]{0,252}$/;
 
 /** Of one group. */
@@ -63,8 +63,8 @@ export class Discovery {
   }
 
   /**
-   * A request for an object of this type was answered with 404: what is remembered of the type is asked again, but not twice in
-   * five seconds, since most often the object alone is gone. Types of the table stay.
+   * Notes that a request for an object of this type was answered with 404. The type is asked for again, but not twice in five
+   * seconds, because most often only the object is gone. Types of the table stay.
    */
   doubt(resource: string): void {
     if (!isDiscovered(resource)) return;

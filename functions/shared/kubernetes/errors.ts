@@ -1,4 +1,4 @@
-/** The errors that calls reject with, for an answer that refuses as well as for no answer. */
+/** The errors that calls reject with, for an answer that is a refusal and for no answer. */
 import { parseFields } from "../base/fields.ts";
 import { ClusterError } from "./cluster.ts";
 
@@ -11,8 +11,7 @@ interface RequestInfo {
 
 /** The same error, with the number of tries that went out. */
 export function afterTries(error: ClusterError, attempts: number): ClusterError {
-  const { code, reason, message, verb, resource, retryAfterMs } = error;
-  return attempts > 1 ? new ClusterError({ code, reason, message, verb, resource, retryAfterMs, attempts }) : error;
+  return attempts > 1 ? new ClusterError({ ...error, message: error.message, attempts }) : error;
 }
 
 /** An error without an answer. The server may have acted all the same. */
@@ -49,7 +48,7 @@ const reasons: Readonly<Record<number, string>> = {
   504: "Timeout",
 };
 
-/** The error that an answer stands for: a `Status` in the API server's words, or what a proxy in between sent instead. */
+/** The error of an answer: the API server's `Status`, or what a proxy in between sent instead. */
 export function refusal(
   request: RequestInfo,
   code: number,

@@ -1,4 +1,4 @@
-/** Calls for which an object that is not there is an answer and no error. */
+/** Calls for which a missing object is an answer and no error. */
 
 import {
   type CallOptions,

@@ -14,13 +14,13 @@ import { collectionPath } from "./resources.ts";
 import { KeptPods } from "./trim-pod.ts";
 
 /**
- * Items of a list per request: about a megabyte of JSON at a time. What a page is parsed to is many times that. If it is small it
- * is cleared as young garbage; larger pages stay until the whole heap is cleared. `test/bench/README.md` has the figures.
+ * Items of a list per request: about a megabyte of JSON at a time, which is many times that when it is parsed. A minor garbage
+ * collection frees a small page; larger ones stay until a full collection. `test/bench/README.md` has the figures.
  */
 const pageSize = (resource: Resource) => (resource === "pods" ? 100 : 500);
 /**
- * Many users may write annotations of volume claims, up to 256 KiB on each. The first page is small, and a later one has as many
- * as fit by the size of the one before: while 25 MB are parsed at once, everything else in the process waits.
+ * Many users may write annotations of volume claims, up to 256 KiB on each. So the first page is small, and the size of each page
+ * limits the next one: while 25 MB are parsed at once, everything else in the process waits.
  */
 const firstPageSize = (resource: Resource) => (resource === "persistentvolumeclaims" ? 25 : pageSize(resource));
 const mostCharactersPerPage = 4_000_000;
@@ -36,7 +36,7 @@ interface ListPage<T> {
 
 type Send = <T>(request: ApiRequest) => Promise<T>;
 
-/** Resolves to all objects, of one revision. Where that is forgotten meanwhile, it begins once more. Throws ClusterError. */
+/** Resolves to all objects of one revision. If the API server forgets that meanwhile, begins once more. Throws ClusterError. */
 export async function listPages<R extends Resource>(
   resource: R,
   query: ListQuery,
@@ -51,7 +51,7 @@ export async function listPages<R extends Resource>(
   }
 }
 
-/** One page after the other, so that the text of each is garbage before the next one comes. */
+/** Reads one page after the other, so that the text of each is garbage before the next one is received. */
 async function readPages<R extends Resource>(
   resource: R,
   query: ListQuery,
@@ -75,7 +75,7 @@ async function readPages<R extends Resource>(
     if (query.atMost !== undefined && count > query.atMost) throw tooManyToKeep(resource, count, query.atMost);
     for (const item of page.items ?? []) items.push(keep(item));
     if (!page.metadata.continue) return { items, resourceVersion: page.metadata.resourceVersion };
-    // The token says of which revision the rest is; naming one as well is refused.
+    // The token names the revision of the rest, and the API server refuses a second one.
     parameters.delete("resourceVersion");
     parameters.delete("resourceVersionMatch");
     parameters.set("continue", page.metadata.continue);
@@ -83,7 +83,7 @@ async function readPages<R extends Resource>(
   }
 }
 
-/** How many such objects a page may have, by their annotations: nothing else of an object may be so long. */
+/** How many such objects a page may have, by the length of their annotations. Nothing else of an object may be so long. */
 function fitting(items: readonly { readonly metadata: Metadata }[]): number {
   const texts = items.flatMap(({ metadata }) => Object.values(metadata.annotations ?? {}));
   const characters = texts.reduce((sum, text) => sum + text.length, 0);

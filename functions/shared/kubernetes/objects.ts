@@ -1,8 +1,6 @@
 /**
- * What is read of the objects of each type.
- *
- * Objects are plain JSON as the API server sends it. Only the fields that decisions read are typed here; everything else
- * passes through untouched, and nothing is ever written back whole (typed models drop unknown fields).
+ * The objects of each type, as plain JSON of the API server. Only the fields that decisions read are typed here. All others stay
+ * untouched, and no object is ever written back whole, because typed models drop unknown fields.
  */
 
 export interface OwnerReference {
@@ -24,9 +22,9 @@ export interface Metadata {
   readonly labels?: Readonly<Record<string, string>>;
   readonly annotations?: Readonly<Record<string, string>>;
   readonly ownerReferences?: readonly OwnerReference[];
-  /** Who last wrote which of its fields, and when. */
+  /** Which client last wrote which field, and when. */
   readonly managedFields?: unknown;
-  /** Who must let go of it before it is removed. */
+  /** Finalizers, which clients must remove before the object is removed. */
   readonly finalizers?: readonly string[];
 }
 
@@ -44,7 +42,7 @@ export interface PodObject {
   readonly status?: {
     readonly phase?: string;
     readonly startTime?: string;
-    /** Of a list, `Ready` alone. */
+    /** Only `Ready` in a list. */
     readonly conditions?: readonly Condition[];
     readonly containerStatuses?: readonly ContainerStatus[];
     readonly initContainerStatuses?: readonly ContainerStatus[];
@@ -138,7 +136,7 @@ export interface SecretObject {
   readonly data?: Readonly<Record<string, string>>;
 }
 
-/** Where the API server asks a webhook: `clientConfig`. */
+/** Where the API server sends reviews: `clientConfig`. */
 export interface WebhookClient {
   readonly url?: string;
   readonly service?: {
@@ -225,7 +223,7 @@ export interface ScaleObject {
   readonly status?: { readonly replicas?: number; readonly selector?: string };
 }
 
-/** An object of a type that no table has: what its fields are, its own kind says. */
+/** An object of a type without fields of its own here. */
 export interface OtherObject {
   readonly kind?: string;
   readonly metadata: Metadata;

@@ -5,16 +5,16 @@ import { parseFields } from "../base/fields.ts";
 import { ClusterError, type ObjectKey } from "./cluster.ts";
 import type { Access } from "./configuration.ts";
 
-/** The first byte of a message says what the rest is. The next version differs in what is written to a command alone. */
+/** The first byte of a message is its channel. The next version of the protocol differs only in input to the command. */
 const protocols = ["v4.channel.k8s.io"];
 const stdout = 1;
 const outcome = 3;
-/** A label, and more than a caller needs of it. */
+/** The most bytes of a file, which is more than a label has. */
 const mostFileBytes = 4_096;
 
 /**
- * The text of the file; undefined where there is none, or where `cat` says so of it. Throws ClusterError: code 0 where the API
- * server does not open the connection, which it does not explain, or does not answer before the signal.
+ * The text of the file; undefined if `cat` fails. Throws ClusterError with code 0 if the API server does not open the connection,
+ * which it does not explain, or does not answer before the signal.
  */
 export async function readFileInPod(
   access: Access,
@@ -33,7 +33,7 @@ export async function readFileInPod(
 
 function converse(socket: WebSocket, signal: AbortSignal): Promise<string | undefined> {
   const { promise, resolve, reject } = Promise.withResolvers<string | undefined>();
-  // One piece of memory, because the container chooses how many messages there are, and empty ones also cost an object.
+  // One buffer, because the container chooses the number of messages, and even an empty one costs an object.
   let text = Buffer.alloc(0);
   const fail = (message: string) =>
     reject(new ClusterError({ code: 0, reason: "Exec", message, verb: "create", resource: "pods/exec" }));
@@ -51,7 +51,7 @@ function converse(socket: WebSocket, signal: AbortSignal): Promise<string | unde
     socket.close();
   });
   socket.addEventListener("error", (event) => fail(`no connection to the container: ${messageOf(event.error)}`));
-  // A promise keeps to the first answer that it is given.
+  // Has no effect on a promise that is settled.
   socket.addEventListener("close", () => fail("the connection ended before the command did"));
   signal.addEventListener("abort", giveUp, { once: true });
   if (signal.aborted) giveUp();

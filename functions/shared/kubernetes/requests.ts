@@ -14,10 +14,10 @@ import type { Access, AccessProvider } from "./configuration.ts";
 import { aborted, afterTries, failure, refusal } from "./errors.ts";
 import { type FailedTry, retryDecision } from "./retry.ts";
 
-/** To unpack a larger answer, to parse it and to use it takes milliseconds each: other work of the process goes on in between. */
+/** Larger answers take milliseconds to unpack, to parse and to use. Other work of the process goes on in between. */
 const largeAnswerBytes = 256 * 1_024;
 
-/** What one HTTP exchange was, for metrics. */
+/** One HTTP exchange, for metrics. */
 export interface RequestObservation {
   readonly method: string;
   /** As rollout-operator labels it: `apps/v1/statefulsets object`, `core/v1/pods collection`, `… object status subresource`. */
@@ -39,9 +39,9 @@ export interface ApiRequest {
   readonly contentType?: string;
   /** Absent: `application/json`. */
   readonly accept?: string;
-  /** True when a second try that meets the effect of the first does no harm. */
+  /** True if a second try does no harm after the first has had its effect. */
   readonly repeatable: boolean;
-  /** No more of an answer is read; absent: all of it. */
+  /** The most bytes of an answer that are read; absent: all. */
   readonly bodyLimitBytes?: number;
 }
 
@@ -138,7 +138,7 @@ export class Requests {
 
   async #retried<T>(request: ApiRequest, limit: CallLimit, work: (attempt: Attempt) => Promise<T>): Promise<T> {
     let renewed = false;
-    // Earlier tries that may still be carried out: what was answered with 429 was not, nor will it be.
+    // Earlier tries that the server may still carry out. It does not carry out what it answers with 429.
     let open = 0;
     for (let tries = 1; ; tries++) {
       const outcome = await this.#tried(request, limit, (attempt) => inRequestSpan(request, attempt, tries, work));

@@ -1,4 +1,4 @@
-/** The types of objects that Sluice speaks of, and where the API server serves them. */
+/** The resource types that Sluice uses, and where the API server serves them. */
 import type { DiscoveredResource, ObjectTypes, ScaleObject } from "./objects.ts";
 
 /** How the API server serves the objects of one type. */
@@ -7,9 +7,9 @@ export interface ResourceType {
   readonly kind: string;
   /** Empty for the core group. */
   readonly group: string;
-  /** False: its objects are of the whole cluster. A right to them is given in a ClusterRole, and their keys have no namespace. */
+  /** False for cluster-scoped objects. A ClusterRole grants rights to them, and their keys have no namespace. */
   readonly isNamespaced: boolean;
-  /** The operator that brings its CRD, and may not be installed. Absent: it is served wherever Sluice is. */
+  /** The operator that brings its CRD, and may not be installed. Absent: the type is always served. */
   readonly broughtBy?: string;
 }
 
@@ -22,7 +22,6 @@ const inGroup = (group: string, version: string) => ({
 const apps = inGroup("apps", "v1");
 const admissionRegistration = { ...inGroup("admissionregistration.k8s.io", "v1"), isNamespaced: false };
 
-/** The resource types that Sluice speaks of, with the path that the API server serves them under. */
 export const resources = {
   pods: { ...core, kind: "Pod" },
   statefulsets: { ...apps, kind: "StatefulSet" },
@@ -51,15 +50,15 @@ export const resources = {
   },
 } as const satisfies Readonly<Record<string, ResourceType>>;
 
-/** A type of this table: what a function may say of itself that it watches, or keeps its keys by. */
+/** A type of the table, which a function may watch or use for its keys. */
 export type KnownResource = keyof typeof resources;
 
 /** What the verbs of a `Cluster` take. */
 export type Resource = KnownResource | DiscoveredResource;
 
-/** A kind that the API server serves, as its discovery tells of it. */
+/** A kind that the API server serves, by its discovery. */
 export interface ServedKind extends ResourceType {
-  /** What the verbs of a `Cluster` take for its objects: a name of the table where it is in there. */
+  /** What the verbs of a `Cluster` take for its objects: its name in the table if it is there. */
   readonly resource: Resource;
   /** As in paths and rights, such as `replicatemplates`. */
   readonly plural: string;
@@ -72,20 +71,19 @@ export type AnsweredObject<R extends Resource, S> = S extends "scale" ? ScaleObj
 
 /** What names one object. */
 export interface ObjectKey {
-  /** Empty for what is of the whole cluster. */
+  /** Empty for cluster-scoped objects. */
   readonly namespace: string;
   readonly name: string;
 }
 
-/** Where the API server serves the objects of a type, of one namespace or of all, and as which path metrics count that. */
+/** Path of the objects of a type, in one namespace or in all, and its label in metrics. */
 export function collectionPath(resource: Resource, namespace: string | undefined): { path: string; label: string } {
   const { apiPath, plural } = servedAt(resource);
-  // A name without a namespace is one of the whole cluster.
   const scope = !namespace ? "" : `/namespaces/${encodeURIComponent(namespace)}`;
   return { path: `${apiPath}${scope}/${plural}`, label: `${labelPrefix(resource)} collection` };
 }
 
-/** The same of one object, or of a subresource of it. */
+/** Path of one object or of its subresource, and its label in metrics. */
 export function objectPath(resource: Resource, key: ObjectKey, subresource?: string): { path: string; label: string } {
   const path = `${collectionPath(resource, key.namespace).path}/${encodeURIComponent(key.name)}`;
   const label = `${labelPrefix(resource)} object`;
@@ -131,7 +129,7 @@ export function resourceAt(apiPath: DiscoveredResource, plural: string): Resourc
   return `${apiPath}/${plural}`;
 }
 
-/** True for what is of no namespace, and for a subresource of it. What is not in the table is of one. */
+/** True for cluster-scoped types of the table, and for their subresources. Other types count as namespaced. */
 export function isClusterScoped({ group, resource }: { readonly group: string; readonly resource: string }): boolean {
   const name = resource.replace(/\/.*$/, "");
   return isKnown(name) && resources[name].group === group && !resources[name].isNamespaced;

@@ -10,28 +10,28 @@ const maxRetryAfterMs = 5_000;
 /** A try that failed. */
 export interface FailedTry {
   readonly error: ClusterError;
-  /** True when the request never left this process, so that the server cannot have acted. */
+  /** True if the request never left this process, so that the server cannot have acted. */
   readonly unsent: boolean;
-  /** True when it is too late to send it now. */
+  /** True if it is too late to send it now. */
   readonly late: boolean;
-  /** With which it was answered, if it was. */
+  /** The credentials that an answer came for; absent if there was no answer. */
   readonly access?: Access;
 }
 
 /** What is known of a request beside its last try. */
 export interface RetryState {
-  /** True when a second try that meets the effect of the first does no harm. */
+  /** True if a second try does no harm after the first has had its effect. */
   readonly repeatable: boolean;
   /** Whether its time is over, or its caller gave it up. */
   readonly ended: boolean;
-  /** How many there were. */
+  /** The number of tries so far. */
   readonly tries: number;
-  /** Whether its credentials have been renewed: they are once. */
+  /** Whether its credentials have been renewed, which happens at most once. */
   readonly renewed: boolean;
   readonly nowMs: number;
-  /** After this moment of the same clock no try is sent any more. */
+  /** Time of the same clock after which no try is sent. */
   readonly notAfterMs: number;
-  /** From 0 to 1: how much of half the delay is added to it, so that clients do not come back together. */
+  /** From 0 to 1: this part of half the delay is added, so that clients do not retry at the same time. */
   readonly jitter: number;
 }
 
@@ -51,7 +51,7 @@ export function retryDecision(
   return nowMs + delayMs > notAfterMs ? "give-up" : { delayMs };
 }
 
-/** The server has waited three seconds already for that revision; whether to go on is the caller's choice. */
+/** The server has already waited three seconds for that revision. The caller decides whether to go on. */
 function isViewTooOld(error: ClusterError): boolean {
   return error.code === 504 && error.message.includes("Too large resource version");
 }

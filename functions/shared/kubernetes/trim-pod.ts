@@ -1,24 +1,24 @@
-/** What a LIST keeps of each pod. No function reads most of a pod, and most of the rest is what the pod before says, too. */
+/** Trims the pods of a LIST: no function reads most of a pod, and most of the rest is the same text as in the pod before. */
 import type { ContainerStatus, Metadata, OwnerReference, PodObject } from "./cluster.ts";
 
 type PodStatus = NonNullable<PodObject["status"]>;
 type Volumes = NonNullable<NonNullable<PodObject["spec"]>["volumes"]>;
 
-/** Every field that a type has: one that it gets later, and that is not kept here, does not compile. */
+/** Requires every field of a type, so that a field that is added later, and not kept here, does not compile. */
 type EachOf<T, Unread extends keyof T = never> = { readonly [Field in Exclude<keyof T, Unread>]-?: unknown };
 
-/** Of what has started or ended, that alone is read. */
+/** Of these states, nothing else is read. */
 const running = { running: {} };
 const terminated = { terminated: {} };
 
 /**
- * Keeps what `PodObject` has, and of conditions `Ready` alone, so that a list of ten thousand is small. Pods of one StatefulSet
- * come one after the other in a list: a text that the pod before has in the same place is kept once for both.
+ * Keeps the fields of `PodObject`, and of conditions only `Ready`, so that a list of ten thousand pods is small. Pods of one
+ * StatefulSet follow each other in a list, so that a text that the pod before has in the same place is kept once for both.
  */
 export class KeptPods {
   readonly #before = new Map<string, string>();
 
-  /** Reduces the next pod of the list. What is given is changed. */
+  /** Reduces the next pod of the list, and changes its argument. */
   keep({ metadata, spec, status }: PodObject): PodObject {
     return {
       metadata: this.#metadata(metadata),

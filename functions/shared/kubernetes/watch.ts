@@ -8,8 +8,8 @@ import type { ApiRequest, Requests } from "./requests.ts";
 const newline = 0x0a;
 
 /**
- * Cuts chunks of bytes into lines. No byte is looked at or copied twice, however a long line is cut into chunks. By hand, for
- * `node:readline` ends a line at U+2028 too, which a text in JSON may hold, and does not tell a last line that broke off.
+ * Cuts chunks of bytes into lines, and reads or copies no byte twice, even if a long line comes in many chunks. `node:readline`
+ * will not do: it also ends a line at U+2028, which JSON may contain, and does not report that the last line is incomplete.
  */
 export class LineSplitter {
   #unfinished: Uint8Array[] = [];
@@ -42,7 +42,7 @@ export interface WatchStreamOptions {
   readonly requests: Requests;
   readonly request: ApiRequest;
   readonly signal: AbortSignal | undefined;
-  /** How long nothing may come, in milliseconds: bookmarks come every minute from a server that is there. */
+  /** The longest silence in milliseconds. A server that is there sends a bookmark every minute. */
   readonly silenceLimitMs: number;
 }
 
@@ -124,7 +124,7 @@ export class WatchStream<T> implements AsyncIterableIterator<WatchEvent<T>, unde
     signal?.addEventListener("abort", this.#onAbort, { once: true });
     const body = await requests.open(request, { signal: this.#controller.signal });
     this.#body = body;
-    // A caller that waits in next() hears of an error; between two calls there is no other listener.
+    // A caller that waits in next() gets the error. Between two calls there would be no listener.
     body.on("error", () => {});
     if (this.#controller.signal.aborted) body.destroy();
     this.#chunks = body[Symbol.asyncIterator]();

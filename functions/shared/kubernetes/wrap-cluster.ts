@@ -1,12 +1,12 @@
 /**
- * A cluster around another one. Wrappers of a cluster are built with this, so that a verb that {@link Cluster} gets one day is
- * named here, and reaches all of them.
+ * Wraps a cluster. All wrappers are built with this, so that a verb that is added to {@link Cluster} is named here, and reaches
+ * all of them.
  */
 import type { Cluster } from "./cluster.ts";
 
 /**
- * `look-up` is a read that no resource is given to; `stream` answers at once, and its events come later; `pod` asks a container,
- * and not every cluster has it; `clock` sends no request.
+ * `look-up` is a read without a resource; `stream` returns at once, and its events come later; `pod` asks a container, and is
+ * optional; `clock` sends no request.
  */
 const kinds = {
   get: "read",
@@ -53,8 +53,8 @@ export function wrapCluster(cluster: Cluster, verbs: Partial<Cluster> = {}): Clu
 }
 
 /**
- * The same cluster, with something around every call that is answered once. `send` sends it, and settles with its answer; what
- * `around` settles with is what the caller gets.
+ * The same cluster, with `around` around every call that is answered once. `send` sends the call, and settles with its answer.
+ * The caller gets what `around` settles with.
  */
 export function wrapCalls(
   cluster: Cluster,

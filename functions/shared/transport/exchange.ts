@@ -7,11 +7,11 @@ import { GrowingBuffer, type Holder, type SharedMemory } from "../base/growing-b
 const mostEarlyAnswers = 10;
 
 export interface ExchangeLimits {
-  /** Ends the exchange, whatever has come: it then rejects soon, with any error. */
+  /** Ends the exchange, which then rejects soon, with any error. */
   readonly signal: AbortSignal;
-  /** The longest body of an answer, in bytes; absent: any. As soon as there are more, nothing more is read. */
+  /** The longest body of an answer, in bytes; absent: any. Beyond it, reading stops. */
   readonly maxBodyBytes?: number | undefined;
-  /** Is called when the first byte is about to go out. When it throws, none goes out, and the exchange rejects with that. */
+  /** Called before the first byte is sent. If it throws, nothing is sent, and the exchange rejects with that error. */
   readonly onSend: () => void;
 }
 
@@ -28,7 +28,7 @@ export class ExchangeError extends Error {
   readonly failed: "request" | "size" | "connection";
   /** Status of an answer that began to come. Without one the connection may have been an old one that broke. */
   readonly status: number | undefined;
-  /** True where the certificate is of an authority that is not trusted. */
+  /** True if no trusted authority has signed the certificate. */
   readonly isUntrusted: boolean;
 
   constructor(
@@ -69,7 +69,7 @@ class AnswerCollector implements Dispatcher.DispatchHandler, Holder {
   readonly #resolve: (answer: HttpAnswer) => void;
   readonly #reject: (error: Error) => void;
   #controller: Dispatcher.DispatchController | undefined;
-  /** Why it was not sent when its turn came. */
+  /** The error that kept it from being sent. */
   #unsent: unknown;
   #status: number | undefined;
   #headers: HttpAnswer["headers"] = {};
@@ -91,7 +91,7 @@ class AnswerCollector implements Dispatcher.DispatchHandler, Holder {
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
-    // What is thrown here keeps the request from being written, and leaves the connection to others.
+    // An error here keeps the request from being written, and leaves the connection to other requests.
     try {
       if (this.#limits.signal.aborted) throw new ExchangeError("connection", "given up before it was sent", undefined);
       this.#limits.onSend();
@@ -103,7 +103,7 @@ class AnswerCollector implements Dispatcher.DispatchHandler, Holder {
   }
 
   onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: HttpAnswer["headers"]): void {
-    // What comes before the answer, such as 103, is none.
+    // An early answer, such as 103, is not the answer.
     if (status < 200) {
       this.#earlyAnswers += 1;
       if (this.#earlyAnswers > mostEarlyAnswers)
@@ -137,7 +137,7 @@ class AnswerCollector implements Dispatcher.DispatchHandler, Holder {
     this.#limits.signal.removeEventListener("abort", this.#onAbort);
     this.#free();
     const isOurs = error instanceof ExchangeError || error === this.#unsent;
-    const options = { cause: error, isUntrusted: isOfStranger(error) };
+    const options = { cause: error, isUntrusted: isUntrustedError(error) };
     this.#reject(isOurs ? error : new ExchangeError(failureOf(error), messageOf(error), this.#status, options));
   }
 
@@ -169,7 +169,7 @@ function failureOf(error: Error): ExchangeError["failed"] {
 }
 
 /** Codes of OpenSSL for a certificate that no trusted authority has signed. */
-const strangers: ReadonlySet<unknown> = new Set([
+const untrustedCodes: ReadonlySet<unknown> = new Set([
   "DEPTH_ZERO_SELF_SIGNED_CERT",
   "SELF_SIGNED_CERT_IN_CHAIN",
   "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
@@ -178,6 +178,6 @@ const strangers: ReadonlySet<unknown> = new Set([
   "CERT_SIGNATURE_FAILURE",
 ]);
 
-function isOfStranger(error: Error): boolean {
-  return strangers.has((error as NodeJS.ErrnoException).code);
+function isUntrustedError(error: Error): boolean {
+  return untrustedCodes.has((error as NodeJS.ErrnoException).code);
 }

@@ -1,4 +1,4 @@
-/** The time of a call, and the caller's signal that ends it sooner. */
+/** Ends a call when its time is over, or its caller gives it up. */
 import type { Clock } from "../clock/clock.ts";
 
 export interface TimeoutOptions {
@@ -6,7 +6,7 @@ export interface TimeoutOptions {
   readonly timeoutMs: number;
   /** The caller's; absent: only time ends the work. */
   readonly signal: AbortSignal | undefined;
-  /** What is thrown for what the work threw, and why the work was ended if it was. */
+  /** The error to throw for the error of the work, and for the reason why the work was ended, if it was. */
   readonly errorOf: (error: unknown, why?: "aborted" | "time") => unknown;
 }
 

@@ -9,9 +9,11 @@ import { withServer } from "./server.ts";
 
 const key = { namespace: "ns", name: "web" };
 
-/** The methods of a class that a cluster is made of. */
+/** The methods of a cluster: those of its class, and those that it has itself. */
 const methodsOf = (cluster: object): string[] =>
-  Object.getOwnPropertyNames(Object.getPrototypeOf(cluster)).filter((name) => name !== "constructor");
+  [...Object.getOwnPropertyNames(Object.getPrototypeOf(cluster)), ...Object.keys(cluster)].filter(
+    (name) => name !== "constructor" && typeof Reflect.get(cluster, name) === "function",
+  );
 
 function worldCluster(): { cluster: Cluster; timeline: VirtualTimeline } {
   const timeline = new VirtualTimeline();
