@@ -143,16 +143,20 @@ function describeOwner({ ownerKind }: Pod): string {
   return `which ${article} ${ownerKind} controls, and no StatefulSet`;
 }
 
-/** The pod that is to be evicted, and its zone; undefined where another one has its name by now. */
+/**
+ * The pod that is to be evicted, and its zone; undefined where another one has its name by now. `isOwned`: another owner than a
+ * StatefulSet has it. A pod of a StatefulSet that has not its name is not found, because a reservation would name another pod.
+ */
 export function findPod<Z extends Pick<Zone, "statefulSet" | "pods" | "leaving">>(
   zones: readonly Z[],
   { name, uid }: Eviction,
+  isOwned = false,
 ): { zone: Z; pod: Pod } | undefined {
+  const isIt = (one: Pod) => one.uid === uid && one.name === name;
   for (const zone of zones) {
-    if (!name.startsWith(`${zone.statefulSet.name}-`)) continue;
-    const isIt = (candidate: Pod) => candidate.name === name;
+    if (!isOwned && !name.startsWith(`${zone.statefulSet.name}-`)) continue;
     const pod = zone.pods.find(isIt) ?? zone.leaving.find(isIt);
-    if (pod?.uid === uid) return { zone, pod };
+    if (pod !== undefined) return { zone, pod };
   }
   return undefined;
 }

@@ -15,13 +15,6 @@ export type Taken = NonNullable<Decision["reserve"]> & { readonly name: string }
 
 type ZoneNow = Pick<Zone, "statefulSet" | "down" | "missing" | "leaving" | "claims" | "pods">;
 
-interface AskedPlace {
-  readonly zones: readonly ZoneNow[];
-  readonly zone: ZoneNow;
-  readonly pod: Pod;
-  readonly taken: readonly Taken[];
-}
-
 /** A pod that is down in a StatefulSet that has left the group counts as down in another zone (invariants Z1 and R22). */
 export function refuseBesideDeparted([first]: readonly Departed[], zone: string): Denied | undefined {
   if (first === undefined) return undefined;
@@ -42,7 +35,10 @@ const passing: ReadonlySet<string> = new Set(["health-beside-others", "health-st
 /** Rule R22, and the answer of the pod. No check after it may refuse, so that Sluice asks no pod in vain. */
 export function refuseByQuestion(
   questions: Questions | undefined,
-  { zones, zone, pod, taken }: AskedPlace,
+  zones: readonly ZoneNow[],
+  zone: ZoneNow,
+  pod: Pod,
+  taken: readonly Taken[],
 ): Denied | undefined {
   if (!isPodAsked(zone.statefulSet, pod)) return undefined;
   const other = taken.find(({ uid }) => uid !== pod.uid);

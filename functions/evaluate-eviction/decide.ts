@@ -28,7 +28,7 @@ import {
 } from "./decide-alone.ts";
 import { refuseBeside, refuseBesideDeparted, refuseByQuestion, type Taken } from "./decide-asked.ts";
 import type { Decision } from "./group-commit/rulings.ts";
-import { claimOnOwned, findOwnedPod, refuseBesideZones, reservationOf, reserveOwned } from "./owned.ts";
+import { claimOnOwned, refuseBesideZones, reserveOwned } from "./owned.ts";
 
 export interface ReviewedEviction {
   readonly eviction: Eviction;
@@ -82,7 +82,7 @@ interface Before {
 
 function rule(group: EvictionSnapshot, zones: readonly ZoneThen[], eviction: Eviction, before: Before): Decision {
   const isOwned = isOwnerGroup(group.key.group);
-  const found = isOwned ? findOwnedPod(zones, eviction) : findPod(zones, eviction);
+  const found = findPod(zones, eviction, isOwned);
   if (found === undefined) return { answer: eviction.isLeaving ? left(eviction) : unseen(eviction) };
   const { pod, zone } = found;
   const { name } = zone.statefulSet;
@@ -126,7 +126,7 @@ function ruleGoverned(
     refuseByDisruptionBudget(group, pod, name) ??
     refuseOutOfTurn(group, zones, zone, pod) ??
     (revision === undefined ? refuseWithoutRoom(zone, pod, before.room) : undefined) ??
-    refuseByQuestion(group.questions, { zones, zone, pod, taken: before.taken });
+    refuseByQuestion(group.questions, zones, zone, pod, before.taken);
   if (refusal !== undefined) return { answer: refusal };
   if (revision !== undefined) return { answer: allowDown(eviction, revision, name) };
   const reserve = { statefulSet: name, ordinal: pod.ordinal, uid: pod.uid };
@@ -164,7 +164,8 @@ function ruleOwned(
   const claim = claimOnOwned(zone, pod) ?? group.strayClaims[0];
   // No zone of an owner has the name that a reservation of a pod of it has.
   const open = group.departed.filter((one): one is Departed & Reservation => "uid" in one);
-  const before = reservationOf(open, pod);
+  // That of the pod, or of the one that had its name before.
+  const before = open.find((one) => podNameOf(one) === pod.name);
   const others = open.map((one) => ({ uid: one.uid, name: podNameOf(one) }));
   const refusal =
     (claim && waitForClaim(claim, `${pod.name} stays until it ends`, zone)) ??

@@ -147,23 +147,22 @@ function pinOf(deleteOptions: Fields | undefined, uid: string): readonly object[
 /**
  * Rule R11: what goes by its name alone is looked at once more, by a GET, after its reservation was written. A memory may be
  * behind: an eviction that was allowed before may have been carried out since, and this one would take the pod that came instead.
- * Undefined where the uid is pinned; resolves to the refusal of a pod that is gone or going, or that cannot be read.
+ * Resolves to the refusal of a pod that is gone or going, or that cannot be read.
  */
-export function confirm(
+export async function confirm(
   { cluster }: Context,
   { namespace }: GroupKey,
   eviction: Eviction,
-): Promise<Denied | undefined> | undefined {
+): Promise<Denied | undefined> {
   if (eviction.isPinned) return undefined;
-  const look = async (): Promise<Denied | undefined> => {
+  try {
     const pod = await getPod(cluster, { namespace, name: eviction.name });
     return pod?.uid === eviction.uid && !pod.terminating ? undefined : unseen(eviction);
-  };
-  return look().catch((error: unknown) => {
+  } catch (error) {
     const failure = refuseFailure(error, `pod ${eviction.name}`);
     if (failure === undefined) throw error;
     return failure;
-  });
+  }
 }
 
 /** What the reviews of one group are judged by together. Throws ClusterError. */

@@ -183,6 +183,7 @@ export async function inspect(look: Inspection): Promise<GroupInspection> {
   const { key, nowMs, view, observed, unreadable, situations } = look;
   const zones = observed?.zones ?? view.statefulSets.map((one) => surveyZone(one, view.podsOf(one), [], nowMs));
   const pods = zones.flatMap((zone) => [...zone.pods, ...zone.leaving]);
+  const refusals = [...(observed?.refusals.values() ?? []), ...(observed?.givenUp.values() ?? [])];
   const exists = unreadable !== undefined || observed?.ledger.kind !== "imagined";
   return {
     namespace: key.namespace,
@@ -193,13 +194,9 @@ export async function inspect(look: Inspection): Promise<GroupInspection> {
     reservations: situations.map(inspectReservation),
     claims: (observed?.ledger.claims ?? []).map(inspectClaim),
     functions: await inspectFunctions(look),
-    refusals: [...(observed?.refusals.values() ?? []), ...(observed?.givenUp.values() ?? [])].map(
-      ({ pod, sentence, stampMs }) => ({
-        pod,
-        sentence,
-        triedAgainAt: formatTime(stampMs + retryRefusedAfterMs),
-      }),
-    ),
+    refusals: refusals.map(({ pod, sentence, stampMs }) => {
+      return { pod, sentence, triedAgainAt: formatTime(stampMs + retryRefusedAfterMs) };
+    }),
     budgets: inspectBudgets(view, pods),
     ungovernable: findUngovernable(look, pods),
     neverPossible: await findNever(look, pods),

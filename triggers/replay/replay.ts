@@ -10,7 +10,7 @@ import { messageOf } from "../../functions/shared/base/error-message.ts";
 import type { CertificateSettings } from "../../functions/shared/certificates/settings.ts";
 import type { CronDefinition, FunctionDefinition } from "../../functions/shared/contract/definition.ts";
 import type { KubernetesCluster } from "../../functions/shared/kubernetes/client.ts";
-import type { Cluster, ObjectKey, Resource } from "../../functions/shared/kubernetes/cluster.ts";
+import type { ObjectKey, Resource } from "../../functions/shared/kubernetes/cluster.ts";
 import { find } from "../../functions/shared/kubernetes/find.ts";
 import { statefulSetOfPod } from "../../functions/shared/workloads/pods.ts";
 import type { OpenAdmission } from "../server/admission.ts";
@@ -131,7 +131,12 @@ function startServers(heard: ReplayReport, options: ReplayOptions) {
     monotonicMs: () => cluster.monotonicMs(),
     notReady: () => standalone.notReady(),
   });
-  return { app, end: () => end(cluster, settings, standalone, cron) };
+  const end = async (): Promise<boolean> => {
+    const deadlineMs = cluster.monotonicMs() + settings.drainTimeoutMs;
+    const ended = await Promise.all([standalone.stop(deadlineMs), cron?.stop(deadlineMs)]);
+    return !ended.includes(false);
+  };
+  return { app, end };
 }
 
 /** The StatefulSet by whose group an event would wake a function; undefined where it is about no StatefulSet. */
@@ -139,16 +144,6 @@ function statefulSetOf(resource: Resource, { namespace, name }: ObjectKey): Obje
   if (resource === "statefulsets") return { namespace, name };
   const owner = resource === "pods" ? statefulSetOfPod(name) : undefined;
   return owner === undefined ? undefined : { namespace, name: owner };
-}
-
-async function end(
-  cluster: Cluster,
-  { drainTimeoutMs }: Settings,
-  ...parts: readonly ({ stop(deadlineMs: number): Promise<boolean> } | undefined)[]
-): Promise<boolean> {
-  const deadlineMs = cluster.monotonicMs() + drainTimeoutMs;
-  const ended = await Promise.all(parts.map((part) => part?.stop(deadlineMs) ?? true));
-  return ended.every(Boolean);
 }
 
 /** The same function, whose answers are heard. */

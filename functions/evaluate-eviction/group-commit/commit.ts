@@ -33,11 +33,7 @@ import { type Decision, sortRulings } from "./rulings.ts";
 /** What a batch is decided by, and its decisions, one for each review, in their order. */
 export interface BatchDecider {
   readonly name: string;
-  observe(
-    context: Context,
-    observed: GroupObservation,
-    reviews: readonly ReviewedEviction[],
-  ): Promise<EvictionSnapshot>;
+  observe(context: Context, observed: GroupObservation, asked: readonly ReviewedEviction[]): Promise<EvictionSnapshot>;
   decide(snapshot: EvictionSnapshot): readonly Decision[];
   /** Asks pods what the decisions rest on (rule R22): the snapshot with their answers; undefined if no pod is asked. */
   ask?(context: Context, observed: GroupObservation, snapshot: EvictionSnapshot): Promise<EvictionSnapshot> | undefined;
