@@ -10,7 +10,7 @@ import { besideReserved } from "../shared/ledger/health-rule.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { Decision } from "./group-commit/rulings.ts";
 
-/** A pod that an earlier ruling of the same decision lets go. */
+/** A pod that an earlier decision of the same batch lets go. */
 export type Taken = NonNullable<Decision["reserve"]> & { readonly name: string };
 
 type ZoneNow = Pick<Zone, "statefulSet" | "down" | "missing" | "leaving" | "claims" | "pods">;
@@ -48,7 +48,7 @@ export function refuseByQuestion(
   return refuse(held.guard, held.sentence, zone.statefulSet.name);
 }
 
-/** The pods that go by these rulings, dry runs included, and whose StatefulSets want their pods asked. */
+/** The pods that go by these decisions, dry runs included, and whose StatefulSets want their pods asked. */
 export function goersOf(
   zones: readonly Pick<Zone, "statefulSet" | "pods" | "leaving">[],
   rulings: readonly Decision[],

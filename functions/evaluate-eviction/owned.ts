@@ -1,5 +1,5 @@
 /**
- * Evictions of pods that another owner than a StatefulSet has: the ledger of their group judges them, over the zones that their
+ * Evictions of pods that another owner than a StatefulSet has: the ledger of their group decides them, over the zones that their
  * volume claims say. Pure.
  */
 
@@ -14,7 +14,7 @@ import type { Decision } from "./group-commit/rulings.ts";
 
 /**
  * What stands in the ledger for a pod of another owner: its name, as the name and the ordinal that it is made of, so that the pod
- * is found again. A name without an ordinal gets 0, by which no look finds the pod: it is reserved until the next look only.
+ * is found again. A name without an ordinal gets 0, by which no observation finds the pod: it is reserved until the next one.
  */
 export function reserveOwned({ name, ordinal, uid }: Pod): NonNullable<Decision["reserve"]> {
   const madeFor = statefulSetOfPod(name);
