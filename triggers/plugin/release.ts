@@ -11,7 +11,7 @@ import { createShadow, type Inspection, lookAt } from "./inspection.ts";
 import { abandonedFromMs, outlook, placeOf, type Situation } from "./reservations.ts";
 import { formatSpan } from "./span.ts";
 
-/** Nothing was released, and the sentence says why. */
+/** Nothing was released, and the message says why. */
 export class NotReleased extends Error {}
 
 interface ReleaseDecision {
