@@ -7,16 +7,20 @@ import type { AdmissionDefinition } from "../functions/shared/admission/definiti
 import { messageOf } from "../functions/shared/base/error-message.ts";
 import { escapeControls } from "../functions/shared/base/escape-control.ts";
 import type { CertificateSettings } from "../functions/shared/certificates/settings.ts";
-import { processClock } from "../functions/shared/clock/process-clock.ts";
+import { processClock, sleep } from "../functions/shared/clock/process-clock.ts";
 import type { CronDefinition } from "../functions/shared/contract/definition.ts";
 import { type ConnectedPods, connectPods } from "../functions/shared/http/connections.ts";
 import { connect, type KubernetesCluster } from "../functions/shared/kubernetes/client.ts";
-import type { Cluster } from "../functions/shared/kubernetes/cluster.ts";
 import manifest from "../package.json" with { type: "json" };
 import { endWork, type Running } from "./ending.ts";
 import { readRecording, replay } from "./replay/replay.ts";
-import { type CertificateSource, certificateInFiles, certificateInSecret } from "./server/certificate-source.ts";
-import { readClientAuthorities, withClientAuthorities } from "./server/client-authorities.ts";
+import {
+  type CertificateSource,
+  certificateInFiles,
+  certificateInSecret,
+  readClientAuthorities,
+  withClientAuthorities,
+} from "./server/certificate-source.ts";
 import type { Cut } from "./server/connection-bounds.ts";
 import { type ApiServerHealth, createHealth } from "./server/health.ts";
 import { ReviewKeyCheck } from "./server/review-keys.ts";
@@ -62,32 +66,24 @@ async function main(): Promise<void> {
     keys: () => standalone?.wakeUps.keys ?? 0,
   });
   for (const warning of flags.warnings) reporting.log("warn", warning, { reason: "flag" });
-  const tracing = await startTracing({ environment: flags.environment, version: manifest.version, log: reporting.log });
-  const clock: Pick<Cluster, "monotonicMs" | "sleep"> = {
-    monotonicMs: () => processClock.nowMs(),
-    sleep: (ms, signal) => cluster.sleep(ms, signal),
-  };
-  const health = createHealth({
-    clock,
-    onChange: (sentence, isTrouble) => reporting.log(isTrouble ? "error" : "info", sentence, { reason: "api-server" }),
+  const tracing = await startTracing(flags.environment, manifest.version, reporting.log);
+  const clock = { monotonicMs: () => processClock.nowMs(), sleep };
+  const health = createHealth(clock, (sentence, isTrouble) =>
+    reporting.log(isTrouble ? "error" : "info", sentence, { reason: "api-server" }),
+  );
+  const userAgent = `sluice/${manifest.version} (${servingOf(settings)})`;
+  const cluster = await connectOrExit(2, {
+    userAgent,
+    requestTimeoutMs: settings.kubernetesTimeoutMs,
+    ...flags.access,
+    onRequest(observation) {
+      health.observe(observation);
+      reporting.apiRequest(observation);
+    },
   });
-  let cluster: KubernetesCluster;
-  try {
-    cluster = await connect({
-      userAgent: `sluice/${manifest.version} (${servingOf(settings)})`,
-      requestTimeoutMs: settings.kubernetesTimeoutMs,
-      ...flags.access,
-      onRequest(observation) {
-        health.observe(observation);
-        reporting.apiRequest(observation);
-      },
-    });
-  } catch (error) {
-    return exitWith(2, [sayNotFound(error)]);
-  }
   const pods = connectPods({
     clock: cluster,
-    userAgent: `sluice/${manifest.version} (${servingOf(settings)})`,
+    userAgent,
     clusterDomain: settings.clusterDomain,
     timeoutMs: settings.podTimeoutMs,
     onRequest: reporting.podRequest,
@@ -107,13 +103,9 @@ async function replayFile(
   const [definitions, admissions] = [groupFunctions.filter(isServed), admissionFunctions.filter(isServed)];
   const recorded = await readRecording(file, admissions);
   if ("mistake" in recorded) return exitWith(2, [recorded.mistake]);
-  let cluster: KubernetesCluster;
   const userAgent = `sluice/${manifest.version} (replay)`;
-  try {
-    cluster = await connect({ userAgent, requestTimeoutMs: settings.kubernetesTimeoutMs, ...access });
-  } catch (error) {
-    return exitWith(1, [sayNotFound(error)]);
-  }
+  const requestTimeoutMs = settings.kubernetesTimeoutMs;
+  const cluster = await connectOrExit(1, { userAgent, requestTimeoutMs, ...access });
   const namespaces = namespacesOf(settings, cluster);
   const certificate = certificateOf(settings, namespaces, cluster);
   const shared = { cluster, version: manifest.version, settings, namespaces, certificate };
@@ -123,10 +115,14 @@ async function replayFile(
   if (troubles.length > 0) exitWith(1, troubles);
 }
 
-function sayNotFound(error: unknown): string {
-  // A YAML parser's message shows the place on further lines.
-  const [sentence] = messageOf(error).split("\n");
-  return `the cluster cannot be found: ${sentence}`;
+async function connectOrExit(code: 1 | 2, options: Parameters<typeof connect>[0]): Promise<KubernetesCluster> {
+  try {
+    return await connect(options);
+  } catch (error) {
+    // A YAML parser's message shows the place on further lines.
+    const [sentence] = messageOf(error).split("\n");
+    return exitWith(code, [`the cluster cannot be found: ${sentence}`]);
+  }
 }
 
 async function serve(parts: Process, onStart: (standalone: Standalone) => void): Promise<void> {

@@ -22,7 +22,7 @@ import type { Settings } from "./settings/settings.ts";
 import { createGroupLook } from "./telemetry/ledger-metrics-groups.ts";
 import type { Reporting } from "./telemetry/logs-and-metrics.ts";
 import { createRepeats } from "./telemetry/repeats.ts";
-import { createVolumeLook } from "./telemetry/volumes.ts";
+import { createVolumeLook } from "./telemetry/volume-metrics.ts";
 import { createEnqueuer, type Enqueuer, unviewed } from "./workqueue/enqueue.ts";
 import { KnownGroups } from "./workqueue/known-groups.ts";
 import { paceLookUps } from "./workqueue/limited-look-ups.ts";
@@ -87,10 +87,10 @@ export function startStandalone(options: StandaloneOptions): Standalone {
     isListed = true;
     reporting.log("info", "the first lists of pods and StatefulSets have come");
     reporting.metrics.showGroups(createGroupLook({ cluster, cache: watching, namespaces, seen }), { passes: isWoken });
-    reporting.metrics.showVolumes(createVolumeLook({ cluster, namespaces }));
+    reporting.metrics.showVolumes(createVolumeLook(cluster, namespaces));
   });
   const contextOf = contextsOver(options, cache);
-  const lookUps = paceLookUps({ cluster });
+  const lookUps = paceLookUps(cluster);
   const admissions = options.admissions.map((definition) => {
     const context = { ...contextOf(), lookUps };
     return { definition, context, judge: openHandler(definition, context) };
@@ -161,7 +161,10 @@ function watch(
     namespaces,
     disruptionBudgets: admissions.some((admission) => admission.readsViews),
     onChange,
-    onBudget: (budget, how) => reporting.budget("budget" in budget.parsed || how !== "updated" ? how : "invalid"),
+    onBudget({ parsed }, how) {
+      const result = "budget" in parsed || how !== "updated" ? how : "invalid";
+      reporting.metrics.budgets.inc({ result });
+    },
     onTrouble,
   });
 }

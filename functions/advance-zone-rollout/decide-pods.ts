@@ -2,12 +2,11 @@
 
 import { allowanceOf, type Governed, governing, type Surroundings } from "../shared/groups/governing.ts";
 import { countPartition, describeCount } from "../shared/groups/partitions.ts";
-import type { ZoneBudget } from "../shared/groups/zone-budget.ts";
 import { countDown, describeDown, type Zone } from "../shared/groups/zones.ts";
 import { heldByQuestion, isPodAsked, type Questions } from "../shared/health/permit.ts";
 import { besideReserved } from "../shared/ledger/health-rule.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
-import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
+import type { GroupKey, StatefulSet, ZoneWorkload } from "../shared/workloads/statefulsets.ts";
 
 /** What a verdict has done, and to what. */
 export type RolloutTarget =
@@ -34,7 +33,7 @@ export interface GroupNow {
   /** By name, byte-wise ascending: the order in which zones are rolled. */
   readonly zones: readonly Zone[];
   /** The ZoneAwarePodDisruptionBudgets of the namespace, and whom they select besides the group. */
-  readonly surroundings: Surroundings;
+  readonly surroundings: Surroundings<ZoneWorkload>;
   /** What asked pods have said; absent where no StatefulSet of the group asks. */
   readonly questions?: Questions | undefined;
 }
@@ -118,7 +117,7 @@ export function heldByLimit(zone: Zone, { guard, pods, by }: ZoneLimit): PodBloc
 }
 
 /** How soon a pod is asked once more: no event tells that the others can do without it by now. */
-const askAgainMs = 10_000;
+const healthRequeueMs = 10_000;
 
 /** Rule R22, and the answer of the pod: it is the last check, so that Sluice asks no pod in vain. */
 function heldByAnswer(
@@ -129,7 +128,7 @@ function heldByAnswer(
 ): PodBlocked | undefined {
   if (!isPodAsked(zone.statefulSet, pod)) return undefined;
   const held = other === undefined ? heldByQuestion(questions, zones, zone, pod) : besideReserved(other.name);
-  return held && { ...held, isLimit: false, nextInMs: askAgainMs };
+  return held && { ...held, isLimit: false, nextInMs: healthRequeueMs };
 }
 
 /** What the budget of a pod says besides the zone's limit: Sluice cannot keep it, or the pod's partition is not free. */
@@ -144,16 +143,7 @@ function heldByBudget(
   if (governed.kind === "ungovernable") {
     return { guard: governed.guard, sentence: governed.sentence, isLimit: false, nextInMs: undefined };
   }
-  return heldByPartition(group, zone, pod, governed, taken);
-}
-
-function heldByPartition(
-  group: GroupNow,
-  zone: Zone,
-  pod: Pod,
-  { name, budget }: { readonly name: string; readonly budget: ZoneBudget },
-  taken: readonly Pod[],
-): PodBlocked | undefined {
+  const { name, budget } = governed;
   const { partitions } = budget;
   if (partitions === undefined) return undefined;
   const partition = partitions.partitionOf(pod.name);

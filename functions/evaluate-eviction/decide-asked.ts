@@ -8,12 +8,13 @@ import type { AskedPod } from "../shared/health/ask-pods.ts";
 import { heldByQuestion, isPodAsked, otherDown, type Questions } from "../shared/health/permit.ts";
 import { besideReserved } from "../shared/ledger/health-rule.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
+import type { ZoneWorkload } from "../shared/workloads/statefulsets.ts";
 import type { Decision } from "./group-commit/rulings.ts";
 
 /** A pod that an earlier decision of the same batch lets go. */
 export type Taken = NonNullable<Decision["reserve"]> & { readonly name: string };
 
-type ZoneNow = Pick<Zone, "statefulSet" | "down" | "missing" | "leaving" | "claims" | "pods">;
+type ZoneNow = Pick<Zone<ZoneWorkload>, "statefulSet" | "down" | "missing" | "leaving" | "claims" | "pods">;
 
 /** A pod that is down in a StatefulSet that has left the group counts as down in another zone (invariants Z1 and R22). */
 export function refuseBesideDeparted([first]: readonly Departed[], zone: string): Denied | undefined {
@@ -50,7 +51,7 @@ export function refuseByQuestion(
 
 /** The pods that go by these decisions, dry runs included, and whose StatefulSets want their pods asked. */
 export function goersOf(
-  zones: readonly Pick<Zone, "statefulSet" | "pods" | "leaving">[],
+  zones: readonly Pick<Zone<ZoneWorkload>, "statefulSet" | "pods" | "leaving">[],
   rulings: readonly Decision[],
 ): AskedPod[] {
   return rulings.flatMap(({ reserve }) => {

@@ -15,8 +15,7 @@ import type { NewEvent } from "../shared/events/event.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { recordOnce } from "../shared/events/recorder.ts";
 import type { Metadata } from "../shared/kubernetes/cluster.ts";
-import type { ObjectAttempt } from "../shared/reconcile/reconcile-object.ts";
-import { reportWrite, sayRefusal, type WriteResult } from "../shared/reconcile/write-result.ts";
+import { type ObjectAttempt, reportWrite, sayRefusal, type WriteResult } from "../shared/reconcile/reconcile-object.ts";
 import { labelText, type OwnerStep, type OwnerVerdict, type ReleasedPod } from "./decide.ts";
 import { kindOf, name, type OwnerObservation } from "./observe.ts";
 

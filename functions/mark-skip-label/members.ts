@@ -1,6 +1,7 @@
 /** The pods of an owner, by uids: a label that they share with the pods of others says nothing. */
 
-import { read, type SkipLabel, skipLabelledAt } from "../shared/annotations/skip-labels.ts";
+import { read } from "../shared/annotations/entry.ts";
+import { type SkipLabel, skipLabelledAt } from "../shared/annotations/skip-labels.ts";
 import { fieldsOf } from "../shared/base/fields.ts";
 import { clockSkewMs } from "../shared/clock/skew.ts";
 import type { Cluster, Metadata, OtherObject, PodObject, Resource } from "../shared/kubernetes/cluster.ts";

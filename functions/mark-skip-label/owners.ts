@@ -17,7 +17,7 @@ import { parseDuration, setting } from "../shared/base/settings.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import type { Cluster, OtherObject, Resource } from "../shared/kubernetes/cluster.ts";
 import { listIfServed } from "../shared/kubernetes/find.ts";
-import { skipLabelKindsSetting } from "../shared/kubernetes/owner-kinds.ts";
+import { skipLabelKindsSetting } from "../shared/reconcile/owner-kinds.ts";
 import type { ReleasedOwner } from "./decide.ts";
 
 export const settings = {

@@ -7,7 +7,7 @@ import type { Context } from "../shared/contract/context.ts";
 import type { PodHttp } from "../shared/http/pod-http.ts";
 import { changeClaim, type KnownClaim, makeClaim } from "../shared/ledger/claim.ts";
 import type { ClaimedObjects } from "../shared/ledger/claim-kinds.ts";
-import { type PrepareEndpoint, toldAtOf } from "../shared/scaling/prepared.ts";
+import type { PrepareEndpoint } from "../shared/scaling/prepared.ts";
 import { joinScaleDown, scaleDownPhases } from "../shared/scaling/size-changes.ts";
 import { readClaimedObjects } from "../shared/transaction/claimed-objects.ts";
 import { openTransaction, renewClaim, timesAfter, writeClaims } from "../shared/transaction/claims.ts";
@@ -72,8 +72,9 @@ export async function claimPods(work: Work): Promise<ClaimedDownscale | Admissio
   // What its end needs stands in it: annotations may be gone by then, and pods may be other ones.
   const { content } = seen.snapshot;
   const told = Object.fromEntries(toTell.map(({ name, uid }) => [name, uid]));
-  const toldAt = toldAtOf(work.endpoint);
-  const claim = makeClaim({ ...content, stampMs, uids: { ...content.uids, ...told }, toldAt });
+  const { scheme, port, path, service } = work.endpoint;
+  const uids = { ...content.uids, ...told };
+  const claim = makeClaim({ ...content, stampMs, uids, toldAt: { scheme, port, path, service } });
   await writeClaims(context, observed, { ...over, into: [claim] });
   return { claim, besides: verdict.besides, toTell, where, warnings };
 }

@@ -8,6 +8,7 @@ import { setting, valuesOf } from "../shared/base/settings.ts";
 import { parseTime } from "../shared/clock/durations.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { selects } from "../shared/groups/governing.ts";
+import { ofStatefulSets } from "../shared/groups/zones.ts";
 import { type Cluster, hasCode, lackOf } from "../shared/kubernetes/cluster.ts";
 import {
   type ClaimContent,
@@ -104,7 +105,7 @@ export async function observe(
     asked,
     nowMs: cluster.serverTimeMs(),
     around: {
-      zones: zones.map((zone) => ({ ...zone, claims: zone.claims.filter(isOpen) })),
+      zones: ofStatefulSets(zones).map((zone) => ({ ...zone, claims: zone.claims.filter(isOpen) })),
       departed,
       strayClaims: strayClaims.filter(isOpen),
     },
@@ -129,7 +130,7 @@ export async function observe(
 
 /** The change in the form in which claims are compared with it. The caller adds the `pods`. */
 export function changeOf({ name: zone, from, to }: RequestedDownscale, { uid }: StatefulSet): Omit<SizeChange, "pods"> {
-  return { zone, uid, start: from.start, newStart: to.start, from: from.replicas, to: to.replicas };
+  return { zone, uid, from, to };
 }
 
 function contentOf(

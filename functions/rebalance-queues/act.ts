@@ -12,7 +12,7 @@ import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import type { GroupMemory } from "../shared/contract/memory.ts";
-import { type Wait, wait } from "../shared/contract/verdict.ts";
+import { contendedRequeueMs, type Wait, wait } from "../shared/contract/verdict.ts";
 import type { NewEvent } from "../shared/events/event.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { recordOnce } from "../shared/events/recorder.ts";
@@ -24,18 +24,16 @@ import {
   type StatefulSetObject,
   wordsOf,
 } from "../shared/kubernetes/cluster.ts";
-import { warnOfMalformed } from "../shared/reconcile/record.ts";
-import { reportVerdict } from "../shared/reconcile/report-verdict.ts";
+import { maxConflicts } from "../shared/ledger/reservation.ts";
+import { reportVerdict, warnOfMalformed } from "../shared/reconcile/record.ts";
 import { askedGroupOf, groupKeyOf } from "../shared/workloads/group-key.ts";
 import { ask } from "./ask.ts";
 import { decide, failure, pauseMs, type Rebalance, type RebalanceStep } from "./decide.ts";
 import { isOfOperator, name, observe, type QueueObservation, settings } from "./observe.ts";
 
 const nothing: ReconcileResult = { requeueAfterMs: undefined, acting: undefined };
-const contendedMs = 1_000;
+/** Longer than for other refusals: only the time between two rebalances waits for it. */
 const stateRefusedMs = 60_000;
-/** So often the end of a rebalance is written anew where others write the StatefulSet meanwhile. */
-const mostConflicts = 5;
 
 /** In shadow mode nothing is written: what would be is remembered by the process. */
 const unwritten = new WeakMap<GroupMemory, RebalanceState>();
@@ -66,7 +64,9 @@ export async function reconcile(context: Context, key: ObjectRef): Promise<Recon
   }
   if (step.kind === "rebalance") return rebalance(context, key, seen, step);
   // What was noted a moment ago is what there is.
-  return step.kind === "note" ? { requeueAfterMs: contendedMs, acting: undefined } : say(context, key, seen, step);
+  return step.kind === "note"
+    ? { requeueAfterMs: contendedRequeueMs, acting: undefined }
+    : say(context, key, seen, step);
 }
 
 function decideNow(context: Context, { snapshot }: QueueObservation): RebalanceStep {
@@ -145,7 +145,7 @@ async function write(
     if (hasCode(error, 404, 409)) {
       reporter.conflict(key, name);
       const sentence = `others change ${zone} at this moment; it is tried again in a second`;
-      return wait("state-contended", sentence, { zone, requeueAfterMs: contendedMs });
+      return wait("state-contended", sentence, { zone, requeueAfterMs: contendedRequeueMs });
     }
     const sentence = `the annotation ${rebalanceState.key} of ${zone} is refused, and without it no node is asked: ${wordsOf(error)}`;
     return wait("state-refused", sentence, { zone, requeueAfterMs: stateRefusedMs });
@@ -169,7 +169,7 @@ async function end(context: Context, key: ObjectRef, { seen, claimed, state, end
   const isServed = end.failed === undefined && !isOfOperator(claimed) && hasCome(seen);
   let [at, current] = [claimed, state];
   try {
-    for (let conflicts = 0; conflicts < mostConflicts; conflicts++) {
+    for (let conflicts = 0; conflicts < maxConflicts; conflicts++) {
       // What was written after the claim is yet to be served.
       const isThere = at.metadata.annotations?.[queueRebalanceNeededAt.key] === served;
       const more = isServed && isThere ? { [queueRebalanceNeededAt.key]: null } : {};

@@ -17,14 +17,14 @@ import {
   patchPvc,
   podSeen,
   recordPvcEvent,
+  writtenRequeueMs,
 } from "../shared/suspension/writing.ts";
-import { statefulSetNamed } from "../shared/transaction/claims.ts";
+import { noteWithdrawn, statefulSetNamed } from "../shared/transaction/claims.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
-import { noteWithdrawn } from "../shared/transaction/withdrawn-claims.ts";
 import { describeAgreeing, durationOf, type Member, type VolumeUser } from "../shared/volumes/members.ts";
 import { hasNewPartners, wordsOnPartners } from "../shared/volumes/owners.ts";
 import { type Pvc, valueIn } from "../shared/volumes/pvc.ts";
-import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
+import { asStatefulSet, type GroupKey, type StatefulSet, type ZoneWorkload } from "../shared/workloads/statefulsets.ts";
 import { type LettingGo, leavingClaimOf, type SuspensionResize, type SuspensionTarget } from "./decide.ts";
 import { lostOf, markUnknown, newsOf, tooLate, untilWhen } from "./news.ts";
 import { name } from "./observe.ts";
@@ -47,14 +47,11 @@ export const telling: EventPolicy = {
   ]),
 };
 
-/** How soon to look again at what was just written, in milliseconds. */
-const goOnMs = 200;
-
 /** Throws Conflict for a zone that came after the group's view. */
 export function actOn(target: SuspensionTarget, observed: GroupObservation): Act {
   const { key } = observed;
   const statefulSet = statefulSetNamed(observed, "set" in target ? target.set.name : target.member.set.name);
-  if (target.kind === "resize") return resizing(statefulSet, target);
+  if (target.kind === "resize") return resizing(asStatefulSet(statefulSet), target);
   if (target.kind === "let-go") return lettingGo(statefulSet, target);
   const { member } = target;
   return {
@@ -64,7 +61,7 @@ export function actOn(target: SuspensionTarget, observed: GroupObservation): Act
     statefulSet,
     claims: [],
     takesNothing: true,
-    requeueAfterDoneMs: goOnMs,
+    requeueAfterDoneMs: writtenRequeueMs,
     carryOut: (context, notAfterMs) => write(context, key, target, notAfterMs),
     // What changed meanwhile is looked at again, and what is refused is tried again by the next look.
     refused: (context, _key, { message, code }) => {
@@ -83,7 +80,7 @@ function resizing(statefulSet: StatefulSet, { set, target, leaving, claim }: Sus
     statefulSet,
     claims: claim === undefined ? [] : [claim],
     ...(leaving.length === 0 ? { takesNothing: true } : {}),
-    requeueAfterDoneMs: goOnMs,
+    requeueAfterDoneMs: writtenRequeueMs,
     async carryOut(context, notAfterMs) {
       await mark(context, leaving, notAfterMs);
       const { now } = await readAgain(context, {
@@ -99,7 +96,7 @@ function resizing(statefulSet: StatefulSet, { set, target, leaving, claim }: Sus
 }
 
 /** Rules R8 and R9: the claim is written, the volume claims are as they were decided on, and each pod goes by its uid. */
-function lettingGo(statefulSet: StatefulSet, { set, leaving, claim }: LettingGo): Act {
+function lettingGo(statefulSet: ZoneWorkload, { set, leaving, claim }: LettingGo): Act {
   let isUnderWay = false;
   return {
     name: "let-go",
@@ -107,7 +104,7 @@ function lettingGo(statefulSet: StatefulSet, { set, leaving, claim }: LettingGo)
     subjectUid: set.uid,
     statefulSet,
     claims: [claim],
-    requeueAfterDoneMs: goOnMs,
+    requeueAfterDoneMs: writtenRequeueMs,
     async carryOut(context, notAfterMs) {
       await mark(context, leaving, notAfterMs);
       const sent = await Promise.allSettled(

@@ -92,28 +92,20 @@ async function buildBundle(options: BuildOptions): Promise<void> {
   await refuseDevelopmentDependencies(metafile);
 }
 
-async function bundleServer(outdir: string, name: string, later: Later): Promise<void> {
-  const plugins = [later.plugin, ...quickToStart];
-  await buildBundle({
-    entryPoints: ["triggers/main.ts"],
-    outdir: join(outdir, name),
-    plugins: name === "all" ? plugins : [withOneFunction(name), ...plugins],
-  });
-}
-
 async function main(outdir: string): Promise<void> {
   const server = join(outdir, "server");
   // What an earlier build left would be shipped, too.
   await rm(server, { recursive: true, force: true });
   const later = new Later();
-  for (const name of ["all", ...table.map((one) => one.name)]) await bundleServer(server, name, later);
-  await later.buildEach((name, file) =>
-    buildBundle({
-      entryPoints: { [name]: file },
-      outdir: join(server, "later"),
-      plugins: [later.plugin, ...quickToStart],
-    }),
-  );
+  const plugins = [later.plugin, ...quickToStart];
+  for (const name of ["all", ...table.map((one) => one.name)]) {
+    const alone = name === "all" ? [] : [withOneFunction(name)];
+    const outdir = join(server, name);
+    await buildBundle({ entryPoints: ["triggers/main.ts"], outdir, plugins: [...alone, ...plugins] });
+  }
+  // Some of these only turn up while others are built.
+  for (const [name, file] of later.files)
+    await buildBundle({ entryPoints: { [name]: file }, outdir: join(server, "later"), plugins });
   await build({ ...shared, bundle: true, entryPoints: ["knative/image/start.ts"], outdir: server });
   await build({ ...shared, bundle: true, entryPoints: ["knative/image/compile.ts"], outdir });
   console.log(relative(process.cwd(), server));

@@ -139,7 +139,8 @@ const importedLate = /^(@peculiar\/x509|reflect-metadata|\.\/tracing-sdk\.ts)$/;
 
 /** What is loaded when it is needed: each is a file of its own, one for all functions, and is not even read before. */
 export class Later {
-  readonly #files = new Map<string, string>();
+  /** By name. */
+  readonly files = new Map<string, string>();
 
   readonly plugin: Plugin = {
     name: "later",
@@ -173,15 +174,10 @@ export class Later {
   /** What a bundle is to require. Two files with one name would be one. */
   #add(asked: string, file: string): string {
     const name = basename(asked, ".ts");
-    if ((this.#files.get(name) ?? file) !== file)
-      throw new Error(`${asked} is two files: ${this.#files.get(name)}, ${file}`);
-    this.#files.set(name, file);
+    if ((this.files.get(name) ?? file) !== file)
+      throw new Error(`${asked} is two files: ${this.files.get(name)}, ${file}`);
+    this.files.set(name, file);
     return `../later/${name}.cjs`;
-  }
-
-  /** Also of those that only turn up while others are built. */
-  async buildEach(build: (name: string, file: string) => Promise<void>): Promise<void> {
-    for (const [name, file] of this.#files) await build(name, file);
   }
 }
 

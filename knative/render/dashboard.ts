@@ -1,10 +1,14 @@
 /** A Grafana dashboard with the rows that users of rollout-operator have, and why groups wait. */
 import { labelsOf, type Manifest } from "./object.ts";
 
+/** What a graph shows: an expression, and the words that tell its lines apart. */
 interface Query {
-  readonly title: string;
   readonly expression: string;
   readonly legend: string;
+}
+
+interface Graph extends Query {
+  readonly title: string;
   /** As Grafana calls it. */
   readonly unit: "short" | "reqps" | "ops" | "s" | "bytes";
 }
@@ -12,182 +16,116 @@ interface Query {
 const where = '{namespace=~"$namespace"}';
 const reviews = '{namespace=~"$namespace", route=~"admission.*|pods_eviction"}';
 
-function rate(metric: string, labels: string, by: string): string {
-  return `sum by (${by}) (rate(${metric}${labels}[$__rate_interval]))`;
+/** One line for each of these labels, separated by commas, whose values stand in the legend in this order. */
+function by(labels: string, expression: string): Query {
+  const legend = labels.split(", ").map((label) => `{{${label}}}`);
+  return { expression, legend: legend.join(" ") };
 }
 
-function mean(metric: string, labels: string, by: string): string {
-  return `${rate(`${metric}_sum`, labels, by)} / ${rate(`${metric}_count`, labels, by)}`;
+function rate(metric: string, labels: string, of = where): Query {
+  return by(labels, `sum by (${labels}) (rate(${metric}${of}[$__rate_interval]))`);
+}
+
+function mean(metric: string, labels: string, of = where): Query {
+  const [sum, count] = [rate(`${metric}_sum`, labels, of), rate(`${metric}_count`, labels, of)];
+  return by(labels, `${sum.expression} / ${count.expression}`);
+}
+
+function highest(metric: string, labels: string): Query {
+  return by(labels, `max by (${labels}) (${metric}${where})`);
+}
+
+/** How long ago a time was that several replicas tell of. */
+function sinceNewest(metric: string): Query {
+  return by("rollout_group", `time() - ${highest(metric, "rollout_group").expression}`);
 }
 
 const requests = "rollout_operator_request_duration_seconds";
 const calls = "rollout_operator_kubernetes_api_client_request_duration_seconds";
 const lastSuccess = "rollout_operator_last_successful_group_reconcile_timestamp_seconds";
+const slowest = rate(`${requests}_bucket`, "le, route", reviews).expression;
 
-const rows: Readonly<Record<string, readonly Query[]>> = {
+const rows: Readonly<Record<string, readonly Graph[]>> = {
   "Why groups wait": [
     {
       title: "Waiting for, since",
+      unit: "s",
       expression: `time() - min by (rollout_group, guard, zone) (sluice_waiting_since_timestamp_seconds${where} > 0)`,
       legend: "{{rollout_group}} {{zone}} {{guard}}",
-      unit: "s",
     },
-    {
-      title: "Verdicts by guard",
-      expression: rate("sluice_verdicts_total", where, "function, guard"),
-      legend: "{{function}} {{guard}}",
-      unit: "ops",
-    },
-    {
-      title: "Time since last progress",
-      expression: `time() - max by (rollout_group) (sluice_group_last_progress_timestamp_seconds${where})`,
-      legend: "{{rollout_group}}",
-      unit: "s",
-    },
+    { title: "Verdicts by guard", unit: "ops", ...rate("sluice_verdicts_total", "function, guard") },
+    { title: "Time since last progress", unit: "s", ...sinceNewest("sluice_group_last_progress_timestamp_seconds") },
   ],
   Groups: [
-    {
-      title: "Outdated pods",
-      expression: `max by (rollout_group, zone) (sluice_group_outdated_pods${where})`,
-      legend: "{{rollout_group}} {{zone}}",
-      unit: "short",
-    },
-    {
-      title: "Pods not ready",
-      expression: `max by (rollout_group, zone) (sluice_group_pods_not_ready${where})`,
-      legend: "{{rollout_group}} {{zone}}",
-      unit: "short",
-    },
-    {
-      title: "Reservations",
-      expression: `max by (rollout_group, function) (sluice_group_reservations${where})`,
-      legend: "{{rollout_group}} {{function}}",
-      unit: "short",
-    },
+    { title: "Outdated pods", unit: "short", ...highest("sluice_group_outdated_pods", "rollout_group, zone") },
+    { title: "Pods not ready", unit: "short", ...highest("sluice_group_pods_not_ready", "rollout_group, zone") },
+    { title: "Reservations", unit: "short", ...highest("sluice_group_reservations", "rollout_group, function") },
     {
       title: "Suspended volumes are removed in",
-      expression: `min by (zone) (sluice_volume_removal_timestamp_seconds${where}) - time()`,
-      legend: "{{zone}}",
       unit: "s",
+      ...by("zone", `min by (zone) (sluice_volume_removal_timestamp_seconds${where}) - time()`),
     },
-    {
-      title: "Size of suspended volumes",
-      expression: `max by (zone) (sluice_suspended_bytes${where})`,
-      legend: "{{zone}}",
-      unit: "bytes",
-    },
+    { title: "Size of suspended volumes", unit: "bytes", ...highest("sluice_suspended_bytes", "zone") },
   ],
   "Incoming webhook requests": [
-    {
-      title: "By status",
-      expression: rate(`${requests}_count`, reviews, "status_code"),
-      legend: "{{status_code}}",
-      unit: "reqps",
-    },
-    {
-      title: "By webhook",
-      expression: rate(`${requests}_count`, reviews, "route"),
-      legend: "{{route}}",
-      unit: "reqps",
-    },
-    {
-      title: "99th percentile by webhook",
-      expression: `histogram_quantile(0.99, ${rate(`${requests}_bucket`, reviews, "le, route")})`,
-      legend: "{{route}}",
-      unit: "s",
-    },
+    { title: "By status", unit: "reqps", ...rate(`${requests}_count`, "status_code", reviews) },
+    { title: "By webhook", unit: "reqps", ...rate(`${requests}_count`, "route", reviews) },
+    { title: "99th percentile by webhook", unit: "s", ...by("route", `histogram_quantile(0.99, ${slowest})`) },
     {
       title: "In flight by webhook",
-      expression: `sum by (route) (rollout_operator_inflight_requests${reviews})`,
-      legend: "{{route}}",
       unit: "short",
+      ...by("route", `sum by (route) (rollout_operator_inflight_requests${reviews})`),
     },
     {
       title: "Average size of requests",
-      expression: mean("rollout_operator_request_message_bytes", reviews, "route"),
-      legend: "{{route}}",
       unit: "bytes",
+      ...mean("rollout_operator_request_message_bytes", "route", reviews),
     },
   ],
   "Reconciliation loop": [
-    {
-      title: "Attempts",
-      expression: rate("rollout_operator_group_reconciles_total", where, "rollout_group"),
-      legend: "{{rollout_group}}",
-      unit: "ops",
-    },
-    {
-      title: "Failures",
-      expression: rate("rollout_operator_group_reconciles_failed_total", where, "rollout_group"),
-      legend: "{{rollout_group}}",
-      unit: "ops",
-    },
+    { title: "Attempts", unit: "ops", ...rate("rollout_operator_group_reconciles_total", "rollout_group") },
+    { title: "Failures", unit: "ops", ...rate("rollout_operator_group_reconciles_failed_total", "rollout_group") },
     {
       title: "Average duration",
-      expression: mean("rollout_operator_group_reconcile_duration_seconds", where, "rollout_group"),
-      legend: "{{rollout_group}}",
       unit: "s",
+      ...mean("rollout_operator_group_reconcile_duration_seconds", "rollout_group"),
     },
-    {
-      title: "Time since last success",
-      expression: `time() - max by (rollout_group) (${lastSuccess}${where})`,
-      legend: "{{rollout_group}}",
-      unit: "s",
-    },
+    { title: "Time since last success", unit: "s", ...sinceNewest(lastSuccess) },
   ],
   "Outgoing Kubernetes control plane API requests": [
-    {
-      title: "By status",
-      expression: rate(`${calls}_count`, where, "status_code"),
-      legend: "{{status_code}}",
-      unit: "reqps",
-    },
-    {
-      title: "By route",
-      expression: rate(`${calls}_count`, where, "method, path"),
-      legend: "{{method}} {{path}}",
-      unit: "reqps",
-    },
-    { title: "Average latency", expression: mean(calls, where, "path"), legend: "{{path}}", unit: "s" },
+    { title: "By status", unit: "reqps", ...rate(`${calls}_count`, "status_code") },
+    { title: "By route", unit: "reqps", ...rate(`${calls}_count`, "method, path") },
+    { title: "Average latency", unit: "s", ...mean(calls, "path") },
   ],
   ZoneAwarePodDisruptionBudgets: [
     {
       title: "Configuration changes by result",
-      expression: rate("rollout_operator_zpdb_configurations_observed_total", where, "result"),
-      legend: "{{result}}",
       unit: "ops",
+      ...rate("rollout_operator_zpdb_configurations_observed_total", "result"),
     },
     {
       title: "Eviction requests by status",
-      expression: rate("rollout_operator_zpdb_eviction_requests_total", where, "status, reason"),
-      legend: "{{status}} {{reason}}",
       unit: "reqps",
+      ...rate("rollout_operator_zpdb_eviction_requests_total", "status, reason"),
     },
     {
       title: "Eviction requests in flight",
+      unit: "short",
       expression: `sum(rollout_operator_zpdb_inflight_eviction_requests${where})`,
       legend: "in flight",
-      unit: "short",
     },
   ],
   Resources: [
     {
       title: "Memory",
-      expression: `process_resident_memory_bytes{namespace=~"$namespace", job="rollout-operator"}`,
-      legend: "{{pod}}",
       unit: "bytes",
+      ...by("pod", `process_resident_memory_bytes{namespace=~"$namespace", job="rollout-operator"}`),
     },
-    {
-      title: "Running instances",
-      expression: `count by (version) (sluice_build_info${where})`,
-      legend: "{{version}}",
-      unit: "short",
-    },
+    { title: "Running instances", unit: "short", ...by("version", `count by (version) (sluice_build_info${where})`) },
     {
       title: "Time to the certificate's end",
-      expression: `min by (source) (sluice_certificate_not_after_timestamp_seconds${where} - time())`,
-      legend: "{{source}}",
       unit: "s",
+      ...by("source", `min by (source) (sluice_certificate_not_after_timestamp_seconds${where} - time())`),
     },
   ],
 };
@@ -197,14 +135,14 @@ const heightOfRow = 8;
 
 /** The dashboard as a ConfigMap that Grafana's sidecar finds by its label. */
 export function dashboard(): Manifest {
-  const panels = Object.entries(rows).flatMap(([title, queries], row) => {
+  const panels = Object.entries(rows).flatMap(([title, graphs], row) => {
     const y = row * (heightOfRow + 1);
-    const width = Math.floor(columns / queries.length);
+    const width = Math.floor(columns / graphs.length);
     const heading = { type: "row", title, collapsed: false, panels: [], gridPos: { x: 0, y, w: columns, h: 1 } };
-    const graphs = queries.map((query, column) =>
-      panelOf(query, { x: column * width, y: y + 1, w: width, h: heightOfRow }),
+    const placed = graphs.map((graph, column) =>
+      panelOf(graph, { x: column * width, y: y + 1, w: width, h: heightOfRow }),
     );
-    return [heading, ...graphs];
+    return [heading, ...placed];
   });
   const contents = {
     uid: "sluice",
@@ -225,7 +163,7 @@ export function dashboard(): Manifest {
 
 const datasource = { type: "prometheus", uid: "$datasource" };
 
-function panelOf({ title, expression, legend, unit }: Query, gridPos: object): object {
+function panelOf({ title, expression, legend, unit }: Graph, gridPos: object): object {
   return {
     type: "timeseries",
     title,

@@ -18,11 +18,6 @@ function serviceSink(name: string): object {
   return { ref: { apiVersion: "serving.knative.dev/v1", kind: "Service", name } };
 }
 
-/** Of the account that only watches, on behalf of the function. */
-function sourceAccount(name: string): string {
-  return `${name}-source`;
-}
-
 /**
  * One ApiServerSource for each kind of object, so that each has its own selector. In Reference mode the function that gets the
  * events learns only names. The source tells of no older objects and forgets what it cannot deliver. The PingSource makes up
@@ -31,7 +26,7 @@ function sourceAccount(name: string): string {
 export function sourcesOf(definition: Woken): readonly Manifest[] {
   const { name, watches } = definition;
   const own = watches?.filter((waking) => broughtBy(waking) === undefined);
-  const sources = own === undefined ? [] : watching(definition, sourceAccount(name), own);
+  const sources = own === undefined ? [] : watching(definition, `${name}-source`, own);
   return [...sources, pingSource(name, name, schedule), ...ownScheduleOf(definition)];
 }
 
@@ -55,11 +50,9 @@ function broughtBy({ resource, selector }: Waking): string | undefined {
   return operator ?? selector?.broughtBy;
 }
 
+/** `account`: the one that only watches, on behalf of the function. */
 function watching({ name }: Woken, account: string, watches: readonly Waking[]): readonly Manifest[] {
-  const needs: Need[] = watches.map((waking) => {
-    const need = watchNeed(waking);
-    return { ...need, verbs: ["get", ...need.verbs] };
-  });
+  const needs = watches.map((waking) => ({ ...watchNeed(waking), verbs: ["get", "list", "watch"] }));
   const sources = watches.map((waking) => ({
     apiVersion: "sources.knative.dev/v1",
     kind: "ApiServerSource",

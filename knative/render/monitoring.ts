@@ -12,7 +12,8 @@ const repository = "https://github.com/sluice/sluice/blob/main";
 interface Alert {
   readonly name: string;
   readonly expression: string;
-  readonly severity: "warning" | "critical";
+  /** Default: warning. */
+  readonly severity?: "critical";
   readonly summary: string;
   /** How long it must hold before it is sent. Default: five minutes. */
   readonly holdsFor?: string;
@@ -35,7 +36,6 @@ const alerts: readonly Alert[] = [
     name: "IncorrectWebhookConfigurationFailurePolicy",
     expression:
       'count by (type, webhook, namespace) (kube_validating_webhook_failure_policy{policy="Ignore", webhook=~"^(pod-eviction|zpdb-validation).+"} > 0)',
-    severity: "warning",
     summary: "The webhook {{ $labels.webhook }} has failurePolicy Ignore: while it is down, no budget is kept.",
     runbook: "functions/rotate-certificate/README.md#the-guards",
   },
@@ -43,14 +43,12 @@ const alerts: readonly Alert[] = [
     name: "BadZoneAwarePodDisruptionBudgetConfiguration",
     expression:
       'sum by (job, namespace) (rate(rollout_operator_zpdb_configurations_observed_total{result="invalid"}[5m])) > 0',
-    severity: "warning",
     summary: "A ZoneAwarePodDisruptionBudget in {{ $labels.namespace }} is invalid, and holds what it may govern.",
     runbook: "functions/validate-zone-budget/README.md#what-it-refuses-in-this-order",
   },
   {
     name: "HighNumberInflightZpdbRequests",
     expression: "avg_over_time(rollout_operator_zpdb_inflight_eviction_requests[5m]) > 10",
-    severity: "warning",
     summary: "More than 10 reviews of evictions have been waiting for an answer.",
     runbook: "functions/evaluate-eviction/README.md#the-guards",
   },
@@ -67,7 +65,6 @@ const alerts: readonly Alert[] = [
     name: "SluiceRolloutStuck",
     expression:
       "time() - max by (cluster, namespace, rollout_group) (sluice_group_last_progress_timestamp_seconds) > 1800",
-    severity: "warning",
     summary:
       "The rollout of {{ $labels.rollout_group }} has stood still for {{ $value | humanizeDuration }}: no pod has become ready at the wanted revision.",
     description: whyItWaits,
@@ -84,7 +81,6 @@ const alerts: readonly Alert[] = [
   {
     name: "SluiceNeverPossible",
     expression: "time() - max by (cluster, namespace, function, zone) (sluice_never_possible_timestamp_seconds) < 900",
-    severity: "warning",
     // No time makes it better, and a drain may have asked once and given up.
     holdsFor: "0s",
     summary: "{{ $labels.function }} says of {{ $labels.zone }}: never-possible. A client waits for it for ever.",
@@ -95,7 +91,6 @@ const alerts: readonly Alert[] = [
   {
     name: "SluiceVolumeRemovalNears",
     expression: "min by (cluster, namespace, zone) (sluice_volume_removal_timestamp_seconds) - time() < 3600",
-    severity: "warning",
     // A time may be shorter than five minutes.
     holdsFor: "0s",
     summary:
@@ -106,7 +101,6 @@ const alerts: readonly Alert[] = [
   {
     name: "SluiceReviewKeyNotAsked",
     expression: "min by (namespace, path) (sluice_review_key_asked) == 0",
-    severity: "warning",
     // A tool may write the plain path back, and the key is there again within a minute.
     holdsFor: "15m",
     summary:
@@ -117,7 +111,6 @@ const alerts: readonly Alert[] = [
   {
     name: "SluiceCertificateExpiresSoon",
     expression: "min by (namespace) (sluice_certificate_not_after_timestamp_seconds - time()) < 7 * 86400",
-    severity: "warning",
     summary: "The certificate of the webhooks expires within a week, and has not been renewed.",
     runbook: "functions/rotate-certificate/README.md#the-guards",
   },
@@ -144,7 +137,7 @@ export function prometheusRule(): Manifest {
     alert: name,
     expr: expression,
     for: holdsFor ?? "5m",
-    labels: { severity },
+    labels: { severity: severity ?? "warning" },
     annotations: {
       summary,
       ...(description === undefined ? {} : { description }),

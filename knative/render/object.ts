@@ -45,17 +45,19 @@ export function labelsOf(component: string): Readonly<Record<string, string>> {
   return { "app.kubernetes.io/name": "sluice", "app.kubernetes.io/component": component };
 }
 
-/** What Pod Security's `restricted` asks of a container, and a root that cannot be written. */
-export const securityContext = {
-  allowPrivilegeEscalation: false,
-  capabilities: { drop: ["ALL"] },
-  readOnlyRootFilesystem: true,
-  runAsNonRoot: true,
-  runAsUser: 65_532,
-  seccompProfile: { type: "RuntimeDefault" },
-} as const;
+/** What Pod Security's `restricted` asks of a pod. */
+export const podSecurityContext = { runAsNonRoot: true, seccompProfile: { type: "RuntimeDefault" } } as const;
 
-/** Environment variables in the form of a container's. */
-export function environment(settings: Readonly<Record<string, string>>): readonly object[] {
-  return Object.entries(settings).map(([name, value]) => ({ name, value }));
+/** The container of a process, with these settings: what `restricted` asks of it, and a root that cannot be written. */
+export function containerOf(settings: Readonly<Record<string, string>>, own: object): object {
+  const env = Object.entries(settings).map(([name, value]) => ({ name, value }));
+  const securityContext = {
+    allowPrivilegeEscalation: false,
+    capabilities: { drop: ["ALL"] },
+    readOnlyRootFilesystem: true,
+    runAsNonRoot: podSecurityContext.runAsNonRoot,
+    runAsUser: 65_532,
+    seccompProfile: podSecurityContext.seccompProfile,
+  };
+  return { name: "sluice", image, env, ...own, securityContext };
 }

@@ -8,12 +8,12 @@ import { isClusterScoped } from "../../functions/shared/kubernetes/cluster.ts";
 import { variablesOf } from "./fence/expressions.ts";
 import { onlyWhatIsSaid, tableOf } from "./fence/fence.ts";
 import { repairNeed } from "./fence/guard.ts";
-import { environment, image, labelsOf, type Manifest, ports, securityContext } from "./object.ts";
+import { policyOf } from "./fence/policy.ts";
+import { containerOf, labelsOf, type Manifest, podSecurityContext, ports } from "./object.ts";
 import { clusterRightsOf, union } from "./rights.ts";
 
 const name = "sluice-outside";
 const labels = labelsOf("outside");
-const policyVersion = "admissionregistration.k8s.io/v1";
 
 /** How late an ending namespace is found: nothing is watched, so that the account needs no right to. */
 const sweepInterval = "5s";
@@ -59,59 +59,41 @@ function policiesOf(needs: readonly Need[]): readonly Manifest[] {
   const isOfCluster = `request.resource.resource in [${ofCluster.join(", ")}]`;
   const isOurs = `request.userInfo.username.matches('^system:serviceaccount:[^:]+:${name}$')`;
   const table = tableOf({ holds: () => true }, [{ name, needs }]);
-  const spec = {
-    failurePolicy: "Fail",
-    matchConstraints: { resourceRules },
-    matchConditions: [{ name: "by-this-account", expression: isOurs }],
-    variables: variablesOf(table),
-    validations: [
-      ...onlyWhatIsSaid(table, { besides: [], variables: [] }),
-      {
-        expression: `${isOfCluster} ? object.spec.persistentVolumeReclaimPolicy == 'Retain' : has(namespaceObject.metadata.deletionTimestamp)`,
-        message: "this account writes objects of a namespace only while that is being deleted, and keeps volumes",
-      },
-    ],
-  };
-  return [
-    { apiVersion: policyVersion, kind: "ValidatingAdmissionPolicy", metadata: { name, labels }, spec },
+  return policyOf(
+    { name, labels },
     {
-      apiVersion: policyVersion,
-      kind: "ValidatingAdmissionPolicyBinding",
-      metadata: { name, labels },
-      spec: { policyName: name, validationActions: ["Deny"] },
+      matchConstraints: { resourceRules },
+      matchConditions: [{ name: "by-this-account", expression: isOurs }],
+      variables: variablesOf(table),
+      validations: [
+        ...onlyWhatIsSaid(table, { besides: [], variables: [] }),
+        {
+          expression: `${isOfCluster} ? object.spec.persistentVolumeReclaimPolicy == 'Retain' : has(namespaceObject.metadata.deletionTimestamp)`,
+          message: "this account writes objects of a namespace only while that is being deleted, and keeps volumes",
+        },
+      ],
     },
-  ];
+  );
 }
 
 /** One replica: kubelet starts it again, and what it finds late it lets go late. */
 function workload(settings: Readonly<Record<string, string>>): Manifest {
+  const container = containerOf(settings, {
+    ports: [{ name: "http-metrics", containerPort: ports.plain }],
+    readinessProbe: { httpGet: { path: "/readyz", port: "http-metrics" }, timeoutSeconds: 2 },
+    livenessProbe: { httpGet: { path: "/healthz", port: "http-metrics" }, timeoutSeconds: 5 },
+    resources: { requests: { cpu: "20m", memory: "96Mi" }, limits: { memory: "256Mi" } },
+  });
+  const pod = {
+    serviceAccountName: name,
+    enableServiceLinks: false,
+    securityContext: podSecurityContext,
+    containers: [container],
+  };
   return {
     apiVersion: "apps/v1",
     kind: "Deployment",
     metadata: { name, labels },
-    spec: {
-      replicas: 1,
-      selector: { matchLabels: labels },
-      template: {
-        metadata: { labels },
-        spec: {
-          serviceAccountName: name,
-          enableServiceLinks: false,
-          securityContext: { runAsNonRoot: true, seccompProfile: securityContext.seccompProfile },
-          containers: [
-            {
-              name: "sluice",
-              image,
-              env: environment(settings),
-              ports: [{ name: "http-metrics", containerPort: ports.plain }],
-              readinessProbe: { httpGet: { path: "/readyz", port: "http-metrics" }, timeoutSeconds: 2 },
-              livenessProbe: { httpGet: { path: "/healthz", port: "http-metrics" }, timeoutSeconds: 5 },
-              resources: { requests: { cpu: "20m", memory: "96Mi" }, limits: { memory: "256Mi" } },
-              securityContext,
-            },
-          ],
-        },
-      },
-    },
+    spec: { replicas: 1, selector: { matchLabels: labels }, template: { metadata: { labels }, spec: pod } },
   };
 }

@@ -1,13 +1,12 @@
 /** What runs: Knative Services that come and go, and Deployments that stay because the API server asks them. */
 import {
   answersReviews,
-  environment,
-  image,
+  containerOf,
   labelsOf,
   type Manifest,
+  podSecurityContext,
   ports,
   reviewService,
-  securityContext,
 } from "./object.ts";
 
 /** The settings' default of DRAIN_TIMEOUT, 25 s, and time to close the ports. */
@@ -42,17 +41,16 @@ export function knativeService(name: string, settings: Readonly<Record<string, s
           timeoutSeconds: gracePeriodSeconds,
           enableServiceLinks: false,
           containers: [
-            {
-              name: "sluice",
-              image,
-              env: environment({ FUNCTION: name, ...settings }),
-              // Knative tells the container by PORT.
-              ports: [{ name: "http1", containerPort: ports.knative }],
-              readinessProbe: { httpGet: { path: "/readyz" }, timeoutSeconds: 1 },
-              livenessProbe: { httpGet: { path: "/healthz" }, periodSeconds: 10, timeoutSeconds: 5 },
-              resources: { requests: { cpu: "100m", memory: "128Mi" }, limits: { memory: "512Mi" } },
-              securityContext,
-            },
+            containerOf(
+              { FUNCTION: name, ...settings },
+              {
+                // Knative tells the container by PORT.
+                ports: [{ name: "http1", containerPort: ports.knative }],
+                readinessProbe: { httpGet: { path: "/readyz" }, timeoutSeconds: 1 },
+                livenessProbe: { httpGet: { path: "/healthz" }, periodSeconds: 10, timeoutSeconds: 5 },
+                resources: { requests: { cpu: "100m", memory: "128Mi" }, limits: { memory: "512Mi" } },
+              },
+            ),
           ],
         },
       },
@@ -85,27 +83,25 @@ export function deployment(name: string, settings: Readonly<Record<string, strin
 }
 
 function podOf(name: string, settings: Readonly<Record<string, string>>): object {
+  const container = containerOf(
+    { ...settings, PORT: `${ports.plain}`, TLS_PORT: `${ports.tls}` },
+    {
+      ports: [
+        { name: "http-metrics", containerPort: ports.plain },
+        { name: "https", containerPort: ports.tls },
+      ],
+      readinessProbe: { httpGet: { path: "/readyz", port: "http-metrics" }, ...readiness },
+      livenessProbe: { httpGet: { path: "/healthz", port: "http-metrics" }, periodSeconds: 10, timeoutSeconds: 5 },
+      resources: { requests: { cpu: "100m", memory: "192Mi" }, limits: { memory: "512Mi" } },
+    },
+  );
   return {
     serviceAccountName: name,
     terminationGracePeriodSeconds: reviewGracePeriodSeconds,
     enableServiceLinks: false,
-    securityContext: { runAsNonRoot: true, seccompProfile: securityContext.seccompProfile },
+    securityContext: podSecurityContext,
     affinity: { podAntiAffinity: { preferredDuringSchedulingIgnoredDuringExecution: spreadOver() } },
-    containers: [
-      {
-        name: "sluice",
-        image,
-        env: environment({ ...settings, PORT: `${ports.plain}`, TLS_PORT: `${ports.tls}` }),
-        ports: [
-          { name: "http-metrics", containerPort: ports.plain },
-          { name: "https", containerPort: ports.tls },
-        ],
-        readinessProbe: { httpGet: { path: "/readyz", port: "http-metrics" }, ...readiness },
-        livenessProbe: { httpGet: { path: "/healthz", port: "http-metrics" }, periodSeconds: 10, timeoutSeconds: 5 },
-        resources: { requests: { cpu: "100m", memory: "192Mi" }, limits: { memory: "512Mi" } },
-        securityContext,
-      },
-    ],
+    containers: [container],
   };
 }
 

@@ -188,11 +188,8 @@ function readReview(body: unknown, arrival: Arrival): Received {
  * be decided by it. An object that is being created may have neither yet.
  */
 function findContradiction(request: AdmissionRequest): AdmissionAnswer | undefined {
-  for (const [which, object] of [
-    ["object", request.object],
-    ["oldObject", request.oldObject],
-  ] as const) {
-    const metadata = fieldsOf(fieldsOf(object)?.metadata) ?? {};
+  for (const which of ["object", "oldObject"] as const) {
+    const metadata = fieldsOf(fieldsOf(request[which])?.metadata) ?? {};
     for (const field of ["namespace", "name"] as const) {
       const [asked, said] = [request[field], textOf(metadata[field])];
       if (asked === "" || said === "" || asked === said) continue;
@@ -301,7 +298,9 @@ function report(
   if (answer.allowed) {
     const sentence = `${request.name} is reserved, and may go: a review asked for it`;
     // A client that can post reviews can have pods reserved, so the log names the user for whom that was done.
-    if (answer.reserved) log("info", sentence, { ...fields, user: shownUser(request.user) });
+    // A user may have any name: a reader of the log gets the escapes, too.
+    const user = escapeControls(request.user.slice(0, longestShownWord));
+    if (answer.reserved) log("info", sentence, { ...fields, user });
     else log("debug", "a review was allowed", fields);
     return;
   }
@@ -317,11 +316,6 @@ function about(definition: AdmissionDefinition, { uid, operation, namespace, nam
 function usernameOf(userInfo: unknown): string {
   const name = textOf(fieldsOf(userInfo)?.username);
   return name.length > longestUser ? `${name.slice(0, longestUser)}…` : name;
-}
-
-/** A user may have any name: what reads the log gets the escapes, too. */
-function shownUser(user: string): string {
-  return escapeControls(user.slice(0, longestShownWord));
 }
 
 function malformed(because: string): HTTPException {

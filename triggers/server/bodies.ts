@@ -12,13 +12,6 @@ import { waitingTime } from "../../functions/shared/clock/process-clock.ts";
 import { parseBoundedJson } from "./bounded-json.ts";
 import { releaseSoon } from "./release-buffer.ts";
 
-export interface BodiesOptions {
-  /** Of all bodies together, and of one that is alone, in bytes. */
-  readonly mostBytes: number;
-  /** After this time without a byte a body is given up, in milliseconds; absent: {@link stalledAfterMs}. */
-  readonly stalledAfterMs?: number;
-}
-
 export interface Wanted {
   /** The largest body that is read, in bytes. */
   readonly limitBytes: number;
@@ -29,21 +22,24 @@ export interface Wanted {
 /** The client went away before it had sent its whole body, so that the server has no client to answer. */
 export class BodyAborted extends Error {}
 
-/** Honest clients send a body without pauses: a lost packet is sent again within a second or two. */
-export const stalledAfterMs = 3_000;
+/**
+ * After this time without a byte a body is given up, in milliseconds. Honest clients send a body without pauses: a lost packet is
+ * sent again within a second or two.
+ */
+const stalledAfterMs = 3_000;
+
 /** A body that is being read. */
 interface BodyRead extends HasDeadline, Holder {
   deadlineMs: number;
 }
 
 export class Bodies {
-  readonly #options: BodiesOptions;
   readonly #memory: SharedMemory;
   readonly #stalled = new Deadlines(waitingTime);
 
-  constructor(options: BodiesOptions) {
-    this.#options = options;
-    this.#memory = new SharedMemory(options.mostBytes);
+  /** `mostBytes`: of all bodies together, and of one that is alone. */
+  constructor(mostBytes: number) {
+    this.#memory = new SharedMemory(mostBytes);
   }
 
   /** How much the bodies count that are being read, in bytes. */
@@ -69,7 +65,6 @@ export class Bodies {
   #read(c: Context, limitBytes: number): Promise<GrowingBuffer> {
     const { promise, resolve, reject } = Promise.withResolvers<GrowingBuffer>();
     const source = sourceOf(c);
-    const silentMs = this.#options.stalledAfterMs ?? stalledAfterMs;
     const body = new GrowingBuffer(limitBytes);
     // Called at once, and not when the reader of the promise continues, because a stream closes right after its end.
     const end = () => {
@@ -85,7 +80,7 @@ export class Bodies {
       reject(error);
     };
     const onData = (piece: Buffer) => {
-      reading.deadlineMs = waitingTime.monotonicMs() + silentMs;
+      reading.deadlineMs = waitingTime.monotonicMs() + stalledAfterMs;
       const growth = body.growthFor(piece.length);
       if (growth === undefined) return stop(tooLarge(limitBytes));
       if (growth > 0 && !this.#memory.take(reading, growth)) return;
@@ -97,8 +92,10 @@ export class Bodies {
       resolve(body);
     };
     const onClose = () => stop(new BodyAborted("the client went away before it had sent its request"));
-    const deadlineMs = waitingTime.monotonicMs() + silentMs;
-    const [late, giveUp] = [() => stop(standsStill(silentMs)), () => stop(tooMuchAtOnce())];
+    const deadlineMs = waitingTime.monotonicMs() + stalledAfterMs;
+    const late = () => stop(ending(408, `Nothing more of the body came for ${stalledAfterMs / 1000} s.`));
+    const giveUp = () =>
+      stop(ending(503, "Send it again later: too much is being sent at once.", { "retry-after": "1" }));
     const reading: BodyRead = { bytes: 0, deadlineMs, late, giveUp };
     this.#stalled.add(reading);
     source.on("data", onData).on("end", onEnd).on("close", onClose).on("error", onClose);
@@ -118,14 +115,6 @@ function sourceOf(c: Context): Readable {
 
 function tooLarge(limitBytes: number): HTTPException {
   return new HTTPException(413, { message: `The body is larger than ${limitBytes} bytes.` });
-}
-
-function standsStill(ms: number): HTTPException {
-  return ending(408, `Nothing more of the body came for ${ms / 1000} s.`);
-}
-
-function tooMuchAtOnce(): HTTPException {
-  return ending(503, "Send it again later: too much is being sent at once.", { "retry-after": "1" });
 }
 
 /** The connection ends with it: what else of the body is on its way is not worth the memory that it would pass through. */

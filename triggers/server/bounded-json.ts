@@ -5,13 +5,11 @@ export const deepestJson = 100;
 /** A review or an event holds some hundred; each costs up to a hundred bytes once it is read, whatever it took to send it. */
 export const mostJsonValues = 100_000;
 
-export type ParsedJson = { readonly value: unknown } | { readonly because: string };
-
 const [quote, backslash, comma] = [0x22, 0x5c, 0x2c];
 const [openList, closeList, openObject, closeObject] = [0x5b, 0x5d, 0x7b, 0x7d];
 
 /** The value of a body, which is undefined if there are only blanks. Or why it is refused, as the end of a sentence. */
-export function parseBoundedJson(body: Buffer): ParsedJson {
+export function parseBoundedJson(body: Buffer): { readonly value: unknown } | { readonly because: string } {
   // It is as short as nearly all are: then it is text at once, which is searched faster than bytes are.
   const short = body.length <= mostJsonValues ? body.toString("utf8") : undefined;
   const because = short !== undefined && opensFew(short) ? undefined : refuse(body);

@@ -1,6 +1,7 @@
 /**
- * The certificate and key that the TLS port presents: two files, or the Secret that rotate-certificate keeps. They are read
- * again and again, for others renew them.
+ * The certificate and key that the TLS port presents: two files, or the Secret that rotate-certificate keeps. With
+ * `TLS_CLIENT_CA_FILE` also the authorities whose clients may post reviews. All are read again and again, because others renew
+ * them.
  */
 
 import { X509Certificate } from "node:crypto";
@@ -161,7 +162,7 @@ export async function watchCertificate(
       const pair = await source.read();
       seen = "";
       said = "";
-      if (isSame(pair, served)) continue;
+      if (isSamePair(pair, served) && isDeepStrictEqual(pair.reviewKeys, served.reviewKeys)) continue;
       watch.onPair(pair);
       served = pair;
     } catch (error) {
@@ -181,8 +182,49 @@ export function isSamePair(one: KeyPair, other: KeyPair): boolean {
   return one.cert === other.cert && one.key === other.key && one.clientAuthorities === other.clientAuthorities;
 }
 
-function isSame(one: KeyPair, other: KeyPair): boolean {
-  return isSamePair(one, other) && isDeepStrictEqual(one.reviewKeys, other.reviewKeys);
+const pem = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
+
+/** The file's certificates, in PEM. Throws an Error that says what is wrong with it. */
+export async function readClientAuthorities(file: string): Promise<string> {
+  const text = await readText("TLS_CLIENT_CA_FILE", file);
+  const certificates = text.match(pem) ?? [];
+  // Without a certificate here, OpenSSL would accept no client, or the clients of the authorities that the machine trusts.
+  if (certificates.length === 0) throw new Error(`TLS_CLIENT_CA_FILE ${file} holds no certificate in PEM`);
+  for (const certificate of certificates) {
+    try {
+      new X509Certificate(certificate);
+    } catch (error) {
+      throw new Error(`TLS_CLIENT_CA_FILE ${file} holds a certificate that cannot be read: ${messageOf(error)}`);
+    }
+  }
+  return `${certificates.join("\n")}\n`;
+}
+
+/**
+ * The same source, whose pairs also hold the client authorities. While the file is wrong, the authorities of before stay, so that
+ * the server's own certificate is renewed all the same. `onTrouble` is called once for each reason.
+ */
+export function withClientAuthorities(
+  source: CertificateSource,
+  { file, first, onTrouble }: { file: string; first: string; onTrouble(sentence: string): void },
+): CertificateSource {
+  let known = first;
+  let said = "";
+  return {
+    ...source,
+    async read(): Promise<KeyPair> {
+      const pair = await source.read();
+      try {
+        known = await readClientAuthorities(file);
+        said = "";
+      } catch (error) {
+        const trouble = messageOf(error);
+        if (trouble !== said) onTrouble(`${trouble}; the authorities from before are kept`);
+        said = trouble;
+      }
+      return { ...pair, clientAuthorities: known };
+    },
+  };
 }
 
 async function readText(setting: string, path: string): Promise<string> {

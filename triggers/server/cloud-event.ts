@@ -108,15 +108,8 @@ function resourceOf(kind: string, apiVersion: string | undefined): KnownResource
   return (Object.keys(resources) as KnownResource[]).find((one) => resources[one].kind === kind && matches(one));
 }
 
-interface EventKey {
-  readonly kind: string | undefined;
-  readonly apiVersion: string | undefined;
-  readonly namespace: string | undefined;
-  readonly name: string | undefined;
-}
-
 /** From the extensions, else from the data: a Reference is flat, a Resource keeps its names in its metadata. */
-function readKey(event: CloudEvent<unknown>): EventKey {
+function readKey(event: CloudEvent<unknown>) {
   const data = fieldsOf(decoded(event.data)) ?? {};
   const metadata = fieldsOf(data.metadata) ?? {};
   const textOf = (label: string, ...values: unknown[]): string | undefined => {

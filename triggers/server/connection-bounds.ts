@@ -1,4 +1,9 @@
-/** What the clients of one port may hold, and what happens to a connection that holds more. */
+/**
+ * What the clients of one port may hold, what happens to a connection that holds more, and how a client proves who it is. Clients
+ * without a proof are strangers, and have fewer places at a port.
+ */
+import type { IncomingMessage } from "node:http";
+import type { Socket } from "node:net";
 
 /**
  * How a connection was ended before its client did so: the port had too many and it was the newcomer, was idle, or made room for
@@ -38,3 +43,18 @@ export const usualBounds = {
   ...{ mostConnections: 1_000, mostStrangers: 100, placesForGets: 0, mostInFlight: 8, crowdedIdleMs: 5_000 },
   ...{ firstHeadMs: 2_000, slowBodyMs: 5_000 },
 } as const;
+
+export interface Proof {
+  /** True where a request shows it, by its head alone. */
+  isShown(request: IncomingMessage): boolean;
+  /** True while every client that is welcome shows it: strangers have few places then. */
+  isAsked(): boolean;
+}
+
+/** No request proves anything. */
+export const noProof: Proof = { isShown: () => false, isAsked: () => false };
+
+/** True where the client of a connection has shown a certificate of an authority in `TLS_CLIENT_CA_FILE`. */
+export function hasCertificate(socket: Socket): boolean {
+  return "authorized" in socket && socket.authorized === true;
+}

@@ -6,9 +6,8 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { Deadlines, type HasDeadline } from "../../functions/shared/clock/deadlines.ts";
 import { waitingTime } from "../../functions/shared/clock/process-clock.ts";
-import type { ConnectionBounds, Cut } from "./connection-bounds.ts";
+import { type ConnectionBounds, type Cut, hasCertificate, noProof, type Proof } from "./connection-bounds.ts";
 import { addressOf, type ConnectionStanding, type Crowd, chooseToGo, type Placed } from "./crowd.ts";
-import { hasCertificate, noProof, type Proof } from "./proof.ts";
 import { RequestFeed } from "./request-feed.ts";
 
 /** Bytes in a millisecond: 128 kbit/s. An API server waits 30 s at most, so that a review of 1 MiB has to come faster. */

@@ -80,19 +80,13 @@ export function addressOf(remoteAddress: string | undefined): string {
 
 /** The eight groups of 16 bits. */
 function groupsOf(ipv6: string): number[] {
-  const [left = [], right] = ipv6.split("::").map((part) =>
-    part
-      .split(":")
-      .filter((text) => text !== "")
-      .flatMap(read),
-  );
+  // In a URL the last 32 bits are hexadecimal, also where the address has them as IPv4.
+  const written = new URL(`http://[${ipv6}]`).hostname.slice(1, -1);
+  const [left = [], right] = written.split("::").map((part) => part.split(":").filter(Boolean).map(readGroup));
   if (right === undefined) return left;
   return [...left, ...Array<number>(8 - left.length - right.length).fill(0), ...right];
 }
 
-/** Two groups where the last 32 bits are written as IPv4. */
-function read(text: string): number[] {
-  if (!text.includes(".")) return [Number.parseInt(text, 16)];
-  const [a = 0, b = 0, c = 0, d = 0] = text.split(".").map(Number);
-  return [a * 256 + b, c * 256 + d];
+function readGroup(text: string): number {
+  return Number.parseInt(text, 16);
 }

@@ -6,7 +6,7 @@ import type { RequestObservation } from "../../functions/shared/kubernetes/clien
 import { ClusterError } from "../../functions/shared/kubernetes/cluster.ts";
 
 /** The API server counts as away once every call has failed for this long, in milliseconds. */
-export const awayAfterMs = 10_000;
+const awayAfterMs = 10_000;
 /** While calls fail it is asked this often whether it is back, in milliseconds. */
 const probeEveryMs = 2_000;
 
@@ -19,13 +19,8 @@ export interface ApiServerHealth {
   probe(ready: () => Promise<void>, stopped: AbortSignal): Promise<void>;
 }
 
-export interface HealthOptions {
-  readonly clock: Clock;
-  /** Called once when the API server stops answering, and once when it answers again. */
-  onChange(sentence: string, isTrouble: boolean): void;
-}
-
-export function createHealth({ clock, onChange }: HealthOptions): ApiServerHealth {
+/** `onChange` is called once when the API server stops answering, and once when it answers again. */
+export function createHealth(clock: Clock, onChange: (sentence: string, isTrouble: boolean) => void): ApiServerHealth {
   let answered = false;
   let failingSinceMs: number | undefined;
   let complained = false;

@@ -1,6 +1,7 @@
 /** The HTTP server: events and reviews come in, health and metrics go out. */
 
 import { randomBytes } from "node:crypto";
+import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { createServer as createSecureServer, type Server as SecureServer } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
@@ -12,15 +13,14 @@ import { getPath } from "hono/utils/url";
 import { messageOf } from "../../functions/shared/base/error-message.ts";
 import { escapeControls } from "../../functions/shared/base/escape-control.ts";
 import { splitPath } from "../../functions/shared/certificates/review-key.ts";
-import type { EventResult, Reporting } from "../telemetry/logs-and-metrics.ts";
+import type { Reporting } from "../telemetry/logs-and-metrics.ts";
 import { createMetricsPage } from "../telemetry/metrics-page.ts";
 import { type AdmissionDoorOptions, serveAdmissions } from "./admission.ts";
 import { Bodies, BodyAborted } from "./bodies.ts";
 import type { KeyPair } from "./certificate-source.ts";
 import { createEventEndpoint, type EventEndpointOptions } from "./cloud-event.ts";
-import { type ConnectionBounds, type Cut, usualBounds } from "./connection-bounds.ts";
+import { type ConnectionBounds, type Cut, type Proof, usualBounds } from "./connection-bounds.ts";
 import { ClientConnections } from "./connections.ts";
-import type { Proof } from "./proof.ts";
 import type { ReviewKeyCheck } from "./review-keys.ts";
 
 export interface AppOptions
@@ -66,11 +66,11 @@ export function createApp(options: AppOptions): Hono {
     const { text, contentType } = await page();
     return c.body(text, 200, { "content-type": contentType, "content-length": String(text.byteLength) });
   });
-  const bodies = new Bodies({ mostBytes });
+  const bodies = new Bodies(mostBytes);
   const receiveEvent = createEventEndpoint({
     ...options,
     bodies,
-    count: (result: EventResult) => reporting.event(result),
+    count: (result) => reporting.event(result),
   });
   for (const path of eventPaths) app.post(path, receiveEvent);
   if (options.reviewsOnPort) serveReviews(app, options);
@@ -88,7 +88,7 @@ export function createAdmissionApp(options: AppOptions): Hono {
 }
 
 function serveReviews(app: Hono, options: AppOptions): void {
-  serveAdmissions(app, { ...options, bodies: new Bodies({ mostBytes }) });
+  serveAdmissions(app, { ...options, bodies: new Bodies(mostBytes) });
 }
 
 /** A client of the plain port does not prove who it is, and an allowed review reserves a pod. */
@@ -131,19 +131,22 @@ function createBareApp(options: AppOptions, nothingHere: string): Hono {
   return app;
 }
 
-function measure({ reporting, admissions, monotonicMs }: AppOptions): MiddlewareHandler {
+function measure({ reporting: { metrics }, admissions, monotonicMs }: AppOptions): MiddlewareHandler {
   const paths = [...ownPaths, ...admissions.flatMap(({ definition }) => definition.paths)];
   const routes = new Map(paths.map((path) => [path, routeOf(path)]));
   return async function measureRequest(c, next) {
     const { method } = c.req;
     const route = routes.get(c.req.path) ?? "notfound";
     const startedMs = monotonicMs();
-    reporting.requestBegan(method, route);
+    metrics.inflight.inc({ method, route });
     await next();
     const seconds = (monotonicMs() - startedMs) / 1000;
     const requestBytes = Number(c.req.header("content-length") ?? 0) || 0;
     const responseBytes = c.get("responseBytes") ?? (await lengthOf(c.res));
-    reporting.requestEnded({ method, route, status: c.res.status, seconds, requestBytes, responseBytes });
+    metrics.inflight.dec({ method, route });
+    metrics.requestSeconds.observe({ method, route, status_code: String(c.res.status), ws: "false" }, seconds);
+    metrics.requestBytes.observe({ method, route }, requestBytes);
+    metrics.responseBytes.observe({ method, route }, responseBytes);
   };
 }
 
@@ -203,7 +206,12 @@ export async function listen(app: Hono, options: ListenOptions): Promise<Listeni
   const lateWords = answerTo({ code: "ERR_HTTP_REQUEST_TIMEOUT" });
   const connections = new ClientConnections(bounds, onCut, lateWords, proof);
   // Node lets go of what is not read of a body, for as long as a request may take; hono would cut it off, and what follows.
-  const answer = getRequestListener(app.fetch, { errorHandler: answerTrouble, autoCleanupIncoming: false });
+  const answer = getRequestListener(app.fetch, {
+    autoCleanupIncoming: false,
+    // Hono cannot make a request of what came, for instance because its host is invalid.
+    errorHandler: (error) =>
+      new Response(`This is not a request that can be answered: ${messageOf(error)}.`, { status: 400 }),
+  });
   const handle = (request: IncomingMessage, response: ServerResponse) => connections.handle(request, response, answer);
   const serverOptions = {
     requestTimeout: requestTimeoutMs,
@@ -218,7 +226,9 @@ export async function listen(app: Hono, options: ListenOptions): Promise<Listeni
   const secured = pair && { ...serverOptions, ...contextOf(pair), ...asked, handshakeTimeout: requestTimeoutMs };
   const server = secured === undefined ? createServer(serverOptions, handle) : createSecureServer(secured, handle);
   tellOfConnections(server, connections, pair === undefined ? "connection" : "secureConnection");
-  await openPort(server, port);
+  server.listen(port);
+  // Rejects when the port cannot be had.
+  await once(server, "listening");
   const sockets = rememberSockets(server);
   let authorities = pair?.clientAuthorities;
   let closing = false;
@@ -274,17 +284,6 @@ function tellOfConnections(
   });
 }
 
-/** Rejects when the port cannot be had. */
-async function openPort(server: Server | SecureServer, port: number): Promise<void> {
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(port, () => {
-      server.off("error", reject);
-      resolve();
-    });
-  });
-}
-
 /**
  * Keys that are agreed on anew for each connection (ECDHE), and encryption that also authenticates (AEAD): what is recorded today
  * cannot be read with a key that is stolen tomorrow. Every API server that speaks TLS 1.2 knows these.
@@ -311,12 +310,6 @@ function answerTo({ code, message = "" }: Partial<NodeJS.ErrnoException>): strin
   const length = Buffer.byteLength(sentence as string);
   const head = [`HTTP/1.1 ${status}`, `content-type: ${plainText}`, `content-length: ${length}`, "connection: close"];
   return `${head.join("\r\n")}\r\n\r\n${sentence}`;
-}
-
-/** The answer where hono cannot make a request of what came, for instance because its host is invalid. */
-function answerTrouble(error: unknown): Response {
-  const because = messageOf(error);
-  return new Response(`This is not a request that can be answered: ${because}.`, { status: 400 });
 }
 
 function contextOf({ cert, key, clientAuthorities: ca }: KeyPair) {

@@ -10,8 +10,7 @@ import {
   type Patience,
   watchCertificate,
 } from "./certificate-source.ts";
-import type { Cut } from "./connection-bounds.ts";
-import type { Proof } from "./proof.ts";
+import type { Cut, Proof } from "./connection-bounds.ts";
 import type { ReviewKeyCheck } from "./review-keys.ts";
 import { type Listening, listen } from "./server.ts";
 

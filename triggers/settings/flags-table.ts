@@ -3,7 +3,6 @@
 import { isNamespaceName } from "../../functions/shared/base/dns-names.ts";
 import { parseGoBoolean, parseGoDuration, parsePrometheusDuration } from "../../functions/shared/clock/durations.ts";
 import { logLevels } from "../telemetry/logs-and-metrics.ts";
-import { parseGoFloat, parseGoInteger } from "./flags-values.ts";
 import type { Settings } from "./settings.ts";
 
 /** What a flag takes. */
@@ -25,6 +24,23 @@ export interface Flag extends Kind {
   readonly says?: string;
   /** Whether what was written is not what is done here: then `says` is a warning. `value` is what `parse` made of it. */
   differs(text: string, value: string): boolean;
+}
+
+const goInteger = /^[+-]?(0[xX](_?[0-9a-fA-F])+|0[bB](_?[01])+|0[oO]?(_?[0-7])+|0|[1-9](_?\d)*)$/;
+
+/** Go's `strconv.ParseInt` without a given base, up to what a number holds exactly; undefined for what it refuses. */
+export function parseGoInteger(text: string): number | undefined {
+  if (!goInteger.test(text)) return undefined;
+  // To Go a 0 before other digits means octal. JavaScript wants an "o" behind it.
+  const value = Number(text.replaceAll(/[-+_]/g, "").replace(/^0(?=\d)/, "0o"));
+  if (!Number.isSafeInteger(value)) return undefined;
+  return text.startsWith("-") ? -value : value;
+}
+
+/** Go's `strconv.ParseFloat`, but for hexadecimal, infinite and absent numbers; undefined for what it refuses. */
+export function parseGoFloat(text: string): number | undefined {
+  const value = /^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$/.test(text) ? Number(text) : Number.NaN;
+  return Number.isFinite(value) ? value : undefined;
 }
 
 const boolean: Kind & { readonly isBoolean: true } = {
@@ -63,15 +79,16 @@ function idle(name: string, kind: Given, says: string, agrees?: string): Flag {
   return { isBoolean: false, differs: (_text, value) => value !== agrees, ...kind, name, says };
 }
 
-/** A duration that a setting keeps within bounds, in milliseconds. */
-function bounded(name: string, kind: Kind, field: keyof Settings, leastMs: number, mostMs: number, says: string): Flag {
+/** A duration that a setting keeps within these bounds, both in Go's grammar. */
+function bounded(name: string, kind: Kind, field: keyof Settings, least: string, most: string): Flag {
+  const [leastMs = 0, mostMs = 0] = [parseGoDuration(least), parseGoDuration(most)];
   const parse = (value: string) => {
     const ms = parseGoDuration(kind.parse(value) ?? "");
     // To Go's HTTP client, what is not above 0 is no limit.
     return ms === undefined ? undefined : `${Math.min(ms > 0 ? Math.max(ms, leastMs) : mostMs, mostMs)}ms`;
   };
   const differs = (value: string, held: string) => parseGoDuration(value) !== parseGoDuration(held);
-  return counterpart(name, { ...kind, parse, differs, field, says });
+  return counterpart(name, { ...kind, parse, differs, field, says: `at least ${least}, at most ${most}` });
 }
 
 const rate = "requests to the API server have no rate limit; at most 16 are under way at once";
@@ -102,10 +119,10 @@ export const flags: readonly Flag[] = [
   }),
   counterpart("kubernetes.namespace", { ...namespace, field: "namespaces", says: "one namespace" }),
   counterpart("kubernetes.cluster-domain", { ...nonEmpty, grammar: "a DNS name", field: "clusterDomain" }),
-  bounded("kubernetes.client-timeout", duration, "kubernetesTimeoutMs", 1_000, 60_000, "at least 1s, at most 1m"),
+  bounded("kubernetes.client-timeout", duration, "kubernetesTimeoutMs", "1s", "1m"),
   idle("kubernetes.client-qps", number, rate),
   idle("kubernetes.client-burst", integer, rate),
-  bounded("pods.client-timeout", duration, "podTimeoutMs", 100, 60_000, "at least 100ms, at most 1m"),
+  bounded("pods.client-timeout", duration, "podTimeoutMs", "100ms", "1m"),
   idle("reconcile.interval", duration, "Sluice acts on a change at once"),
   idle("server.cluster-validation.http.enabled", boolean, noClusterValidation, "false"),
   idle("server.cluster-validation.http.soft-validation", boolean, noClusterValidation, "false"),
@@ -115,14 +132,7 @@ export const flags: readonly Flag[] = [
   counterpart("server-tls.port", { ...port, field: "tlsPort", says: "8443 where neither is given and TLS is enabled" }),
   counterpart("server-tls.cert-file", { ...text, field: "tlsCertFile", says: "without a self-signed certificate" }),
   counterpart("server-tls.key-file", { ...text, field: "tlsKeyFile", says: "without a self-signed certificate" }),
-  bounded(
-    "server-tls.request-timeout",
-    positiveDuration,
-    "requestTimeoutMs",
-    1_000,
-    300_000,
-    "at least 1s, at most 5m",
-  ),
+  bounded("server-tls.request-timeout", positiveDuration, "requestTimeoutMs", "1s", "5m"),
   counterpart("server-tls.self-signed-cert.enabled", {
     ...boolean,
     says: "false: the certificate is in the two files",
@@ -133,11 +143,7 @@ export const flags: readonly Flag[] = [
     field: "tlsSecretName",
   }),
   counterpart("server-tls.self-signed-cert.dns-name", { ...text, grammar: "a DNS name", field: "tlsDnsName" }),
-  counterpart("server-tls.self-signed-cert.org", {
-    ...text,
-    grammar: "1 to 64 characters",
-    field: "tlsOrganisation",
-  }),
+  counterpart("server-tls.self-signed-cert.org", { ...text, grammar: "1 to 64 characters", field: "tlsOrganisation" }),
   counterpart("server-tls.self-signed-cert.expiration", { ...lifetime, field: "tlsCertLifetimeMs" }),
   counterpart("webhooks.update-ca-bundle", {
     ...boolean,

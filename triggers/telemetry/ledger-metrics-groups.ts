@@ -16,12 +16,18 @@ import { groupKeyOfLease, listLedgerLeases } from "../../functions/shared/ledger
 import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import type { Ledger } from "../../functions/shared/ledger/reservation.ts";
 import { readGroup } from "../../functions/shared/workloads/group-key.ts";
-import { type GroupKey, groupPathOf } from "../../functions/shared/workloads/statefulsets.ts";
+import {
+  type GroupKey,
+  groupPathOf,
+  isStatefulSet,
+  type ZoneWorkload,
+} from "../../functions/shared/workloads/statefulsets.ts";
+import { lookAtTimes } from "./live-gauges.ts";
 
 /** A group at one moment. All times are the API server's, in milliseconds since the epoch. */
 export interface GroupStanding {
   readonly key: GroupKey;
-  readonly zones: readonly Zone[];
+  readonly zones: readonly Zone<ZoneWorkload>[];
   /** Undefined where there is none, or where it cannot be read. */
   readonly ledger: Ledger | undefined;
   readonly isUnreadable: boolean;
@@ -45,11 +51,6 @@ export interface GroupLookOptions {
   readonly seen: Map<string, GroupKey>;
 }
 
-/** One look serves all who ask for so long, in milliseconds: a flood of scrapes is no flood of LISTs. */
-export const lookAgainAfterMs = 10_000;
-/** No scrape waits longer for a look than this: while the API server is away, it gets what was last seen. */
-export const lookWithinMs = 2_000;
-
 /** What one scope's LIST of ledgers said: a namespace, or all of them. */
 interface Listed {
   readonly byPath: ReadonlyMap<string, LeaseObject>;
@@ -69,27 +70,12 @@ export function createGroupLook(options: GroupLookOptions): () => Promise<readon
   const { cluster } = options;
   const listed = new Map<string, Listed>();
   const remembered = new Map<string, Remembered>();
-  let askedMs = Number.NEGATIVE_INFINITY;
-  let looking: Promise<void> | undefined;
   let known: readonly GroupStanding[] = [];
-  const look = async () => {
+  const look = lookAtTimes(cluster, async () => {
     await listLedgers(options, listed);
     known = await standingsOf(options, listed, remembered);
-  };
-  return async () => {
-    if (looking === undefined && cluster.monotonicMs() - askedMs >= lookAgainAfterMs) {
-      askedMs = cluster.monotonicMs();
-      looking = look().finally(() => {
-        looking = undefined;
-      });
-    }
-    if (looking !== undefined) {
-      const over = new AbortController();
-      await Promise.race([looking, cluster.sleep(lookWithinMs, over.signal)]);
-      over.abort("looked");
-    }
-    return known;
-  };
+  });
+  return () => look().then(() => known);
 }
 
 /** One LIST for each namespace, so that an unreadable namespace hides no other: what its last LIST said stands. */
@@ -176,7 +162,7 @@ function parse(key: GroupKey, lease: LeaseObject | undefined): Pick<GroupStandin
  * this process knows nothing newer while the API server is away.
  */
 function rolloutOf(
-  zones: readonly Zone[],
+  zones: readonly Zone<ZoneWorkload>[],
   ledger: Ledger | undefined,
   readMs: number | undefined,
   memory: Remembered,
@@ -196,7 +182,8 @@ function rolloutOf(
 }
 
 /** A paused zone waits for its user. The last step of a zone records its revision: until then its rollout is not over. */
-function isToBeRolled({ statefulSet, outdated }: Zone): boolean {
+function isToBeRolled({ statefulSet, outdated }: Zone<ZoneWorkload>): boolean {
+  if (!isStatefulSet(statefulSet)) return false;
   const { paused, strategy, updateRevision, currentRevision } = statefulSet;
   // Sluice does not roll it with another strategy: a pass over it has failed.
   if (strategy !== "OnDelete") return true;
@@ -205,7 +192,7 @@ function isToBeRolled({ statefulSet, outdated }: Zone): boolean {
 }
 
 /** When those pods became ready that are so at the wanted revision. */
-function readyTimesOf({ statefulSet: { updateRevision }, pods }: Zone): number[] {
+function readyTimesOf({ statefulSet: { updateRevision }, pods }: Zone<ZoneWorkload>): number[] {
   const updated = pods.filter(({ revision }) => updateRevision !== undefined && revision === updateRevision);
   return updated.flatMap(({ readySinceMs = Number.NaN }) => (Number.isFinite(readySinceMs) ? [readySinceMs] : []));
 }

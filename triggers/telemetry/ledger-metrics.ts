@@ -4,16 +4,11 @@
  *
  * What passes tell better, guard and last success, comes from the passes where this process makes them.
  */
-import { Gauge, type Registry } from "prom-client";
-import { escapeTexts } from "../../functions/shared/base/escape-control.ts";
+import type { Registry } from "prom-client";
 import { countDown } from "../../functions/shared/groups/zones.ts";
 import type { Claim } from "../../functions/shared/ledger/claim.ts";
 import type { GroupStanding } from "./ledger-metrics-groups.ts";
-
-interface Series<Label extends string> {
-  readonly labels: Readonly<Record<Label, string>>;
-  readonly value: number;
-}
+import { liveGauges, type Series } from "./live-gauges.ts";
 
 type ReadStandings = () => Promise<readonly GroupStanding[]>;
 
@@ -22,35 +17,33 @@ const functionsOfALedger = 20;
 /** Names of objects are no longer than this. A label holds no more, although a user may write a novel into a ledger. */
 const longestLabel = 253;
 
-export type LedgerMetrics = ReturnType<typeof createLedgerMetrics>;
-
-/** Gauges that are empty until {@link LedgerMetrics.showGroups} says where groups can be seen. */
+/** Gauges that are empty until `showGroups` says where groups can be seen. */
 export function createLedgerMetrics(registers: Registry[]) {
   let look: ReadStandings = async () => [];
   let isPassed = true;
-  const define = <Label extends string>(
-    { name, help, labelNames }: { name: string; help: string; labelNames: readonly Label[] },
-    seriesOf: (standings: readonly GroupStanding[]) => Iterable<Series<Label>>,
-    isOfPasses = false,
-  ) =>
-    new Gauge<Label>({
-      name,
-      help,
-      labelNames,
-      registers,
-      async collect() {
-        if (isOfPasses && isPassed) return;
-        const standings = await look();
-        // Groups that have vanished vanish here.
-        this.reset();
-        // Pages and alerts show labels as they are.
-        for (const { labels, value } of seriesOf(standings)) this.set(escapeTexts(labels), value);
-      },
-    });
-  definePods(define);
-  defineLedgers(define);
+  const define = liveGauges(registers);
+  defineGroups((name, help, labelNames, seriesOf) =>
+    define(name, help, [...groupLabels, ...labelNames], async () =>
+      (await look()).flatMap((standing) => inGroup(standing, seriesOf(standing))),
+    ),
+  );
+  const lookUnlessPassed = async () => (isPassed ? undefined : look());
   return {
-    ...defineTimes(define),
+    waitingSince: define(
+      "sluice_waiting_since_timestamp_seconds",
+      "Since when the guard named has held for a group that is not done, in seconds since the epoch.",
+      [...groupLabels, "function", "guard", "zone"],
+      async () => (await lookUnlessPassed())?.flatMap((standing) => inGroup(standing, waitingOf(standing))),
+    ),
+    lastSuccess: define(
+      "rollout_operator_last_successful_group_reconcile_timestamp_seconds",
+      "When the last pass over a rollout group succeeded, or it was seen to need none, in seconds since the epoch.",
+      ["rollout_group"],
+      async () => {
+        const standings = await lookUnlessPassed();
+        return standings && reconciledOf(standings);
+      },
+    ),
     /** Shows the groups that `groups` tells of, which never rejects. `passes`: this process makes passes, which tell more. */
     showGroups(groups: ReadStandings, { passes }: { readonly passes: boolean }): void {
       look = groups;
@@ -59,83 +52,77 @@ export function createLedgerMetrics(registers: Registry[]) {
   };
 }
 
-type Define = <Label extends string>(
-  gauge: { name: string; help: string; labelNames: readonly Label[] },
-  seriesOf: (standings: readonly GroupStanding[]) => Iterable<Series<Label>>,
-  isOfPasses?: boolean,
-) => Gauge<Label>;
-
 const groupLabels = ["namespace", "rollout_group"] as const;
-const zoneLabels = [...groupLabels, "zone"] as const;
 
-function definePods(define: Define): void {
-  const ofZones = (count: (zone: GroupStanding["zones"][number]) => number) => (standings: readonly GroupStanding[]) =>
-    standings.flatMap((standing) =>
-      standing.zones.map((zone) => ({
-        labels: { ...labelsOf(standing), zone: zone.statefulSet.name },
-        value: count(zone),
-      })),
-    );
-  const notReady = {
-    name: "sluice_group_pods_not_ready",
-    help: "Wanted pods of a zone that are missing, terminating or not ready.",
-    labelNames: zoneLabels,
-  };
-  define(notReady, ofZones(countDown));
-  const outdated = {
-    name: "sluice_group_outdated_pods",
-    help: "Pods of a zone that run another revision than the wanted one, paused zones included.",
-    labelNames: zoneLabels,
-  };
+/** Defines a gauge with the labels of a group, and these. */
+type Define = <Label extends string>(
+  name: string,
+  help: string,
+  labelNames: readonly Label[],
+  seriesOf: (standing: GroupStanding) => readonly Series<Label>[],
+) => void;
+
+function defineGroups(define: Define): void {
+  const ofZones = (count: (zone: GroupStanding["zones"][number]) => number) => (standing: GroupStanding) =>
+    standing.zones.map((zone) => ({ labels: { zone: zone.statefulSet.name }, value: count(zone) }));
   define(
-    outdated,
+    "sluice_group_pods_not_ready",
+    "Wanted pods of a zone that are missing, terminating or not ready.",
+    ["zone"],
+    ofZones(countDown),
+  );
+  define(
+    "sluice_group_outdated_pods",
+    "Pods of a zone that run another revision than the wanted one, paused zones included.",
+    ["zone"],
     ofZones((zone) => zone.outdated.length),
   );
+  define(
+    "sluice_group_reservations",
+    "Reservations in a group's ledger, by the function that made them.",
+    ["function"],
+    reservationsOf,
+  );
+  define(
+    "sluice_group_claims",
+    "Claims in a group's ledger on what is no pod that goes, by kind and by the function that made them.",
+    ["kind", "function"],
+    (standing) => claimsOf(standing, (some) => some.length),
+  );
+  define(
+    "sluice_group_oldest_claim_timestamp_seconds",
+    "Since when the oldest claim of a kind in a group's ledger has stood, in seconds since the epoch.",
+    ["kind", "function"],
+    (standing) =>
+      claimsOf(standing, (some) => Math.min(...some.flatMap(sinceSeconds))).filter(({ value }) => value < Infinity),
+  );
+  define(
+    "sluice_group_ledger_unreadable",
+    "1 while a group's ledger cannot be read, so that nothing is permitted; otherwise 0.",
+    [],
+    ({ isUnreadable }) => [{ labels: {}, value: isUnreadable ? 1 : 0 }],
+  );
+  define(
+    "sluice_group_last_progress_timestamp_seconds",
+    "When a pod of a group last became ready at the wanted revision, or none was left to be; in seconds since the epoch.",
+    [],
+    ({ rollout }) => (rollout === undefined ? [] : [{ labels: {}, value: rollout.progressMs / 1000 }]),
+  );
 }
 
-function defineLedgers(define: Define): void {
-  const reservations = {
-    name: "sluice_group_reservations",
-    help: "Reservations in a group's ledger, by the function that made them.",
-    labelNames: [...groupLabels, "function"] as const,
-  };
-  define(reservations, (standings) =>
-    standings.flatMap((standing) => {
-      const counts = new Map<string, number>();
-      for (const { by } of standing.ledger?.reservations ?? []) counts.set(by, (counts.get(by) ?? 0) + 1);
-      const shown = [...counts].slice(0, functionsOfALedger);
-      return shown.map(([by, value]) => ({ labels: { ...labelsOf(standing), function: cut(by) }, value }));
-    }),
-  );
-  defineClaims(define);
-  const unreadable = {
-    name: "sluice_group_ledger_unreadable",
-    help: "1 while a group's ledger cannot be read, so that nothing is permitted; otherwise 0.",
-    labelNames: groupLabels,
-  };
-  define(unreadable, (standings) =>
-    standings.map((standing) => ({ labels: labelsOf(standing), value: standing.isUnreadable ? 1 : 0 })),
-  );
+function reservationsOf({ ledger }: GroupStanding) {
+  const byMaker = Map.groupBy(ledger?.reservations ?? [], ({ by }) => by);
+  const shown = [...byMaker].slice(0, functionsOfALedger);
+  return shown.map(([by, some]) => ({ labels: { function: cut(by) }, value: some.length }));
 }
 
-function defineClaims(define: Define): void {
-  const labelNames = [...groupLabels, "kind", "function"] as const;
-  const claims = {
-    name: "sluice_group_claims",
-    help: "Claims in a group's ledger on what is no pod that goes, by kind and by the function that made them.",
-    labelNames,
-  };
-  define(claims, (standings) => seriesOfClaims(standings, (some) => some.length));
-  const oldest = {
-    name: "sluice_group_oldest_claim_timestamp_seconds",
-    help: "Since when the oldest claim of a kind in a group's ledger has stood, in seconds since the epoch.",
-    labelNames,
-  };
-  define(oldest, (standings) =>
-    seriesOfClaims(standings, (some) => Math.min(...some.flatMap(sinceSeconds))).filter(({ value }) =>
-      Number.isFinite(value),
-    ),
-  );
+function claimsOf({ ledger }: GroupStanding, measure: (some: readonly Claim[]) => number) {
+  const byMaker = Map.groupBy(ledger?.claims ?? [], ({ kind, by }) => `${kind} ${by}`);
+  const shown = [...byMaker.values()].slice(0, functionsOfALedger);
+  return shown.map((some) => {
+    const { kind = "", by = "" } = some[0] ?? {};
+    return { labels: { kind: cut(kind), function: cut(by) }, value: measure(some) };
+  });
 }
 
 /** Only a later version knows where a claim of its kind says so. */
@@ -143,49 +130,10 @@ function sinceSeconds(claim: Claim): number[] {
   return claim.isKnown ? [(claim.sinceMs ?? claim.stampMs) / 1000] : [];
 }
 
-function seriesOfClaims(standings: readonly GroupStanding[], measure: (some: readonly Claim[]) => number) {
-  return standings.flatMap((standing) => {
-    const byMaker = Map.groupBy(standing.ledger?.claims ?? [], ({ kind, by }) => `${kind} ${by}`);
-    const shown = [...byMaker.values()].slice(0, functionsOfALedger);
-    return shown.map((some) => {
-      const { kind = "", by = "" } = some[0] ?? {};
-      return { labels: { ...labelsOf(standing), kind: cut(kind), function: cut(by) }, value: measure(some) };
-    });
-  });
-}
-
-function defineTimes(define: Define) {
-  const progress = {
-    name: "sluice_group_last_progress_timestamp_seconds",
-    help: "When a pod of a group last became ready at the wanted revision, or none was left to be; in seconds since the epoch.",
-    labelNames: groupLabels,
-  };
-  define(progress, (standings) =>
-    standings.flatMap((standing) => {
-      const { rollout } = standing;
-      return rollout === undefined ? [] : [{ labels: labelsOf(standing), value: rollout.progressMs / 1000 }];
-    }),
-  );
-  const waitingSince = {
-    name: "sluice_waiting_since_timestamp_seconds",
-    help: "Since when the guard named has held for a group that is not done, in seconds since the epoch.",
-    labelNames: [...groupLabels, "function", "guard", "zone"] as const,
-  };
-  const lastSuccess = {
-    name: "rollout_operator_last_successful_group_reconcile_timestamp_seconds",
-    help: "When the last pass over a rollout group succeeded, or it was seen to need none, in seconds since the epoch.",
-    labelNames: ["rollout_group"] as const,
-  };
-  return {
-    waitingSince: define(waitingSince, (standings) => standings.flatMap(waitingOf), true),
-    lastSuccess: define(lastSuccess, reconciledOf, true),
-  };
-}
-
-function waitingOf(standing: GroupStanding) {
-  const verdicts = Object.entries(standing.ledger?.verdicts ?? {}).slice(0, functionsOfALedger);
+function waitingOf({ ledger }: GroupStanding) {
+  const verdicts = Object.entries(ledger?.verdicts ?? {}).slice(0, functionsOfALedger);
   return verdicts.flatMap(([by, { guard, zone, since }]) => {
-    const labels = { ...labelsOf(standing), function: cut(by), guard: cut(guard), zone: cut(zone) };
+    const labels = { function: cut(by), guard: cut(guard), zone: cut(zone) };
     return guard === "done" ? [] : [{ labels, value: since / 1000 }];
   });
 }
@@ -200,8 +148,10 @@ function reconciledOf(standings: readonly GroupStanding[]) {
   return [...oldest].map(([group, ms]) => ({ labels: { rollout_group: group }, value: ms / 1000 }));
 }
 
-function labelsOf({ key }: GroupStanding) {
-  return { namespace: key.namespace, rollout_group: key.group };
+/** The series of a group, with its labels. */
+function inGroup<Label extends string>({ key }: GroupStanding, series: readonly Series<Label>[]) {
+  const group = { namespace: key.namespace, rollout_group: key.group };
+  return series.map(({ labels, value }) => ({ labels: { ...group, ...labels }, value }));
 }
 
 function cut(text: string): string {

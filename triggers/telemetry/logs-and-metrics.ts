@@ -17,16 +17,6 @@ export type LogLevel = (typeof logLevels)[number];
 /** What became of a CloudEvent: `deferred` waits for the next sweep, and `refused` may be sent again. */
 export type EventResult = "queued" | "ignored" | "malformed" | "refused" | "deferred";
 
-/** One request that a server of this process has answered. */
-export interface HttpReport {
-  readonly method: string;
-  readonly route: string;
-  readonly status: number;
-  readonly seconds: number;
-  readonly requestBytes: number;
-  readonly responseBytes: number;
-}
-
 export interface Reporting extends Reporter {
   readonly metrics: Metrics;
   log(level: LogLevel, sentence: string, fields?: object): void;
@@ -36,11 +26,7 @@ export interface Reporting extends Reporter {
   apiRequest(observation: RequestObservation): void;
   /** One exchange with a pod. */
   podRequest(observation: PodObservation): void;
-  requestBegan(method: string, route: string): void;
-  requestEnded(report: HttpReport): void;
   event(result: EventResult): void;
-  /** What became of a ZoneAwarePodDisruptionBudget that was heard of. */
-  budget(result: "updated" | "invalid" | "ignored" | "deleted"): void;
   /** Forgets a group that is no more, and its series. */
   forget(key: GroupKey): void;
   /** Forgets the keys of these namespaces that are no more, and their series. Undefined: of all namespaces. */
@@ -66,13 +52,7 @@ interface LastReported {
   readonly series: WaitingSeries | undefined;
 }
 
-interface WaitingSeries {
-  readonly namespace: string;
-  readonly rollout_group: string;
-  readonly function: string;
-  readonly guard: string;
-  readonly zone: string;
-}
+type WaitingSeries = Readonly<Record<"namespace" | "rollout_group" | "function" | "guard" | "zone", string>>;
 
 export function createReporting(options: ReportingOptions): Reporting {
   const metrics = createMetrics(options.version, options.keys);
@@ -238,9 +218,7 @@ function showWaiting(
   return series;
 }
 
-function reportTraffic(
-  metrics: Metrics,
-): Pick<Reporting, "held" | "apiRequest" | "podRequest" | "requestBegan" | "requestEnded" | "event" | "budget"> {
+function reportTraffic(metrics: Metrics): Pick<Reporting, "held" | "apiRequest" | "podRequest" | "event"> {
   let alreadyHeld = 0;
   return {
     held({ function: by, held, ended }) {
@@ -256,20 +234,8 @@ function reportTraffic(
     podRequest({ path, method, statusCode, seconds }) {
       metrics.podSeconds.observe({ path, method, status_code: String(statusCode) }, seconds);
     },
-    requestBegan(method, route) {
-      metrics.inflight.inc({ method, route });
-    },
-    requestEnded({ method, route, status, seconds, requestBytes, responseBytes }) {
-      metrics.inflight.dec({ method, route });
-      metrics.requestSeconds.observe({ method, route, status_code: String(status), ws: "false" }, seconds);
-      metrics.requestBytes.observe({ method, route }, requestBytes);
-      metrics.responseBytes.observe({ method, route }, responseBytes);
-    },
     event(result) {
       metrics.events.inc({ result });
-    },
-    budget(result) {
-      metrics.budgets.inc({ result });
     },
   };
 }

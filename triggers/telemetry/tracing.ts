@@ -1,5 +1,6 @@
 /** Starts to send traces where the environment asks for it. Nothing of the SDK is loaded otherwise. */
 
+import type { Environment } from "../../functions/shared/base/settings.ts";
 import { keepSpans } from "../../functions/shared/base/spans.ts";
 import { sleep } from "../../functions/shared/clock/process-clock.ts";
 import type { Reporting } from "./logs-and-metrics.ts";
@@ -11,17 +12,11 @@ export interface Tracing {
   stop(): Promise<void>;
 }
 
-export interface TracingOptions {
-  readonly environment: Readonly<Record<string, string | undefined>>;
-  readonly version: string;
-  readonly log: Reporting["log"];
-}
-
 /** A pod has no more time to end than its grace period, in milliseconds. */
 const flushWithinMs = 2_000;
 
 /** Resolves when spans are kept from now on; a value that is not understood is a line of the log. Never rejects. */
-export async function startTracing({ environment, version, log }: TracingOptions): Promise<Tracing> {
+export async function startTracing(environment: Environment, version: string, log: Reporting["log"]): Promise<Tracing> {
   const { tracing, warnings } = readTracing(environment);
   for (const warning of warnings) log("warn", warning, { reason: "tracing" });
   if (tracing === undefined) return { async stop() {} };

@@ -1,55 +1,63 @@
-/** The metrics of suspended volumes: how many, how large, and when the next one may be removed. By the processes that live. */
-import { Gauge, type Registry } from "prom-client";
-import type { SuspendedVolume } from "./volumes.ts";
+/**
+ * The metrics of suspended volumes: how many, how large, and when the next one may be removed. Processes that live tell them. A
+ * scrape lists the volumes by the label that all of them have; StatefulSets are listed only where there is one.
+ */
+
+import type { Registry } from "prom-client";
+import { suspended } from "../../functions/shared/annotations/suspension.ts";
+import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
+import { durationNow } from "../../functions/shared/suspension/time-left.ts";
+import { isRecovering, type Member } from "../../functions/shared/volumes/members.ts";
+import { findAll } from "../../functions/shared/volumes/owners.ts";
+import { type Pvc, parsePvc, valueIn } from "../../functions/shared/volumes/pvc.ts";
+import { parseSuspendableSet } from "../../functions/shared/volumes/suspendable-set.ts";
+import { liveGauges, lookAtTimes } from "./live-gauges.ts";
+
+export interface SuspendedVolume {
+  readonly namespace: string;
+  /** The name of its StatefulSet; empty for one whose StatefulSet is gone. */
+  readonly zone: string;
+  readonly state: string;
+  /** Size of the volume; 0 if its claim does not tell it. */
+  readonly bytes: number;
+  /** Time from which it may be removed, in milliseconds since the epoch; undefined if that is unknown, or while it is held. */
+  readonly removableMs: number | undefined;
+}
 
 type ReadVolumes = () => Promise<readonly SuspendedVolume[]>;
 
 /** Gauges that are empty until `showVolumes` says where volumes can be seen, by what never rejects. */
 export function createSuspendedMetrics(registers: Registry[]) {
   let look: ReadVolumes = async () => [];
-  const define = <Label extends string>(
-    gauge: { name: string; help: string; labelNames: readonly Label[] },
-    labelsOf: (volume: SuspendedVolume) => Readonly<Record<Label, string>>,
+  const live = liveGauges(registers);
+  /** One series for the volumes that have the same labels, unless `measure` finds nothing to tell. */
+  const define = (
+    name: string,
+    help: string,
+    labelNames: readonly ("namespace" | "zone" | "state")[],
     measure: (some: readonly SuspendedVolume[]) => number | undefined,
   ) =>
-    new Gauge<Label>({
-      ...gauge,
-      registers,
-      async collect() {
-        const volumes = await look();
-        // What has been removed vanishes here.
-        this.reset();
-        const series = Map.groupBy(volumes, (volume) => JSON.stringify(labelsOf(volume)));
-        for (const some of series.values()) {
-          const value = measure(some);
-          const [first] = some;
-          if (value !== undefined && first !== undefined) this.set(labelsOf(first), value);
-        }
-      },
+    live<string>(name, help, labelNames, async () => {
+      const alike = Map.groupBy(await look(), (volume) => labelNames.map((label) => volume[label]).join(" "));
+      return [...alike.values()].flatMap((some) => {
+        const value = measure(some);
+        const labels = Object.fromEntries(labelNames.map((label) => [label, some[0]?.[label] ?? ""]));
+        return value === undefined ? [] : [{ labels, value }];
+      });
     });
-  const zoneLabels = ["namespace", "zone"] as const;
-  const zoneOf = ({ namespace, zone }: SuspendedVolume) => ({ namespace, zone });
   define(
-    {
-      name: "sluice_suspended_volume_claims",
-      help: "Volume claims that are kept after their pods have gone, or are about to be, by how far that is.",
-      labelNames: [...zoneLabels, "state"] as const,
-    },
-    ({ state, ...volume }) => ({ ...zoneOf({ state, ...volume }), state }),
+    "sluice_suspended_volume_claims",
+    "Volume claims that are kept after their pods have gone, or are about to be, by how far that is.",
+    ["namespace", "zone", "state"],
     (some) => some.length,
   );
-  define(
-    { name: "sluice_suspended_bytes", help: "How large the suspended volumes of a zone are.", labelNames: zoneLabels },
-    zoneOf,
-    (some) => some.reduce((sum, { bytes }) => sum + bytes, 0),
+  define("sluice_suspended_bytes", "How large the suspended volumes of a zone are.", ["namespace", "zone"], (some) =>
+    some.reduce((sum, { bytes }) => sum + bytes, 0),
   );
   define(
-    {
-      name: "sluice_volume_removal_timestamp_seconds",
-      help: "When the next suspended volume of a zone may be removed, unless a user recovers or holds it; in seconds since the epoch.",
-      labelNames: zoneLabels,
-    },
-    zoneOf,
+    "sluice_volume_removal_timestamp_seconds",
+    "When the next suspended volume of a zone may be removed, unless a user recovers or holds it; in seconds since the epoch.",
+    ["namespace", "zone"],
     (some) => {
       const times = some.flatMap(({ removableMs }) => removableMs ?? []);
       return times.length === 0 ? undefined : Math.min(...times) / 1000;
@@ -60,4 +68,50 @@ export function createSuspendedMetrics(registers: Registry[]) {
       look = volumes;
     },
   };
+}
+
+/** Answers what tells the suspended volumes, at most ten seconds old where the API server answers. It never rejects. */
+export function createVolumeLook(
+  cluster: Pick<Cluster, "list" | "monotonicMs" | "sleep">,
+  namespaces: readonly string[] | undefined,
+): ReadVolumes {
+  const known = new Map<string, readonly SuspendedVolume[]>();
+  const look = lookAtTimes(cluster, () =>
+    // A namespace that may not be read hides no other: what it said last time stands.
+    Promise.allSettled(
+      (namespaces ?? [""]).map(async (scope) => {
+        known.set(scope, await listVolumes(cluster, scope === "" ? {} : { namespace: scope }));
+      }),
+    ),
+  );
+  return () => look().then(() => [...known.values()].flat());
+}
+
+/** Throws ClusterError. */
+async function listVolumes(
+  cluster: Pick<Cluster, "list">,
+  scope: { readonly namespace?: string },
+): Promise<readonly SuspendedVolume[]> {
+  const labelSelector = `${suspended.key}=true`;
+  const { items } = await cluster.list("persistentvolumeclaims", { ...scope, labelSelector });
+  if (items.length === 0) return [];
+  const sets = (await cluster.list("statefulsets", scope)).items.map(parseSuspendableSet);
+  const pvcs = items.map(parsePvc);
+  const namespaces = [...new Set(pvcs.map(({ namespace }) => namespace))];
+  return namespaces.flatMap((namespace) => {
+    const here = <T extends { namespace: string }>(all: readonly T[]) =>
+      all.filter((one) => one.namespace === namespace);
+    const members = findAll(here(sets), here(pvcs), []);
+    const owned = new Map(members.flatMap((member) => member.pvcs.map((pvc) => [pvc, member] as const)));
+    return here(pvcs).map((pvc) => volumeOf(pvc, owned.get(pvc)));
+  });
+}
+
+function volumeOf(pvc: Pvc, member: Member | undefined): SuspendedVolume {
+  const { namespace, bytes = 0, state, suspendedMs } = pvc;
+  const kept = member && durationNow(member);
+  const isHeld = member === undefined || pvc.isOnHold || member.set.policy.isOnHold || isRecovering(member);
+  const removableMs =
+    kept?.kind === "value" && suspendedMs !== undefined && !isHeld ? suspendedMs + kept.value : undefined;
+  return { namespace, zone: member?.set.name ?? "", state: valueIn(state) ?? "unknown", bytes, removableMs };
 }

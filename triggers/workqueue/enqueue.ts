@@ -22,7 +22,7 @@ import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts"
 import type { EventResult, Reporting } from "../telemetry/logs-and-metrics.ts";
 import { inPassSpan } from "../telemetry/tracing-spans.ts";
 import type { KnownGroups } from "./known-groups.ts";
-import { KeyedQueue, type QueueOptions, type RunOutcome, type Trigger } from "./queue.ts";
+import { KeyedQueue, type RunOutcome, type Trigger } from "./queue.ts";
 import type { RateLimit } from "./rate-limiter.ts";
 import { sweep, sweepDue } from "./sweep.ts";
 import { causeOf, leastBackoffMs, runReconcile, type ServedFunction, sentenceOf } from "./worker.ts";
@@ -266,8 +266,6 @@ function queueOfSweeps(
   });
 }
 
-type Shared = Pick<QueueOptions<unknown>, "clock" | "gatherMs" | "concurrency" | "capacity" | "leastBackoffMs">;
-
-function sharedBy({ clock, gatherMs, concurrency, capacity }: WakeUpOptions): Shared {
+function sharedBy({ clock, gatherMs, concurrency, capacity }: WakeUpOptions) {
   return { clock, gatherMs, concurrency, capacity, leastBackoffMs };
 }

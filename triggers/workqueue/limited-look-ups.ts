@@ -1,6 +1,7 @@
 /** The pace of look-ups for reviews. A client of the port can name pods that do not exist, and each would cost a GET. */
 
 import { type LookUps, TooManyLookUps } from "../../functions/shared/cache/look-ups.ts";
+import type { Clock } from "../../functions/shared/clock/clock.ts";
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
 import { type RateLimit, RateLimiter } from "./rate-limiter.ts";
 
@@ -19,11 +20,6 @@ export const refusedWithinMs = 6_500;
 const tickMs = 10;
 const refusedAtOnce = Math.ceil((mostWaiting * tickMs) / refusedWithinMs);
 
-export interface LookUpOptions {
-  readonly cluster: Pick<Cluster, "get" | "list" | "monotonicMs" | "sleep">;
-  readonly pace?: RateLimit;
-}
-
 interface PendingLookUp {
   readonly sinceMs: number;
   begin(): void;
@@ -31,8 +27,8 @@ interface PendingLookUp {
 }
 
 /** The same reads, at that pace and over connections of their own. Each may reject with TooManyLookUps. */
-export function paceLookUps({ cluster, pace = lookUpPace }: LookUpOptions): LookUps {
-  const turns = new RateLimitedQueue(cluster, new RateLimiter(pace));
+export function paceLookUps(cluster: Pick<Cluster, "get" | "list" | "monotonicMs" | "sleep">): LookUps {
+  const turns = new RateLimitedQueue(cluster);
   return {
     get: (resource, key, options) => turns.next().then(() => cluster.get(resource, key, { ...options, aside: true })),
     list: (resource, query, options) =>
@@ -42,14 +38,13 @@ export function paceLookUps({ cluster, pace = lookUpPace }: LookUpOptions): Look
 
 /** Gives turns in the order in which they are asked for. */
 class RateLimitedQueue {
-  readonly #clock: Pick<Cluster, "monotonicMs" | "sleep">;
-  readonly #pacer: RateLimiter;
+  readonly #clock: Clock;
+  readonly #pacer = new RateLimiter(lookUpPace);
   readonly #waiting = new Set<PendingLookUp>();
   #isServing = false;
 
-  constructor(clock: Pick<Cluster, "monotonicMs" | "sleep">, pacer: RateLimiter) {
+  constructor(clock: Clock) {
     this.#clock = clock;
-    this.#pacer = pacer;
   }
 
   async next(): Promise<void> {

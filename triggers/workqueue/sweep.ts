@@ -49,7 +49,10 @@ export interface SweepOptions {
 interface Listing {
   readonly served: readonly ServedFunction[];
   readonly namespace: string | undefined;
-  readonly listed: { readonly keys: readonly Key[] } | { readonly error: unknown };
+  /** None where they could not be listed. */
+  readonly keys: readonly Key[];
+  /** Why they could not be listed; undefined where they were. */
+  readonly error?: unknown;
 }
 
 /**
@@ -58,23 +61,20 @@ interface Listing {
  * cannot be listed, unless only a right is missing there; Error when the queue is full.
  */
 export async function sweep({ served, reporting, namespaces, wake }: SweepOptions): Promise<void> {
-  const listings = await Promise.all(listAll(served, namespaces, ({ listKeys }) => listKeys));
-  const failures = listings.flatMap(({ listed }) => ("error" in listed ? [listed.error] : []));
-  const found = listings.flatMap((one) => ("keys" in one.listed ? [{ ...one, keys: one.listed.keys }] : []));
+  const listings = await listAll(served, namespaces, ({ listKeys }) => listKeys);
+  const found = listings.filter(({ error }) => error === undefined);
   // The keys of a namespace that could not be listed have not vanished.
-  const isWhole = (namespace: string | undefined) =>
-    listings.every((one) => one.namespace !== namespace || "keys" in one.listed);
-  const whole = namespaces?.filter(isWhole);
-  const keys = found.flatMap((one) => one.keys);
-  if (whole !== undefined || failures.length === 0) reporting.keepOnly(keys, whole);
-  const refused = found.flatMap(({ served: those, keys }) =>
-    keys.filter((key) => those.filter((one) => !wake(one, key)).length > 0),
+  const whole = namespaces?.filter((namespace) =>
+    listings.every((one) => one.namespace !== namespace || one.error === undefined),
   );
+  const keys = found.flatMap((one) => one.keys);
+  if (whole !== undefined || found.length === listings.length) reporting.keepOnly(keys, whole);
+  const refused = wakeListed(found, wake);
   // The keys come first: what is done besides may take long in a namespace where a user has made much work for it.
   for (const { served: those, namespace, keys } of found) {
     for (const one of those) await sweepBesides(one, reporting, namespace, keys);
   }
-  throwSevere(failures, listings.length, reporting);
+  throwSevere(listings, reporting);
   const what = keys.every(isGroup) ? "groups" : "keys";
   if (refused.length > 0)
     throw new Error(`the queue is full: ${refused.length} of ${keys.length} ${what} could not be woken`);
@@ -86,18 +86,23 @@ export async function sweep({ served, reporting, namespaces, wake }: SweepOption
  * as a sweep does.
  */
 export async function sweepDue({ served, reporting, namespaces, wake }: SweepOptions): Promise<void> {
-  const listings = await Promise.all(listAll(served, namespaces, ({ schedule }) => schedule?.listDue));
-  const failures = listings.flatMap(({ listed }) => ("error" in listed ? [listed.error] : []));
-  const refused = listings.flatMap(({ served: those, listed }) =>
-    "keys" in listed ? listed.keys.filter((key) => those.filter((one) => !wake(one, key)).length > 0) : [],
-  );
-  throwSevere(failures, listings.length, reporting);
+  const listings = await listAll(served, namespaces, ({ schedule }) => schedule?.listDue);
+  const refused = wakeListed(listings, wake);
+  throwSevere(listings, reporting);
   if (refused.length > 0) throw new Error(`the queue is full: ${refused.length} keys could not be woken`);
 }
 
+/** Answers the keys for which a function could not be queued. */
+function wakeListed(listings: readonly Listing[], wake: SweepOptions["wake"]): readonly Key[] {
+  return listings.flatMap(({ served, keys }) =>
+    keys.filter((key) => served.filter((one) => !wake(one, key)).length > 0),
+  );
+}
+
 /** A right is not given within seconds: a retry would only put off the next sweep of the other namespaces. */
-function throwSevere(failures: readonly unknown[], of: number, reporting: Reporting): void {
-  const severe = failures.find((error) => !hasCode(error, 403) || failures.length === of);
+function throwSevere(listings: readonly Listing[], reporting: Reporting): void {
+  const failures = listings.flatMap(({ error }) => (error === undefined ? [] : [error]));
+  const severe = failures.find((error) => !hasCode(error, 403) || failures.length === listings.length);
   if (severe !== undefined) throw severe;
   for (const error of failures) {
     const sentence = `a namespace waits for the next sweep: ${causeOf(error)}`;
@@ -105,16 +110,14 @@ function throwSevere(failures: readonly unknown[], of: number, reporting: Report
   }
 }
 
-type Lister = FunctionDefinition["listKeys"];
-
-/** Each resolves, none rejects. Nothing is listed for a function without a lister. */
+/** Never rejects. Nothing is listed for a function without a lister. */
 function listAll(
   served: readonly ServedFunction[],
   namespaces: readonly string[] | undefined,
-  listerOf: (definition: FunctionDefinition) => Lister | undefined,
-): Promise<Listing>[] {
+  listerOf: (definition: FunctionDefinition) => FunctionDefinition["listKeys"] | undefined,
+): Promise<readonly Listing[]> {
   const alike = Map.groupBy(served, ({ definition }) => listerOf(definition));
-  return [...alike].flatMap(([listKeys, those]) => {
+  const listings = [...alike].flatMap(([listKeys, those]) => {
     if (listKeys === undefined) return [];
     const [{ definition, context }] = those as [ServedFunction, ...ServedFunction[]];
     const { keyedBy } = definition;
@@ -122,12 +125,13 @@ function listAll(
     const scopes = (isNamespaced ? namespaces : undefined) ?? [undefined];
     return scopes.map(async (namespace): Promise<Listing> => {
       try {
-        return { served: those, namespace, listed: { keys: await listKeys(context, namespace) } };
+        return { served: those, namespace, keys: await listKeys(context, namespace) };
       } catch (error) {
-        return { served: those, namespace, listed: { error } };
+        return { served: those, namespace, keys: [], error };
       }
     });
   });
+  return Promise.all(listings);
 }
 
 /** Resolves, never rejects. */

@@ -69,8 +69,8 @@ const largestBatch = 500;
  * PodDisruptionBudgets, and waits up to 100 ms for its cache to catch up with etcd.
  */
 const gatherMs = 25;
-/** A ledger that other processes write is left alone for longer. */
-const contendedMs = 250;
+/** A ledger that other processes write is left alone for longer, but not for the second of a reconcile: a client waits. */
+const contendedGatherMs = 250;
 /** The held reviews are decided at least this often: no event tells that a time has passed, and one may be lost. */
 const lookAgainMs = 1_000;
 /** Most paces of groups that had evictions lately; one that is forgotten is learnt again. */
@@ -127,7 +127,7 @@ export class ReviewQueues {
 
   /** Other processes have written the ledger: a change in the next moments is no reason for an attempt at once. */
   leaveAlone(line: ReviewQueue): void {
-    line.quietUntilMs = this.#context.cluster.monotonicMs() + contendedMs;
+    line.quietUntilMs = this.#context.cluster.monotonicMs() + contendedGatherMs;
   }
 
   mayWait(review: WaitingReview, answer: AdmissionAnswer): boolean {

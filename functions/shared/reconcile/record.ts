@@ -2,10 +2,10 @@
 
 import { cut } from "../base/truncate.ts";
 import type { Context } from "../contract/context.ts";
-import type { ReconcileResult } from "../contract/definition.ts";
 import type { Key } from "../contract/keys.ts";
 import type { GroupMemory } from "../contract/memory.ts";
-import { guardOf, type Verdict, type Wait } from "../contract/verdict.ts";
+import type { ReconcileReport } from "../contract/reporter.ts";
+import { guardOf, type Verdict } from "../contract/verdict.ts";
 import { eventReasons } from "../events/reasons.ts";
 import { isNewEvent, recordEvent, recordOnce } from "../events/recorder.ts";
 import { fitting } from "../ledger/lease.ts";
@@ -154,18 +154,19 @@ function announcementOf(
   return changed ? { type: "Warning", reason: reasons.waits } : undefined;
 }
 
-/** A ledger that cannot be used holds no record of the wait: it is counted and logged. */
-export function sayUnusable(
+/** Reports a verdict, and remembers since when its guard holds. Shadow mode alone would take what `wouldTake` names. */
+export function reportVerdict(
   context: Context,
   by: string,
-  key: GroupKey,
-  { guard, zone, sentence, requeueAfterMs }: Wait,
-  held: GroupMemory["holding"],
-): ReconcileResult {
-  const sinceMs = held?.guard === guard ? held.sinceMs : context.cluster.serverTimeMs();
-  context.memoryOf(key).holding = { guard, zone, sinceMs };
-  context.reporter.pass({ key, function: by, guard, zone, sentence, sinceMs, shadow: context.mode === "shadow" });
-  return { requeueAfterMs, acting: undefined };
+  key: Key,
+  { guard, zone, sentence, wouldTake }: Pick<ReconcileReport, "guard" | "zone" | "sentence" | "wouldTake">,
+): void {
+  const memory = context.memoryOf(key);
+  const sinceMs = memory.holding?.guard === guard ? memory.holding.sinceMs : context.cluster.serverTimeMs();
+  memory.holding = { guard, zone, sinceMs };
+  const shadow = context.mode === "shadow";
+  const taken = shadow && wouldTake !== undefined ? { wouldTake } : {};
+  context.reporter.pass({ key, function: by, guard, zone, sentence, sinceMs, shadow, ...taken });
 }
 
 /** Warns of the values of a group's StatefulSets that do not parse. */
@@ -179,7 +180,7 @@ export function warnOfMalformed(
   by: string,
   key: Key,
   group: GroupKey,
-  statefulSet: StatefulSet,
+  statefulSet: Pick<StatefulSet, "namespace" | "name" | "uid">,
   malformed: StatefulSet["malformed"],
 ): void {
   for (const { key: annotation, sentence: message } of malformed) {

@@ -10,21 +10,20 @@ import type { Context } from "../contract/context.ts";
 import { isMember, selects } from "../groups/governing.ts";
 import type { Departed } from "../groups/refuse-claim.ts";
 import { type Cluster, hasCode, isKnown } from "../kubernetes/cluster.ts";
+import { find } from "../kubernetes/find.ts";
 import { type KnownClaim, namesOrdinal } from "../ledger/claim.ts";
 import type { ClaimedObjects } from "../ledger/claim-kinds.ts";
 import type { Ledger, Reservation } from "../ledger/reservation.ts";
-import type { ReservedPodState } from "../ledger/settling.ts";
+import { isGoing, type ReservedPodState } from "../ledger/settling.ts";
 import { isOwnerGroup, readGroup } from "../workloads/group-key.ts";
 import { isAvailable, isStanding, type Pod, parsePod, podNameOf, statefulSetNameOf } from "../workloads/pods.ts";
-import { type GroupKey, isWanted, type StatefulSet } from "../workloads/statefulsets.ts";
+import { type GroupKey, isWanted, type StatefulSet, type ZoneWorkload } from "../workloads/statefulsets.ts";
 
 /**
  * StatefulSets that the view does not have, as a GET found them; undefined for one that is gone. Reservations name them, the last
  * decision counted them, or they have released pods of the group.
  */
 export type UnknownStatefulSets = ReadonlyMap<string, StatefulSet | undefined>;
-
-const noStrangers: UnknownStatefulSets = new Map();
 
 export async function readStrangers(context: Context, ledger: Ledger, view: GroupView): Promise<UnknownStatefulSets> {
   const seen = new Set(view.statefulSets.map(({ name }) => name));
@@ -34,11 +33,8 @@ export async function readStrangers(context: Context, ledger: Ledger, view: Grou
   const counted = [...(members ?? []), ...(await namesByLabels(context, key, view))];
   const reserved = ledger.reservations.map(({ statefulSet }) => statefulSet);
   const named = isOwnerGroup(key.group) ? reserved : [...reserved, ...counted];
-  const names = new Set(named.filter((name) => !seen.has(name)));
-  if (names.size === 0) return noStrangers;
-  const reads = [...names].map(
-    async (name) => [name, await getStatefulSet(context.cluster, { namespace, name })] as const,
-  );
+  const unseen = [...new Set(named)].filter((name) => !seen.has(name));
+  const reads = unseen.map(async (name) => [name, await getStatefulSet(context.cluster, { namespace, name })] as const);
   return new Map(await Promise.all(reads));
 }
 
@@ -80,10 +76,11 @@ export async function findReserved(
       if (member !== undefined && (isOwned || isMissing)) {
         return [reservation, { pod: seen, statefulSet: member, isMember: true, orphans: 0 }];
       }
-      const statefulSet = member ?? strangers.get(reservation.statefulSet);
+      const stranger = strangers.get(reservation.statefulSet);
       // One that was made again since the view was read is of the group all the same, and not of another one.
-      const isOne = statefulSet !== undefined && isMember(statefulSet, ledger.key, view.budgets, view.hasPods);
-      return [reservation, await findByName(context, ledger, reservation, statefulSet, member !== undefined || isOne)];
+      const isOne = stranger !== undefined && isMember(stranger, ledger.key, view.budgets, view.hasPods);
+      const found = await findByName(context, ledger, reservation, member ?? stranger, member !== undefined || isOne);
+      return [reservation, found];
     }),
   );
   return new Map(places);
@@ -93,11 +90,11 @@ async function findByName(
   context: Context,
   { key: { namespace } }: Ledger,
   reservation: Reservation,
-  statefulSet: StatefulSet | undefined,
+  statefulSet: ZoneWorkload | undefined,
   isOne: boolean,
 ): Promise<ReservedPodState> {
   const pod = await getPod(context.cluster, { namespace, name: podNameOf(reservation) });
-  const isLeft = pod?.uid !== reservation.uid && (statefulSet === undefined || statefulSet.deleting);
+  const isLeft = pod?.uid !== reservation.uid && (statefulSet === undefined || isGoing(statefulSet));
   // Pods that it has not released yet count as well: it releases them one by one, and a watch tells of that later.
   const left = isLeft ? await context.cache.podsMadeFor({ namespace, name: reservation.statefulSet }) : [];
   // The GET has found the newest state of the pod, which memory may not know yet.
@@ -133,7 +130,7 @@ export async function findLeft(
   const left = await Promise.all(gone.map(madeFor));
   const standing = left.flatMap(([name, pods]) => (pods.length > 0 ? [name] : []));
   // While it is being deleted it releases its pods one by one; those that it has still count in its own zone.
-  const going = view.statefulSets.filter(({ deleting }) => deleting);
+  const going = view.statefulSets.filter(isGoing);
   for (const [name, pods] of await Promise.all(going.map(({ name }) => madeFor(name))))
     left.push([name, pods.filter(({ orphaned }) => orphaned)]);
   const down = left.flatMap(([statefulSet, pods]) =>
@@ -168,14 +165,9 @@ export async function readAsNew(
     consistentAt === undefined ||
     (consistentAt.pods >= (settledThrough ?? 0) && consistentAt.statefulSets >= (membersThrough ?? 0));
   if (isPossible) return { ledger, view };
-  const begunAnew = {
-    ...ledger,
-    settledThrough: undefined,
-    membersThrough: undefined,
-    members: undefined,
-    isElsewhere: true,
-  };
-  const anew = { ...need, consistent: true, settledThrough: undefined, membersThrough: undefined };
+  const nothingYet = { settledThrough: undefined, membersThrough: undefined };
+  const begunAnew = { ...ledger, ...nothingYet, members: undefined, isElsewhere: true };
+  const anew = { ...need, ...nothingYet, consistent: true };
   return { ledger: begunAnew, view: await context.cache.read(ledger.key, anew) };
 }
 
@@ -209,11 +201,6 @@ async function holdsAnchor(cluster: Cluster, ledgers: string, { id, anchor }: Kn
   if (anchor === undefined) return false;
   const { resource, namespace = ledgers, name, annotation } = anchor;
   if (!isKnown(resource)) return true;
-  try {
-    const object = await cluster.get(resource, { namespace, name });
-    return object.metadata.annotations?.[annotation] === id;
-  } catch (error) {
-    if (hasCode(error, 404)) return false;
-    throw error;
-  }
+  const object = await find(cluster, resource, { namespace, name });
+  return object?.metadata.annotations?.[annotation] === id;
 }

@@ -20,7 +20,35 @@ export function groupPathOf({ namespace, group }: GroupKey): string {
   return `${namespace}/${group}`;
 }
 
+/** What a zone of a group is: a StatefulSet, or pods of one zone that another owner makes. */
+export type ZoneWorkload = StatefulSet | OwnedZone;
+
+/**
+ * The pods of a zone of an owner that is no StatefulSet (rule R1). No object of the API server stands for it: there is nothing to
+ * read, to patch or to tell in Events.
+ */
+export interface OwnedZone {
+  readonly kind: "OwnedZone";
+  readonly namespace: string;
+  readonly name: string;
+  /** Made of the owner and the zone: no other workload has it. */
+  readonly uid: string;
+  readonly group: string;
+  /** Its pods that are expected count as the ordinals [0, replicas). */
+  readonly start: 0;
+  readonly replicas: number;
+  readonly minReadySeconds: 0;
+  /** Its owner takes any pod away, whichever others are ready. */
+  readonly isOrdered: false;
+  /** No annotation says another number. */
+  readonly maxUnavailable: 1;
+  readonly updateRevision: undefined;
+  readonly question: undefined;
+  readonly malformed: readonly [];
+}
+
 export interface StatefulSet {
+  readonly kind: "StatefulSet";
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
@@ -67,9 +95,10 @@ export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
   const replicas = deleting ? 0 : (spec?.replicas ?? 1);
   const allowance = read(rolloutMaxUnavailable, metadata, malformed) ?? { pods: 1 };
   const scaling = parseScaling(metadata);
-  const template = templateOf(spec);
-  const question = parseQuestion(metadata, template.serviceName);
+  const fromSpec = fieldsOfSpec(spec);
+  const question = parseQuestion(metadata, fromSpec.serviceName);
   return {
+    kind: "StatefulSet",
     namespace: metadata.namespace ?? "",
     name: metadata.name,
     uid: metadata.uid,
@@ -78,55 +107,52 @@ export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
     group: read(rolloutGroup, metadata),
     replicas,
     deleting,
-    ...countsOf(status),
-    ...template,
+    ...fromSpec,
     scaling,
     question,
-    ...policiesOf(spec),
     paused: read(rolloutPaused, metadata, malformed) ?? false,
     // As rollout-operator has it: a share is rounded down and is never less than one pod.
     maxUnavailable:
       "pods" in allowance ? allowance.pods : Math.max(1, Math.floor((allowance.percent * replicas) / 100)),
-    ...revisionsOf(status, metadata.generation ?? 0),
+    ...countsOf(status, metadata.generation ?? 0),
     malformed: [...malformed, ...(scaling?.malformed ?? []), ...(question?.malformed ?? [])],
   };
 }
 
-function countsOf(status: StatefulSetObject["status"]) {
+/** Rule R5: a status that is behind the spec says nothing about the wanted revision. */
+function countsOf(status: StatefulSetObject["status"], generation: number) {
+  const behind = (status?.observedGeneration ?? 0) < generation;
   return {
     countedReplicas: status?.replicas ?? 0,
     readyReplicas: status?.readyReplicas ?? 0,
     updatedReplicas: status?.updatedReplicas ?? 0,
-  };
-}
-
-/** Rule R5: a status that is behind the spec says nothing about the wanted revision. */
-function revisionsOf(status: StatefulSetObject["status"], generation: number) {
-  const behind = (status?.observedGeneration ?? 0) < generation;
-  return {
     updateRevision: behind ? undefined : status?.updateRevision || undefined,
     currentRevision: status?.currentRevision || undefined,
   };
 }
 
-/** What its pods are made by. */
-function templateOf(spec: StatefulSetObject["spec"]) {
+function fieldsOfSpec(spec: StatefulSetObject["spec"]) {
   return {
     podLabels: spec?.template?.metadata?.labels ?? {},
     start: Math.max(0, parseOrdinal(String(spec?.ordinals?.start ?? 0))),
     serviceName: spec?.serviceName ?? "",
     matchLabels: spec?.selector?.matchLabels ?? {},
-  };
-}
-
-function policiesOf(spec: StatefulSetObject["spec"]) {
-  return {
     minReadySeconds: spec?.minReadySeconds ?? 0,
     isOrdered: (spec?.podManagementPolicy ?? "OrderedReady") !== "Parallel",
     strategy: spec?.updateStrategy?.type ?? "RollingUpdate",
   };
 }
 
-export function isWanted(statefulSet: StatefulSet, ordinal: number): boolean {
+export function isStatefulSet(workload: ZoneWorkload): workload is StatefulSet {
+  return workload.kind === "StatefulSet";
+}
+
+/** Throws for a zone of another owner: the caller has a group of StatefulSets. */
+export function asStatefulSet(workload: ZoneWorkload): StatefulSet {
+  if (!isStatefulSet(workload)) throw new Error(`${workload.name} of ${workload.group} is no StatefulSet`);
+  return workload;
+}
+
+export function isWanted(statefulSet: Pick<ZoneWorkload, "start" | "replicas">, ordinal: number): boolean {
   return ordinal >= statefulSet.start && ordinal < statefulSet.start + statefulSet.replicas;
 }

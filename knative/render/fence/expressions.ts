@@ -4,6 +4,7 @@
  */
 
 import { skipLabelPath } from "../../../functions/shared/annotations/paths.ts";
+import { placeholderNamespace } from "../object.ts";
 
 /** Paths by group and resource, as `statefulsets.apps/status` names them, for each account. */
 export type Table = Readonly<Record<string, Readonly<Record<string, readonly string[]>>>>;
@@ -34,13 +35,14 @@ function tableIn(table: Table): string {
 }
 
 /** True for what one of our accounts asks for. Kustomize writes the namespace between the colons. */
-export function isOurs(namespace: string, accounts: readonly string[]): string {
+export function isOurs(accounts: readonly string[]): string {
   const user = "request.userInfo.username";
-  return `${user}.startsWith('system:serviceaccount:${namespace}:') && ${user}.split(':')[3] in ${listIn(accounts)}`;
+  const isHere = `${user}.startsWith('system:serviceaccount:${placeholderNamespace}:')`;
+  return `${isHere} && ${user}.split(':')[3] in ${listIn(accounts)}`;
 }
 
-/** What of metadata the fence is about, and what an object without it has. */
-const wordless = { labels: "{}", annotations: "{}", finalizers: "[]", ownerReferences: "[]" } as const;
+/** What of metadata the policies are about, and what an object without it has. */
+export const wordless = { labels: "{}", annotations: "{}", finalizers: "[]", ownerReferences: "[]" } as const;
 
 const capital = (word: string): string => word.charAt(0).toUpperCase() + word.slice(1);
 

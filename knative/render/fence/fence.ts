@@ -4,11 +4,11 @@
  */
 
 import { usualSkipLabelKeys } from "../../../functions/shared/annotations/skip-labels.ts";
-import { ledgerGroup, reviewKey, webhookNamespace } from "../../../functions/shared/annotations/table.ts";
+import { ledgerGroup, reviewKey } from "../../../functions/shared/annotations/table.ts";
 import type { Need } from "../../../functions/shared/contract/definition.ts";
 import { resources } from "../../../functions/shared/kubernetes/cluster.ts";
 import { ledgerPrefix } from "../../../functions/shared/ledger/lease-name.ts";
-import { labelsOf, type Manifest, placeholderNamespace, type Workload } from "../object.ts";
+import { type Manifest, placeholderNamespace, type Workload } from "../object.ts";
 import {
   isOurs,
   listIn,
@@ -23,17 +23,11 @@ import {
   type Variable,
   variablesOf,
 } from "./expressions.ts";
+import { inServedNamespace, policyIn, ruleFor, type Validation } from "./policy.ts";
 
-const version = "admissionregistration.k8s.io/v1";
-const component = "fence";
 const writing = ["create", "update", "patch"];
 /** No function decides by an Event, so accounts may write any. */
 const free = "events";
-
-interface FenceValidation {
-  readonly expression: string;
-  readonly message: string;
-}
 
 /** One policy: which of the written resources it is about, and what it says besides. */
 interface Part {
@@ -47,7 +41,7 @@ interface Part {
   readonly isDeleted?: true;
   /** Fields that `validations` are about. */
   readonly besides: readonly string[];
-  readonly validations: readonly FenceValidation[];
+  readonly validations: readonly Validation[];
 }
 
 const isOf =
@@ -128,7 +122,7 @@ export function fenceOf(workloads: readonly Workload[]): readonly Manifest[] {
   const written = workloads.flatMap(({ name, needs }) => needs.filter((need) => isWritten(name, need)));
   return parts.flatMap((part) => {
     const needs = written.filter((need) => part.holds(need));
-    return needs.length === 0 ? [] : policyOf(part, workloads, needs);
+    return needs.length === 0 ? [] : policyOfPart(part, workloads, needs);
   });
 }
 
@@ -139,34 +133,22 @@ function isWritten(account: string, { verbs, resource, changes }: Need): boolean
   return isWriting;
 }
 
-function policyOf(part: Part, workloads: readonly Workload[], needs: readonly Need[]): readonly Manifest[] {
-  const name = `sluice-fence-${part.name}.${placeholderNamespace}`;
-  const labels = { ...labelsOf(component), [webhookNamespace.key]: placeholderNamespace };
+function policyOfPart(part: Part, workloads: readonly Workload[], needs: readonly Need[]): readonly Manifest[] {
   const accounts = workloads.map((workload) => workload.name);
   const table = tableOf(part, workloads);
-  const spec = {
-    failurePolicy: "Fail",
+  return policyIn("fence", part.name, {
     matchConstraints: { ...placesOf(part), resourceRules: rulesOf(part, needs) },
-    matchConditions: [{ name: "by-an-account-of-sluice", expression: isOurs(placeholderNamespace, accounts) }],
+    matchConditions: [{ name: "by-an-account-of-sluice", expression: isOurs(accounts) }],
     variables: [...part.variables, ...variablesOf(table), ...(part.moreVariables ?? [])],
     validations: [...part.validations, ...onlyWhatIsSaid(table, part)],
-  };
-  return [
-    { apiVersion: version, kind: "ValidatingAdmissionPolicy", metadata: { name, labels }, spec },
-    {
-      apiVersion: version,
-      kind: "ValidatingAdmissionPolicyBinding",
-      metadata: { name, labels },
-      spec: { policyName: name, validationActions: ["Deny"] },
-    },
-  ];
+  });
 }
 
 /** The validations that hold an account to its row of the table, whatever the objects are. */
 export function onlyWhatIsSaid(
   table: Table,
   { besides, variables, isDeleted }: Pick<Part, "besides" | "variables" | "isDeleted">,
-): readonly (FenceValidation & { readonly messageExpression: string })[] {
+): readonly Validation[] {
   const unlessDeleted = (expression: string) =>
     isDeleted ? `request.operation == 'DELETE' ||\n${expression}` : expression;
   return [
@@ -201,19 +183,14 @@ function mayChange(what: string): string {
  * namespace knows no such selector.
  */
 function placesOf({ name }: Part): object {
-  if (name === "webhooks" || name === "volumes") return {};
-  const served = { key: "kubernetes.io/metadata.name", operator: "In", values: [placeholderNamespace] };
-  return { namespaceSelector: { matchExpressions: [served] } };
+  return name === "webhooks" || name === "volumes" ? {} : inServedNamespace;
 }
 
 /** One rule for each API group: every version of its resources. */
 function rulesOf({ operations }: Part, needs: readonly Need[]): readonly object[] {
-  return [...Map.groupBy(needs, (need) => need.group)].map(([apiGroup, ofGroup]) => ({
-    apiGroups: [apiGroup],
-    apiVersions: ["*"],
-    operations: operations(ofGroup),
-    resources: [...new Set(ofGroup.map(({ resource }) => resource))].sort(),
-  }));
+  return [...Map.groupBy(needs, (need) => need.group)].map(([apiGroup, ofGroup]) =>
+    ruleFor(apiGroup, operations(ofGroup), [...new Set(ofGroup.map(({ resource }) => resource))].sort()),
+  );
 }
 
 /** As the expressions name it: `statefulsets.apps/status`. */

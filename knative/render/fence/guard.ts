@@ -13,20 +13,13 @@ import {
   volumeHold,
   volumeProtection,
 } from "../../../functions/shared/annotations/suspension.ts";
-import {
-  annotationTable,
-  ledgerGroup,
-  managedBy,
-  webhookNamespace,
-} from "../../../functions/shared/annotations/table.ts";
+import { annotationTable, ledgerGroup, managedBy } from "../../../functions/shared/annotations/table.ts";
 import type { Need } from "../../../functions/shared/contract/definition.ts";
 import { resources } from "../../../functions/shared/kubernetes/cluster.ts";
 import { ledgerPrefix } from "../../../functions/shared/ledger/lease-name.ts";
-import { labelsOf, type Manifest, placeholderNamespace, type Workload } from "../object.ts";
-import { isOurs, listIn, literal, type Variable } from "./expressions.ts";
-
-const component = "guard";
-const policyVersion = "admissionregistration.k8s.io/v1";
+import { labelsOf, type Manifest, type Workload } from "../object.ts";
+import { isOurs, listIn, literal, type Variable, wordless } from "./expressions.ts";
+import { inServedNamespace, policyIn, ruleFor, type Validation } from "./policy.ts";
 
 /** No object is of this resource: a right to it says that an account may correct what Sluice alone writes. */
 export const repairNeed: Need = { group: ourDomain, resource: "words", verbs: ["repair"] };
@@ -58,12 +51,6 @@ function claimWords(): readonly string[] {
   return words.map(({ key }) => key);
 }
 
-interface GuardValidation {
-  readonly expression: string;
-  readonly message: string;
-  readonly messageExpression?: string;
-}
-
 /** One policy. Its conditions say which writes it judges, so that all others cost no evaluation. */
 interface Policy {
   readonly name: string;
@@ -71,14 +58,11 @@ interface Policy {
   readonly operations: readonly string[];
   readonly conditions: readonly { readonly name: string; readonly expression: string }[];
   readonly variables: readonly Variable[];
-  readonly validations: readonly GuardValidation[];
+  readonly validations: readonly Validation[];
 }
 
 /** In CEL: a field of metadata after a write, and before it. */
 type Pair = readonly [after: string, before: string];
-
-/** What of metadata the guard is about, and what an object without it has. */
-const wordless = { annotations: "{}", labels: "{}", finalizers: "[]" } as const;
 
 /** A condition may use no variable, so it spells the expressions that the validations have as variables. */
 function spelled(field: keyof typeof wordless): Pair {
@@ -130,7 +114,7 @@ function controller(name: string): string {
 const correcting = "only Sluice writes this; an account that corrects it needs the verb repair on words.sluice.dev";
 
 /** True where the list in a variable is empty, or the account has the right. The refusal names what is in the list. */
-function unless(list: string, right: string, message: string): GuardValidation {
+function unless(list: string, right: string, message: string): Validation {
   const words = `variables.${list}`;
   return {
     expression: `size(${words}) == 0 ||\n${right}`,
@@ -293,34 +277,16 @@ export function guardOf(workloads: readonly Workload[]): readonly Manifest[] {
 const isAccount = "size(request.userInfo.username.split(':')) == 4";
 
 function manifestsOf(policy: Policy, accounts: readonly string[]): readonly Manifest[] {
-  const name = `sluice-guard-${policy.name}.${placeholderNamespace}`;
-  const metadata = { name, labels: { ...labelsOf(component), [webhookNamespace.key]: placeholderNamespace } };
-  const served = { key: "kubernetes.io/metadata.name", operator: "In", values: [placeholderNamespace] };
-  const resourceRules = policy.rules.map((rule) => ({
-    apiGroups: [rule.group],
-    apiVersions: ["*"],
-    operations: policy.operations,
-    resources: rule.resources,
-  }));
-  const spec = {
-    failurePolicy: "Fail",
-    matchConstraints: { namespaceSelector: { matchExpressions: [served] }, resourceRules },
+  const resourceRules = policy.rules.map(({ group, resources }) => ruleFor(group, policy.operations, resources));
+  return policyIn("guard", policy.name, {
+    matchConstraints: { ...inServedNamespace, resourceRules },
     matchConditions: [
-      { name: "by-another-account", expression: `!(${isOurs(placeholderNamespace, accounts)} && ${isAccount})` },
+      { name: "by-another-account", expression: `!(${isOurs(accounts)} && ${isAccount})` },
       ...policy.conditions,
     ],
     ...(policy.variables.length === 0 ? {} : { variables: policy.variables }),
     validations: policy.validations.map((one) => ({ ...one, reason: "Forbidden" })),
-  };
-  return [
-    { apiVersion: policyVersion, kind: "ValidatingAdmissionPolicy", metadata, spec },
-    {
-      apiVersion: policyVersion,
-      kind: "ValidatingAdmissionPolicyBinding",
-      metadata,
-      spec: { policyName: name, validationActions: ["Deny"] },
-    },
-  ];
+  });
 }
 
 /** For people, and for what restores backups: one binding in a namespace gives both rights there. */

@@ -10,7 +10,7 @@ test("each try is a span of its own, and the pod hears of it by traceparent", { 
   const environment = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_EXPORTER_OTLP_PROTOCOL: "http/json" };
   // The SDK reads where to send from the process's own environment.
   Object.assign(process.env, environment);
-  const tracing = await startTracing({ environment, version: "0.0.0", log: (_, sentence) => assert.fail(sentence) });
+  const tracing = await startTracing(environment, "0.0.0", (_, sentence) => assert.fail(sentence));
   let parent = "";
   const heard: unknown[] = [];
   await withPods({}, async ({ address, pods, asked, answer }) => {

@@ -96,7 +96,7 @@ async function ended(count: number): Promise<{ readonly read: number[]; readonly
     monotonicMs: () => timeline.nowMs(),
     sleep: (ms: number) => new Promise<void>((resolve) => void timeline.after(ms, resolve)),
   };
-  const lookUps = paceLookUps({ cluster });
+  const lookUps = paceLookUps(cluster);
   const [read, refused]: [number[], number[]] = [[], []];
   for (let number = 0; number < count; number++) {
     lookUps.get("pods", { namespace, name: `p-${number}` }).then(

@@ -147,7 +147,7 @@ test("a body of 5 MiB is read, and one of 5 MiB and one byte is 413, whether its
 
 /** A door with little room for bodies, of any length each. */
 function serveBodies(mostBytes: number) {
-  const bodies = new Bodies({ mostBytes });
+  const bodies = new Bodies(mostBytes);
   const malformed = (because: string) => new HTTPException(400, { message: because });
   const app = new Hono().post("/", async (c) =>
     c.json((await bodies.json(c, { limitBytes: 1_000, malformed })) ?? null),

@@ -5,8 +5,11 @@ import { Agent, request } from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
-import { certificateInFiles } from "../../../../triggers/server/certificate-source.ts";
-import { readClientAuthorities, withClientAuthorities } from "../../../../triggers/server/client-authorities.ts";
+import {
+  certificateInFiles,
+  readClientAuthorities,
+  withClientAuthorities,
+} from "../../../../triggers/server/certificate-source.ts";
 import { createAdmissionApp, listen } from "../../../../triggers/server/server.ts";
 import { admissionFunctions } from "../../../../triggers/table.ts";
 import { createTestApp, quietDoor, validation } from "../../../support/app.ts";

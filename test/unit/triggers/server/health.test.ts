@@ -7,7 +7,7 @@ import { createVirtualClock } from "../../shared/kubernetes/virtual-clock.ts";
 function createTestHealth() {
   const clock = createVirtualClock();
   const said: string[] = [];
-  return { clock, said, health: createHealth({ clock, onChange: (sentence) => said.push(sentence) }) };
+  return { clock, said, health: createHealth(clock, (sentence) => said.push(sentence)) };
 }
 
 function failure(code: number): ClusterError {

@@ -5,11 +5,8 @@ import type { GroupView } from "../../../../functions/shared/cache/cache.ts";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { parseStatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { startStandalone } from "../../../../triggers/standalone.ts";
-import {
-  createGroupLook,
-  lookAgainAfterMs,
-  lookWithinMs,
-} from "../../../../triggers/telemetry/ledger-metrics-groups.ts";
+import { createGroupLook } from "../../../../triggers/telemetry/ledger-metrics-groups.ts";
+import { lookAgainAfterMs, lookWithinMs } from "../../../../triggers/telemetry/live-gauges.ts";
 import { createReporting } from "../../../../triggers/telemetry/logs-and-metrics.ts";
 import { createTestWorld, type TestDoorsOptions } from "../server/world.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseGoBoolean, parsePrometheusDuration } from "../../../../functions/shared/clock/durations.ts";
-import { parseGoFloat, parseGoInteger } from "../../../../triggers/settings/flags-values.ts";
+import { parseGoFloat, parseGoInteger } from "../../../../triggers/settings/flags-table.ts";
 
 type Case<T> = readonly [string, T | undefined];
 

@@ -1,0 +1,37 @@
+/** Admission policies as the fence and the guard have them. */
+import { webhookNamespace } from "../../../functions/shared/annotations/table.ts";
+import { labelsOf, type Manifest, placeholderNamespace } from "../object.ts";
+
+export interface Validation {
+  readonly expression: string;
+  readonly message: string;
+  readonly messageExpression?: string;
+}
+
+/** Matches writes in the namespace that is served, and in no other. */
+export const inServedNamespace = {
+  namespaceSelector: {
+    matchExpressions: [{ key: "kubernetes.io/metadata.name", operator: "In", values: [placeholderNamespace] }],
+  },
+};
+
+/** Matches such writes of these resources, in every version of their API group. */
+export function ruleFor(group: string, operations: readonly string[], resources: readonly string[]): object {
+  return { apiGroups: [group], apiVersions: ["*"], operations, resources };
+}
+
+/** A policy of the namespace that is served. */
+export function policyIn(component: "fence" | "guard", about: string, spec: object): readonly Manifest[] {
+  const name = `sluice-${component}-${about}.${placeholderNamespace}`;
+  return policyOf({ name, labels: { ...labelsOf(component), [webhookNamespace.key]: placeholderNamespace } }, spec);
+}
+
+/** A policy, with the binding by which the API server denies what it finds invalid, or cannot evaluate. */
+export function policyOf(metadata: Manifest["metadata"], spec: object): readonly Manifest[] {
+  const apiVersion = "admissionregistration.k8s.io/v1";
+  const binding = { policyName: metadata.name, validationActions: ["Deny"] };
+  return [
+    { apiVersion, kind: "ValidatingAdmissionPolicy", metadata, spec: { failurePolicy: "Fail", ...spec } },
+    { apiVersion, kind: "ValidatingAdmissionPolicyBinding", metadata, spec: binding },
+  ];
+}

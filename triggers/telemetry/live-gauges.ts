@@ -1,0 +1,61 @@
+/** Gauges that are read anew for each scrape, and how often a scrape looks at the cluster. */
+import { Gauge, type Registry } from "prom-client";
+import { escapeTexts } from "../../functions/shared/base/escape-control.ts";
+import type { Clock } from "../../functions/shared/clock/clock.ts";
+
+export interface Series<Label extends string> {
+  readonly labels: Readonly<Record<Label, string>>;
+  readonly value: number;
+}
+
+type AllSeries<Label extends string> = Iterable<Series<Label>> | undefined;
+
+/** Answers what makes a gauge of the series that `read` tells for each scrape; undefined leaves those of before. */
+export function liveGauges(registers: Registry[]) {
+  return <Label extends string>(
+    name: string,
+    help: string,
+    labelNames: readonly Label[],
+    read: () => AllSeries<Label> | Promise<AllSeries<Label>>,
+  ) =>
+    new Gauge<Label>({
+      name,
+      help,
+      labelNames,
+      registers,
+      async collect() {
+        const all = await read();
+        if (all === undefined) return;
+        // A series that is not told any more vanishes here.
+        this.reset();
+        // Pages and alerts show labels as they are.
+        for (const { labels, value } of all) this.set(escapeTexts(labels), value);
+      },
+    });
+}
+
+/** What one LIST has shown serves all scrapes for so long, in milliseconds: a flood of scrapes is no flood of LISTs. */
+export const lookAgainAfterMs = 10_000;
+/** No scrape waits longer for the cluster than this: while the API server is away, it gets what was last seen. */
+export const lookWithinMs = 2_000;
+
+/**
+ * Answers what calls `look`, which must not reject, at most once in {@link lookAgainAfterMs}. It resolves when the last call has
+ * ended, and at the latest after {@link lookWithinMs}.
+ */
+export function lookAtTimes(clock: Clock, look: () => Promise<unknown>): () => Promise<void> {
+  let askedMs = Number.NEGATIVE_INFINITY;
+  let looking: Promise<unknown> | undefined;
+  return async () => {
+    if (looking === undefined && clock.monotonicMs() - askedMs >= lookAgainAfterMs) {
+      askedMs = clock.monotonicMs();
+      looking = look().finally(() => {
+        looking = undefined;
+      });
+    }
+    if (looking === undefined) return;
+    const over = new AbortController();
+    await Promise.race([looking, clock.sleep(lookWithinMs, over.signal)]);
+    over.abort("looked");
+  };
+}
