@@ -9,9 +9,10 @@ import { eventReasons } from "../shared/events/reasons.ts";
 import { withAnswers } from "../shared/health/ask-pods.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { decide, type EvictionSnapshot } from "./decide.ts";
-import { type Alone, decideAlone, type Eviction, whileNamed } from "./decide-alone.ts";
+import { type Alone, decideAlone, whileNamed } from "./decide-alone.ts";
 import { goersOf } from "./decide-asked.ts";
 import { GroupCommit, refuseUnusable } from "./group-commit/commit.ts";
+import type { Eviction } from "./group-commit/rulings.ts";
 import { createWait } from "./hold-time.ts";
 import { type Asking, confirm, name, observe, observeAfresh, observeAlone, readAsking } from "./observe.ts";
 
@@ -37,7 +38,7 @@ export function ask(
 
 async function review(
   context: Context,
-  reviews: GroupCommit,
+  reviews: GroupCommit<EvictionSnapshot>,
   request: AdmissionRequest,
   holdUntilMs: number | undefined,
 ): Promise<AdmissionAnswer> {
@@ -75,10 +76,10 @@ function isToBeSure(answer: AdmissionAnswer, { isPinned }: Eviction): boolean {
   return isFinal(answer) || (answer.allowed && answer.guard === "out-of-scope" && !isPinned);
 }
 
-/** Looks at the pod. If the API server has to be asked, and fails or takes too long, the answer is a 429. */
+/** Reads the pod. If the API server has to be asked, and fails or takes too long, the answer is a 429. */
 async function lookInTime(
   context: Context,
-  { deadlines }: GroupCommit,
+  { deadlines }: GroupCommit<EvictionSnapshot>,
   asking: Asking,
   deadlineMs: number,
   look = observeAlone,

@@ -22,20 +22,7 @@ import { describeClaim, guardOfClaim } from "../shared/ledger/claim-kinds.ts";
 import { groupKeyOf, groupOfBudget } from "../shared/workloads/group-key.ts";
 import { type Pod, podNameOf, statefulSetOfPod } from "../shared/workloads/pods.ts";
 import { asStatefulSet, type GroupKey, type StatefulSet, type ZoneWorkload } from "../shared/workloads/statefulsets.ts";
-
-/** What is asked: to evict the pod of that name, which had that uid when we looked. */
-export interface Eviction {
-  readonly name: string;
-  readonly uid: string;
-  /** True where it can evict no other pod: the client named the uid, or our answer does (rule R11). */
-  readonly isPinned: boolean;
-  /** JSON Patch operations that pin the uid; none where the webhook may not change anything. */
-  readonly pin: readonly object[];
-  /** What the answer pins may be the pod's resourceVersion as well: it goes only as it was seen (rule R13). */
-  readonly pinsRevision?: boolean;
-  /** It was on its way out when we looked: once it is gone, so is the pod that was meant. */
-  readonly isLeaving?: boolean;
-}
+import type { Eviction } from "./group-commit/rulings.ts";
 
 /** What is known of a pod before any ledger is read. */
 export interface Alone {
@@ -127,7 +114,7 @@ function keyOf(
   return groupKeyOf(owner, (first ?? budgets.find((stored) => selects(stored, owner.podLabels)))?.name);
 }
 
-/** Rule R11: for so long a look at a pod serves to let it go by its name alone, reserved nowhere, in milliseconds. */
+/** Rule R11: time for which a read of a pod serves to let it go by its name alone, reserved nowhere, in milliseconds. */
 const nameServesForMs = 1_000;
 
 /** An answer of {@link decideAlone}, unless the name may be another pod's by now. `ageMs`: since the pod was asked for. */
@@ -143,16 +130,20 @@ function describeOwner({ ownerKind }: Pod): string {
   return `which ${article} ${ownerKind} controls, and no StatefulSet`;
 }
 
-/** The pod that is to be evicted, and its zone; undefined where another one has its name by now. */
+/**
+ * The pod that is to be evicted, and its zone; undefined where another one has its name by now. `isOwned`: another owner than a
+ * StatefulSet has it. A pod of a StatefulSet that has not its name is not found, because a reservation would name another pod.
+ */
 export function findPod<Z extends Pick<Zone<ZoneWorkload>, "statefulSet" | "pods" | "leaving">>(
   zones: readonly Z[],
   { name, uid }: Eviction,
+  isOwned = false,
 ): { zone: Z; pod: Pod } | undefined {
+  const isIt = (one: Pod) => one.uid === uid && one.name === name;
   for (const zone of zones) {
-    if (!name.startsWith(`${zone.statefulSet.name}-`)) continue;
-    const isIt = (candidate: Pod) => candidate.name === name;
+    if (!isOwned && !name.startsWith(`${zone.statefulSet.name}-`)) continue;
     const pod = zone.pods.find(isIt) ?? zone.leaving.find(isIt);
-    if (pod?.uid === uid) return { zone, pod };
+    if (pod !== undefined) return { zone, pod };
   }
   return undefined;
 }

@@ -11,17 +11,10 @@ import type { Pod } from "../shared/workloads/pods.ts";
 import type { ZoneWorkload } from "../shared/workloads/statefulsets.ts";
 import type { Decision } from "./group-commit/rulings.ts";
 
-/** A pod that an earlier ruling of the same decision lets go. */
+/** A pod that an earlier decision of the same batch lets go. */
 export type Taken = NonNullable<Decision["reserve"]> & { readonly name: string };
 
 type ZoneNow = Pick<Zone<ZoneWorkload>, "statefulSet" | "down" | "missing" | "leaving" | "claims" | "pods">;
-
-interface AskedPlace {
-  readonly zones: readonly ZoneNow[];
-  readonly zone: ZoneNow;
-  readonly pod: Pod;
-  readonly taken: readonly Taken[];
-}
 
 /** A pod that is down in a StatefulSet that has left the group counts as down in another zone (invariants Z1 and R22). */
 export function refuseBesideDeparted([first]: readonly Departed[], zone: string): Denied | undefined {
@@ -43,7 +36,10 @@ const passing: ReadonlySet<string> = new Set(["health-beside-others", "health-st
 /** Rule R22, and the answer of the pod. No check after it may refuse, so that Sluice asks no pod in vain. */
 export function refuseByQuestion(
   questions: Questions | undefined,
-  { zones, zone, pod, taken }: AskedPlace,
+  zones: readonly ZoneNow[],
+  zone: ZoneNow,
+  pod: Pod,
+  taken: readonly Taken[],
 ): Denied | undefined {
   if (!isPodAsked(zone.statefulSet, pod)) return undefined;
   const other = taken.find(({ uid }) => uid !== pod.uid);
@@ -53,7 +49,7 @@ export function refuseByQuestion(
   return refuse(held.guard, held.sentence, zone.statefulSet.name);
 }
 
-/** The pods that go by these rulings, dry runs included, and whose StatefulSets want their pods asked. */
+/** The pods that go by these decisions, dry runs included, and whose StatefulSets want their pods asked. */
 export function goersOf(
   zones: readonly Pick<Zone<ZoneWorkload>, "statefulSet" | "pods" | "leaving">[],
   rulings: readonly Decision[],

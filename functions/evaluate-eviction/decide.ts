@@ -15,27 +15,12 @@ import { isOwnerGroup } from "../shared/workloads/group-key.ts";
 import { type Pod, podNameOf } from "../shared/workloads/pods.ts";
 import { asStatefulSet, type GroupKey, type ZoneWorkload } from "../shared/workloads/statefulsets.ts";
 import { type GroupThen, refuseByBudget, waitForClaim, type ZoneThen } from "./budget.ts";
-import {
-  type Eviction,
-  exempt,
-  findPod,
-  isExempt,
-  leaving,
-  left,
-  refuseForever,
-  ungovernable,
-  unseen,
-} from "./decide-alone.ts";
+import { exempt, findPod, isExempt, leaving, left, refuseForever, ungovernable, unseen } from "./decide-alone.ts";
 import { refuseBeside, refuseBesideDeparted, refuseByQuestion, type Taken } from "./decide-asked.ts";
-import type { Decision } from "./group-commit/rulings.ts";
-import { claimOnOwned, findOwnedPod, refuseBesideZones, reservationOf, reserveOwned } from "./owned.ts";
+import type { Decision, Eviction, ReviewedEviction } from "./group-commit/rulings.ts";
+import { claimOnOwned, refuseBesideZones, reserveOwned } from "./owned.ts";
 
-export interface ReviewedEviction {
-  readonly eviction: Eviction;
-  readonly dryRun: boolean;
-}
-
-/** All that the reviews of one group are judged by. */
+/** All that the reviews of one group are decided by. */
 export interface EvictionSnapshot extends GroupThen {
   readonly key: GroupKey;
   /** The function that decides: what others have reserved is theirs. */
@@ -57,24 +42,24 @@ export interface EvictionSnapshot extends GroupThen {
   readonly asked: readonly ReviewedEviction[];
 }
 
-/** One ruling for each review, in order: each counts those before it that were allowed and are no dry runs. */
+/** One decision for each review, in order. Each counts the earlier ones that allow and are no dry runs. */
 export function decide(group: EvictionSnapshot): readonly Decision[] {
   const zones = group.zones.map((zone): ZoneThen => ({ ...zone, down: new Map(zone.down) }));
   let { room } = group;
   const taken: Taken[] = [];
   return group.asked.map(({ eviction, dryRun }): Decision => {
-    const ruling = rule(group, zones, eviction, { room, taken });
-    const { reserve } = ruling;
-    if (reserve === undefined || dryRun) return ruling;
+    const decision = rule(group, zones, eviction, { room, taken });
+    const { reserve } = decision;
+    if (reserve === undefined || dryRun) return decision;
     taken.push({ ...reserve, name: eviction.name });
     const zone = zones.find(({ statefulSet }) => statefulSet.name === reserve.statefulSet);
     if (zone === undefined || !isReserved(zone, reserve.ordinal)) room--;
     zone?.down.set(reserve.ordinal, "reserved");
-    return ruling;
+    return decision;
   });
 }
 
-/** What the rulings before one have left of the ledger, and those whom they have let go. */
+/** What earlier decisions have left of the ledger, and the pods that they have let go. */
 interface Before {
   readonly room: number;
   readonly taken: readonly Taken[];
@@ -82,7 +67,7 @@ interface Before {
 
 function rule(group: EvictionSnapshot, zones: readonly ZoneThen[], eviction: Eviction, before: Before): Decision {
   const isOwned = isOwnerGroup(group.key.group);
-  const found = isOwned ? findOwnedPod(zones, eviction) : findPod(zones, eviction);
+  const found = findPod(zones, eviction, isOwned);
   if (found === undefined) return { answer: eviction.isLeaving ? left(eviction) : unseen(eviction) };
   const { pod, zone } = found;
   const { name } = zone.statefulSet;
@@ -126,7 +111,7 @@ function ruleGoverned(
     refuseByDisruptionBudget(group, pod, name) ??
     refuseOutOfTurn(group, zones, zone, pod) ??
     (revision === undefined ? refuseWithoutRoom(zone, pod, before.room) : undefined) ??
-    refuseByQuestion(group.questions, { zones, zone, pod, taken: before.taken });
+    refuseByQuestion(group.questions, zones, zone, pod, before.taken);
   if (refusal !== undefined) return { answer: refusal };
   if (revision !== undefined) return { answer: allowDown(eviction, revision, name) };
   const reserve = { statefulSet: name, ordinal: pod.ordinal, uid: pod.uid };
@@ -164,7 +149,8 @@ function ruleOwned(
   const claim = claimOnOwned(zone, pod) ?? group.strayClaims[0];
   // No zone of an owner has the name that a reservation of a pod of it has.
   const open = group.departed.filter((one): one is Departed & Reservation => "uid" in one);
-  const before = reservationOf(open, pod);
+  // That of the pod, or of the one that had its name before.
+  const before = open.find((one) => podNameOf(one) === pod.name);
   const others = open.map((one) => ({ uid: one.uid, name: podNameOf(one) }));
   const refusal =
     (claim && waitForClaim(claim, `${pod.name} stays until it ends`, zone)) ??
@@ -258,8 +244,8 @@ function refuseByDisruptionBudget({ disruptionBudgets }: EvictionSnapshot, pod: 
 }
 
 /**
- * Where every eviction of a group is refused behind us, drains of several pods would hold it one after the other, and ask more
- * often than a rollout looks: once one of them was given up, a rollout that has something to do has its turn.
+ * Where something behind Sluice refuses every eviction of a group, drains of several pods would hold it one after the other, and
+ * ask more often than a rollout reconciles. So once one of them was given up, a rollout that has something to do has its turn.
  */
 function refuseOutOfTurn(
   { givenUp, nowMs }: EvictionSnapshot,
@@ -284,7 +270,7 @@ function refuseWithoutRoom(zone: ZoneThen, pod: Pod, room: number): Denied | und
   return askAgain("ledger-full", sentence, zone.statefulSet.name);
 }
 
-/** In the ledger, or by an earlier ruling. */
+/** In the ledger, or by an earlier decision. */
 function isReserved({ reserved, down }: ZoneThen, ordinal: number): boolean {
   return reserved.has(ordinal) || down.get(ordinal) === "reserved";
 }

@@ -7,7 +7,8 @@ import type { Context } from "../shared/contract/context.ts";
 import { ClusterError } from "../shared/kubernetes/cluster.ts";
 import { refuseNewLedger } from "../shared/transaction/ledger-copy.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
-import { type Eviction, findPod } from "./decide-alone.ts";
+import { findPod } from "./decide-alone.ts";
+import type { Eviction } from "./group-commit/rulings.ts";
 
 /**
  * The resourceVersions of pods that are not ready by a GET, by uid: of those alone that an answer can pin to it. Empty where the
@@ -30,7 +31,7 @@ export async function findDown(
     if (now?.uid !== ledger.uid || now.resourceVersion !== ledger.resourceVersion) return new Map();
     return new Map(found.flat());
   } catch (error) {
-    // The pods are then judged like any other.
+    // The pods are then decided like any other.
     if (error instanceof ClusterError) return new Map();
     throw error;
   }

@@ -5,19 +5,17 @@ import { parseDuration, setting, valuesOf } from "../shared/base/settings.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { name } from "./observe.ts";
 
-const longestHoldMs = 3_600_000;
-
 export const settings = {
   evictionWaitMs: setting<number>({
     name: "EVICTION_WAIT",
     fallback: "8s",
     says: "how long an eviction waits for its turn before it is refused, at most 1.5 s less than the webhook's time-out leaves; 0 refuses at once; with VIEWS=list none waits",
     grammar: "0, or a Go duration of at most 1h, such as 8s",
-    parse: (text) => parseDuration(text, 0, longestHoldMs),
+    parse: (text) => parseDuration(text, 0, 3_600_000),
   }),
 } as const;
 
-/** Time that is kept for the last judgement: a write of the ledger, and the answer. */
+/** Time that is kept for the last attempt: a write of the ledger, and the answer. */
 const answerMs = 1_500;
 
 /** Makes the function that says until which monotonic time a review may wait; undefined if it may not wait. */

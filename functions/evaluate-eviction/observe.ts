@@ -1,4 +1,4 @@
-/** What an eviction is judged by: its review, and its pod. Reviews are parsed here, so that `decide` can trust every field. */
+/** What an eviction is decided by: its review, and its pod. Reviews are parsed here, so that `decide` can trust every field. */
 
 import { badRequest, conflict, notFound } from "../shared/admission/answers.ts";
 import type { AdmissionRequest, Denied } from "../shared/admission/definition.ts";
@@ -16,9 +16,10 @@ import { maxReservations } from "../shared/ledger/reservation.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
-import type { EvictionSnapshot, ReviewedEviction } from "./decide.ts";
-import { type Alone, type Eviction, isExempt, ledgerOfTold, unseen } from "./decide-alone.ts";
+import type { EvictionSnapshot } from "./decide.ts";
+import { type Alone, isExempt, ledgerOfTold, unseen } from "./decide-alone.ts";
 import { findDown } from "./down.ts";
+import type { Eviction, ReviewedEviction } from "./group-commit/rulings.ts";
 import { findOwnerGroup } from "./owner-group.ts";
 
 export const name = "evaluate-eviction";
@@ -71,8 +72,8 @@ export function readAsking(request: AdmissionRequest): Asking | Denied {
 }
 
 /**
- * The pod that is to go, with what governs it; or why there is none. Memory may be behind: what it does not have, or has
- * otherwise than the client, is asked of the API server. Throws ClusterError, TooManyLookUps, LedgerUnreadable.
+ * The pod that is to go, with what governs it; or why there is none. The cache may be behind: what it does not have, or has
+ * otherwise than the client, is read from the API server. Throws ClusterError, TooManyLookUps, LedgerUnreadable.
  */
 export async function observeAlone(context: Context, asking: Asking): Promise<Alone | Denied> {
   const { cache, cluster, namespaces, protocol, lookUps = cluster } = context;
@@ -99,10 +100,10 @@ export async function observeAlone(context: Context, asking: Asking): Promise<Al
   return { eviction: evictionOf(asking, pod), pod, owner, surroundings, ownedBy, claims: ledger?.claims ?? [] };
 }
 
-/** True for a pod that stands, without a StatefulSet or a budget: the ledger of another owner may judge it. */
+/** True for a pod that stands, and has neither a StatefulSet nor a budget: another owner's ledger may decide about it. */
 function isOfOther(pod: Pod, budgets: readonly StoredBudget[]): boolean {
-  const isJudgedElsewhere = isExempt(pod) || isOurs(pod) || pod.ownerKind === "StatefulSet";
-  return !isJudgedElsewhere && !budgets.some((stored) => selects(stored, pod.labels));
+  const isDecidedElsewhere = isExempt(pod) || isOurs(pod) || pod.ownerKind === "StatefulSet";
+  return !isDecidedElsewhere && !budgets.some((stored) => selects(stored, pod.labels));
 }
 
 /** {@link observeAlone} by the API server alone, for an answer after which the client asks no more. Throws as that does. */
@@ -145,28 +146,27 @@ function pinOf(deleteOptions: Fields | undefined, uid: string): readonly object[
 }
 
 /**
- * Rule R11: what goes by its name alone is looked at once more, by a GET, after its reservation was written. A memory may be
+ * Rule R11: a pod that goes by its name alone is read once more, by a GET, after its reservation was written. The cache may be
  * behind: an eviction that was allowed before may have been carried out since, and this one would take the pod that came instead.
- * Undefined where the uid is pinned; resolves to the refusal of a pod that is gone or going, or that cannot be read.
+ * Resolves to the refusal of a pod that is gone or going, or that cannot be read.
  */
-export function confirm(
+export async function confirm(
   { cluster }: Context,
   { namespace }: GroupKey,
   eviction: Eviction,
-): Promise<Denied | undefined> | undefined {
+): Promise<Denied | undefined> {
   if (eviction.isPinned) return undefined;
-  const look = async (): Promise<Denied | undefined> => {
+  try {
     const pod = await getPod(cluster, { namespace, name: eviction.name });
     return pod?.uid === eviction.uid && !pod.terminating ? undefined : unseen(eviction);
-  };
-  return look().catch((error: unknown) => {
+  } catch (error) {
     const failure = refuseFailure(error, `pod ${eviction.name}`);
     if (failure === undefined) throw error;
     return failure;
-  });
+  }
 }
 
-/** What the reviews of one group are judged by together. Throws ClusterError. */
+/** Reads what the reviews of one group are decided by together. Throws ClusterError. */
 export async function observe(
   context: Context,
   observed: GroupObservation,

@@ -1,5 +1,5 @@
 /**
- * Evictions of pods that another owner than a StatefulSet has: the ledger of their group judges them, over the zones that their
+ * Evictions of pods that another owner than a StatefulSet has: the ledger of their group decides them, over the zones that their
  * volume claims say. Pure.
  */
 
@@ -7,38 +7,19 @@ import { notYet } from "../shared/admission/answers.ts";
 import type { Denied } from "../shared/admission/definition.ts";
 import { isUnsettled, type Zone } from "../shared/groups/zones.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
-import type { Reservation } from "../shared/ledger/reservation.ts";
 import { type Pod, podNameOf, statefulSetOfPod } from "../shared/workloads/pods.ts";
 import { waitForClaim, type ZoneThen } from "./budget.ts";
-import type { Eviction } from "./decide-alone.ts";
 import type { Taken } from "./decide-asked.ts";
 import type { Decision } from "./group-commit/rulings.ts";
 
-/** The pod that is to be evicted, and its zone; undefined where another one has its name by now. */
-export function findOwnedPod<Z extends Pick<Zone, "pods" | "leaving">>(
-  zones: readonly Z[],
-  { name, uid }: Eviction,
-): { zone: Z; pod: Pod } | undefined {
-  for (const zone of zones) {
-    const pod = [...zone.pods, ...zone.leaving].find((one) => one.uid === uid && one.name === name);
-    if (pod !== undefined) return { zone, pod };
-  }
-  return undefined;
-}
-
 /**
  * What stands in the ledger for a pod of another owner: its name, as the name and the ordinal that it is made of, so that the pod
- * is found again. A name without an ordinal gets 0, by which no look finds the pod: it is reserved until the next look only.
+ * is found again. A name without an ordinal gets 0, by which no observation finds the pod: it is reserved until the next one.
  */
 export function reserveOwned({ name, ordinal, uid }: Pod): NonNullable<Decision["reserve"]> {
   const madeFor = statefulSetOfPod(name);
   const isWhole = madeFor !== undefined && podNameOf({ statefulSet: madeFor, ordinal }) === name;
   return isWhole ? { statefulSet: madeFor, ordinal, uid } : { statefulSet: name, ordinal: 0, uid };
-}
-
-/** The open reservation of a pod, or of the one that had its name before. */
-export function reservationOf(departed: readonly Reservation[], pod: Pod): Reservation | undefined {
-  return departed.find((one) => podNameOf(one) === pod.name);
 }
 
 /** Rule R18: the claim that holds a pod: one that names its uid, or an unknown one, whose pods this version cannot tell. */

@@ -19,7 +19,7 @@ import { type ObjectAttempt, reportWrite, sayRefusal, type WriteResult } from ".
 import { labelText, type OwnerStep, type OwnerVerdict, type ReleasedPod } from "./decide.ts";
 import { kindOf, name, type OwnerObservation } from "./observe.ts";
 
-/** One look at an owner, and what was decided on it. */
+/** One observation of an owner, and what was decided on it. */
 export type OwnerAttempt = ObjectAttempt<OwnerObservation, OwnerVerdict>;
 
 /** So many pods get their label at one time. */
@@ -35,7 +35,7 @@ export async function announce(looked: OwnerAttempt): Promise<WriteResult | "tol
   return told;
 }
 
-/** Writes the guard and the sentence to the owner where they are not there yet. Throws ClusterError. */
+/** Writes the guard and the message to the owner where they are not there yet. Throws ClusterError. */
 async function tell(looked: OwnerAttempt): Promise<WriteResult | "told"> {
   const { context, observed, verdict } = looked;
   const { owner } = observed.snapshot;
@@ -111,7 +111,7 @@ async function patchPods(
   changeOf: (member: ReleasedPod) => object,
 ): Promise<WriteResult> {
   const results = await mapLimit(members, labelsAtOnce, (member) => patchPod(looked, action, member, changeOf(member)));
-  // What was refused is remembered, and the next look says so.
+  // What was refused is remembered, and the next observation says so.
   return results.includes("done") ? "done" : "changed";
 }
 
@@ -166,7 +166,7 @@ const reasons: Readonly<Record<string, Pick<OwnerEvent, "type" | "reason">>> = {
   released: { type: "Normal", reason: eventReasons.stopHooksReleased },
 };
 
-/** The Events of a look: its verdict, values that do not parse, and pods that no label reaches any more. */
+/** Sends the Events of an attempt: its verdict, values that do not parse, and pods that no label reaches any more. */
 async function recordEvents(looked: OwnerAttempt): Promise<void> {
   const { verdict, observed } = looked;
   const { snapshot, malformed } = observed;

@@ -71,15 +71,15 @@ export interface OwnerVerdict {
   /** `done` where nothing is left to do. */
   readonly guard: string;
   readonly sentence: string;
-  /** What is done now; the owner is looked at again after it. */
+  /** What is done now; the owner is observed again after it. */
   readonly step: OwnerStep | undefined;
-  /** The guard and the sentence are written to the owner's status before the step; its pods are being let go. */
+  /** The guard and the message are written to the owner's status before the step; its pods are being let go. */
   readonly isTold: boolean;
-  /** The owner is looked at again after this time, in milliseconds; undefined: when something is heard of it. */
+  /** The owner is reconciled again after this time, in milliseconds; undefined: when an event tells of it. */
   readonly requeueAfterMs: number | undefined;
 }
 
-/** New pods may come, and labels may go: how often an owner is looked at while it is let go, in milliseconds. */
+/** How often an owner is reconciled while it is let go, in milliseconds: new pods may come, and labels may go. */
 const leavingRequeueMs = 2_000;
 /** The same for an owner that does not have our finalizer, in milliseconds. */
 const unheldRequeueMs = 5_000;
@@ -88,7 +88,7 @@ const unheldRequeueMs = 5_000;
  * on was read, takes ten seconds at most, and clocks may differ by `clockSkewMs`, which makes 55 s.
  */
 const withdrawnForMs = 60_000;
-/** So many names stand in a sentence. */
+/** So many names stand in a message. */
 const mostNames = 5;
 
 /** True where the pods of an owner have to be known: they are let go, or were, and stay after all. */
@@ -126,8 +126,8 @@ function decideLiving(snapshot: OwnerSnapshot, owner: ReleasedOwner): OwnerVerdi
 }
 
 /**
- * Labels of ours go. One that is under way may come after that: so the status, which makes every pass look at the pods, goes only
- * when no process that has read that they are to stop can still label them.
+ * Labels of ours go. One that is under way may come after that: so the status, which makes every reconcile read the pods, goes
+ * only when no process that has read that they are to stop can still label them.
  */
 function withdraw(
   { nowMs, members, keepsFinalizers }: OwnerSnapshot,
@@ -153,7 +153,7 @@ function holding(keepsFinalizers: boolean, { shown, label, isHeld }: ReleasedOwn
   return doing("letting-alone", `${shown} loses our finalizer: ${why}`, { kind: "remove-finalizer" });
 }
 
-/** Labels, then a look that finds none missing, then the markers, and only then the finalizer. */
+/** Labels, then an observation that finds none missing, then the markers, and only then the finalizer. */
 function decideLettingGo(snapshot: OwnerSnapshot, owner: ReleasedOwner): OwnerVerdict {
   const { members } = snapshot;
   const { shown, label, deletedMs } = owner;

@@ -2,7 +2,8 @@ import { finalizerPaths, pathsOf, skipLabelPath } from "../shared/annotations/pa
 import * as skipLabels from "../shared/annotations/skip-labels.ts";
 import type { FunctionDefinition } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
-import { listKeys, name, settings } from "./observe.ts";
+import { listKeys, name } from "./observe.ts";
+import { settings } from "./owners.ts";
 import { reconcile } from "./reconcile.ts";
 
 /** What it needs of each kind of owner. */

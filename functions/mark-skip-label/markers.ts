@@ -9,7 +9,7 @@ import { mayNotSee, type ReleasedPod } from "./decide.ts";
 import { settings } from "./owners.ts";
 
 const name = "mark-skip-label";
-/** A container that does not answer must not hold up a pass, in milliseconds. */
+/** A container that does not answer must not hold up a reconcile, in milliseconds. */
 const readWithinMs = 3_000;
 /** So many are read at one time. */
 const atOnce = 8;

@@ -14,12 +14,11 @@ import { findMembers } from "./members.ts";
 import { listOwners, parseOwner, settings } from "./owners.ts";
 
 export const name = "mark-skip-label";
-export { settings };
 
 /** A label that was refused is tried again after this, in milliseconds. */
 export const labelRefusedForMs = 5_000;
 
-/** How soon to look again at objects whose changes do not wake this function, in milliseconds. */
+/** How soon objects are reconciled again whose changes do not trigger this function, in milliseconds. */
 const unwatchedRequeueMs = 15_000;
 
 /** An owner as it was read, and what a decision makes of it. */
@@ -28,7 +27,7 @@ export interface OwnerObservation {
   /** Undefined where it is gone. */
   readonly object: OtherObject | undefined;
   readonly malformed: readonly Malformed[];
-  /** How soon to look again where the verdict does not say, in milliseconds. */
+  /** How soon to reconcile again where the verdict does not say, in milliseconds. */
   readonly requeueAfterMs: number | undefined;
 }
 

@@ -69,7 +69,7 @@ const usualDeadlineMs = 300_000;
 /** What the garbage collector puts on an object that is deleted so that what it owns stays. */
 const orphaning = "orphan";
 
-/** True for an object that a pass has to look at. */
+/** True for an object that has to be reconciled. */
 function isOfConcern({ metadata }: OtherObject): boolean {
   const { annotations = {}, finalizers = [] } = metadata;
   if (finalizers.includes(releaseFinalizer)) return true;
@@ -122,7 +122,7 @@ export function parseOwner(
   return { owner, malformed };
 }
 
-/** The owners of a namespace, or of all, that a pass has to look at. Throws ClusterError. */
+/** The owners of a namespace, or of all, that have to be reconciled. Throws ClusterError. */
 export async function listOwners(
   cluster: Pick<Cluster, "list">,
   resources: readonly Resource[],

@@ -1,4 +1,4 @@
-/** One pass over an owner, or over all owners of a namespace that is being deleted. */
+/** One reconcile of an owner, or of all owners in a namespace that is being deleted. */
 import { mapLimit } from "../shared/base/map-limit.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
@@ -9,7 +9,7 @@ import { announce, carryOut } from "./act.ts";
 import { decide, type OwnerVerdict } from "./decide.ts";
 import { labelRefusedForMs, listKeys, name, type OwnerObservation, observe } from "./observe.ts";
 
-/** Of a namespace that is being deleted, so many are looked at at one time. */
+/** So many owners in a namespace that is being deleted are reconciled at one time. */
 const ownersAtOnce = 16;
 
 /** Throws ClusterError where trying again later can help. */

@@ -65,7 +65,7 @@ export function decide(snapshot: PreparedDownscale): DownscaleDecision {
 
 /**
  * The refusal of a review about another StatefulSet of that name, or another size, than the stored one: its pods are not those
- * that leave. The API server asks again by itself if it had an older state. The sentence tells no uid, because a deletion may be
+ * that leave. The API server asks again by itself if it had an older state. The message tells no uid, because a deletion may be
  * made on condition of one.
  */
 export function refuseOutdated(
@@ -81,7 +81,7 @@ export function refuseOutdated(
   return conflict("size-conflict", sentenceOf(asked, is));
 }
 
-/** The sentence of every refusal: the object, the sizes, and the cause. */
+/** The message of every refusal: the object, the sizes, and the cause. */
 export function sentenceOf({ resource, namespace, name, from, to }: RequestedDownscale, cause: string): string {
   return `downscale of ${resource}/${name} in ${namespace} ${describeSizes(from, to)} is not allowed: ${cause}`;
 }

@@ -1,4 +1,4 @@
-/** What a downscale is judged by: its StatefulSet, the ledger, the pods that would leave, and the times of other zones. */
+/** What a downscale is decided by: its StatefulSet, the ledger, the pods that would leave, and the times of other zones. */
 
 import { badRequest, conflict } from "../shared/admission/answers.ts";
 import type { Denied } from "../shared/admission/definition.ts";
@@ -68,7 +68,7 @@ export async function readKey(
   return groupKeyOf(stored, names[0]);
 }
 
-/** What a downscale is judged by, and what its claim is made of. */
+/** What a downscale is decided by, and what its claim is made of. */
 export interface DownscaleObservation {
   readonly snapshot: PreparedDownscale;
   /** The claims of this function that are over, on any zone of the group: the next write takes them out. */
@@ -76,7 +76,7 @@ export interface DownscaleObservation {
   /** The pods that must be told, highest ordinal first. */
   readonly toTell: readonly Pod[];
   readonly where: ClaimedObjects;
-  /** Sentences about what could not be read, and does not hold the change back. */
+  /** Messages about what could not be read, and does not hold the change back. */
   readonly warnings: readonly string[];
 }
 

@@ -1,4 +1,4 @@
-/** One pass: what is known is written down, a rebalance is claimed, asked for, and its end is written down. */
+/** One reconcile: it writes down what is known, claims a rebalance, asks for it, and writes down its end. */
 
 import {
   formatRebalanceState,
@@ -144,7 +144,7 @@ async function write(
     if (!(error instanceof ClusterError) || isTransient(error) || isRightMissing(error)) throw error;
     if (hasCode(error, 404, 409)) {
       reporter.conflict(key, name);
-      const sentence = `others change ${zone} at this moment; it is looked at again in a second`;
+      const sentence = `others change ${zone} at this moment; it is tried again in a second`;
       return wait("state-contended", sentence, { zone, requeueAfterMs: contendedRequeueMs });
     }
     const sentence = `the annotation ${rebalanceState.key} of ${zone} is refused, and without it no node is asked: ${wordsOf(error)}`;

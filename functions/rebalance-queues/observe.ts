@@ -80,7 +80,7 @@ export async function observe(
   const state = read(rebalanceState, metadata, malformed);
   const saidMs = read(queueRebalanceNeededAt, metadata, malformed);
   const isEndless = "kind" in endpoint || replicas < 2;
-  const nodes = isEndless ? "its nodes were not looked at" : await observeNodes(cluster, object, statefulSet);
+  const nodes = isEndless ? "its nodes were not read" : await observeNodes(cluster, object, statefulSet);
   const operatorMs = typeof nodes === "string" ? undefined : await observeMark(cluster, metadata);
   const times = [saidMs, operatorMs].filter((ms) => ms !== undefined);
   const wantedMs = times.length === 0 ? undefined : Math.max(...times);

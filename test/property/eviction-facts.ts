@@ -3,7 +3,8 @@
  * and a ledger would show them. The naive rules read the facts; the product reads what is rendered from them.
  */
 import fc from "fast-check";
-import type { EvictionSnapshot, ReviewedEviction } from "../../functions/evaluate-eviction/decide.ts";
+import type { EvictionSnapshot } from "../../functions/evaluate-eviction/decide.ts";
+import type { ReviewedEviction } from "../../functions/evaluate-eviction/group-commit/rulings.ts";
 import { parseStoredBudget, surroundingsOf } from "../../functions/shared/groups/governing.ts";
 import {
   type PodDisruptionBudget,

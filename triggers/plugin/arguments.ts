@@ -43,7 +43,7 @@ export interface Recover extends WriteOptions {
 
 export type Command = ShowArguments | ReleaseArguments | Recover | { readonly command: "help" };
 
-/** A command, or a sentence that says what is wrong with its command line. */
+/** A command, or a message that says what is wrong with its command line. */
 type ReadCommand = Command | { readonly mistake: string };
 
 export const commands = ["why", "release", "suspended", "recover"] as const;

@@ -87,7 +87,7 @@ export async function run(argv: readonly string[], given: Terminal): Promise<Exi
   }
 }
 
-/** For a shell, which shows nothing where something fails: there is no place for a sentence. */
+/** For a shell, which shows nothing where something fails: there is no place for a message. */
 async function offer(words: readonly string[], { connect, out }: Terminal): Promise<ExitCode> {
   let connection: Promise<ApiConnection> | undefined;
   const { namespace: asked, ...place } = readWritten(words);

@@ -1,4 +1,4 @@
-/** Looks at a group as its functions do, and writes nothing: what `kubectl sluice why -o json` prints. */
+/** Observes a group as its functions do, and writes nothing: what `kubectl sluice why -o json` prints. */
 
 import { findWait } from "../../functions/shared/admission/refusal-events.ts";
 import type { GroupView } from "../../functions/shared/cache/cache.ts";
@@ -46,7 +46,7 @@ export interface GroupInspection {
   /** Deletions that the API server refused for good. */
   readonly refusals: readonly { readonly pod: string; readonly sentence: string; readonly triedAgainAt: string }[];
   readonly budgets: readonly BudgetInspection[];
-  /** Why an eviction of a pod of this group cannot be judged; null when it can. */
+  /** Why an eviction of a pod of this group cannot be decided; null when it can. */
   readonly ungovernable: string | null;
   /** What no eviction of this group will ever be allowed by (rule R25), each with its numbers. */
   readonly neverPossible: readonly string[];
@@ -95,12 +95,12 @@ export interface FunctionInspection {
     readonly since: string;
     readonly at: string;
   } | null;
-  /** What it decides on the group as it is now; null for a function that nothing but a review wakes. */
+  /** What it decides on the group as it is now; null for a function that only reviews trigger. */
   readonly now: {
     readonly guard: string;
     readonly zone: string;
     readonly sentence: string;
-    /** When it looks again without an event; null for not before the next event or sweep. */
+    /** When it reconciles again without an event; null for not before the next event or sweep. */
     readonly recheckSeconds: number | null;
   } | null;
   /** True when it would act now, or what it wrote is not what it decides now, and it has had the time to write that. */
@@ -118,7 +118,7 @@ export interface BudgetInspection {
   readonly invalid: string | null;
 }
 
-/** What a look at a group rests on. */
+/** One observation of a group. */
 export interface Inspection {
   readonly context: Context;
   readonly key: GroupKey;
@@ -183,6 +183,7 @@ export async function inspect(look: Inspection): Promise<GroupInspection> {
   const { key, nowMs, view, observed, unreadable, situations } = look;
   const zones = observed?.zones ?? view.statefulSets.map((one) => surveyZone(one, view.podsOf(one), [], nowMs));
   const pods = zones.flatMap((zone) => [...zone.pods, ...zone.leaving]);
+  const refusals = [...(observed?.refusals.values() ?? []), ...(observed?.givenUp.values() ?? [])];
   const exists = unreadable !== undefined || observed?.ledger.kind !== "imagined";
   return {
     namespace: key.namespace,
@@ -193,13 +194,9 @@ export async function inspect(look: Inspection): Promise<GroupInspection> {
     reservations: situations.map(inspectReservation),
     claims: (observed?.ledger.claims ?? []).map(inspectClaim),
     functions: await inspectFunctions(look),
-    refusals: [...(observed?.refusals.values() ?? []), ...(observed?.givenUp.values() ?? [])].map(
-      ({ pod, sentence, stampMs }) => ({
-        pod,
-        sentence,
-        triedAgainAt: formatTime(stampMs + retryRefusedAfterMs),
-      }),
-    ),
+    refusals: refusals.map(({ pod, sentence, stampMs }) => {
+      return { pod, sentence, triedAgainAt: formatTime(stampMs + retryRefusedAfterMs) };
+    }),
     budgets: inspectBudgets(view, pods),
     ungovernable: findUngovernable(look, pods),
     neverPossible: await findNever(look, pods),
@@ -252,7 +249,7 @@ function inspectReservation(situation: Situation): ReservationInspection {
   };
 }
 
-/** What each function last wrote, beside what it decides now: a pass in shadow mode over the same view. */
+/** What each function last wrote, beside what it decides now: a reconcile in shadow mode over the same view. */
 async function inspectFunctions({ context, key, nowMs, observed }: Inspection): Promise<FunctionInspection[]> {
   const { cluster } = context;
   const ledger = observed?.ledger;
@@ -265,7 +262,7 @@ async function inspectFunctions({ context, key, nowMs, observed }: Inspection): 
     const recorded = { guard, zone, sentence, since: formatTime(since), at: formatTime(at) };
     inspections.set(name, { function: name, recorded, now: null, stale: false });
   }
-  // Sweeps and events wake functions for the groups of a label; the others have only reviews.
+  // Sweeps and events trigger functions for the groups of a label; the others have only reviews.
   if (readGroup(key.group).kind !== "labelled") return [...inspections.values()];
   for (const definition of groupFunctions.filter(({ keyedBy }) => keyedBy === "groups")) {
     const passes: ReconcileReport[] = [];
@@ -323,7 +320,7 @@ async function findWaiting({ context, view }: Inspection): Promise<GroupInspecti
   return found.flatMap(({ zone, wait }) => (wait === undefined ? [] : [{ zone, ...wait }]));
 }
 
-/** The first pod will do: what keeps one of a group from being judged is seldom its own. */
+/** The first pod will do: what keeps evictions of a group from being decided is seldom one pod's own. */
 function findUngovernable({ view, key }: Inspection, pods: readonly Pod[]): string | null {
   for (const pod of pods) {
     const governed = governing(pod, view, key);

@@ -22,7 +22,7 @@ export interface RecoverResult {
   readonly sentence: string;
 }
 
-/** While the end is waited for, a volume claim is looked at this often. */
+/** While it waits for the end, the plugin reads a volume claim this often. */
 const lookAtPvcEveryMs = 500;
 
 /**

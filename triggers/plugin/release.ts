@@ -11,20 +11,16 @@ import { createShadow, type Inspection, lookAt } from "./inspection.ts";
 import { abandonedFromMs, outlook, placeOf, type Situation } from "./reservations.ts";
 import { formatSpan } from "./span.ts";
 
-/** Nothing was released, and the sentence says why. */
+/** Nothing was released, and the message says why. */
 export class NotReleased extends Error {}
 
-type Judgement =
-  | { readonly mayGo: true; readonly because: string }
-  | {
-      readonly mayGo: false;
-      readonly because: string;
-      /** Infinity where it is never possible. */
-      readonly possibleInMs: number;
-      readonly kind: string;
-    };
+interface ReleaseDecision {
+  readonly because: string;
+  /** Set if it may not be released now. `possibleInMs`: the least time until it may; Infinity if it never may. */
+  readonly held?: { readonly kind: string; readonly possibleInMs: number };
+}
 
-/** While a reservation is waited for, the group is looked at this often. */
+/** While it waits for the end of a reservation, the plugin reads the group this often. */
 const lookAtGroupEveryMs = 2_000;
 
 /**
@@ -44,19 +40,19 @@ export async function release(
   for (let conflicts = 0; conflicts < maxConflicts; ) {
     const look = await lookAt(createShadow(cluster, namespace), { namespace, group });
     const situation = find(look, pod);
-    if (situation === undefined) return endedByItself(look, pod, toldOf !== undefined);
-    const judgement = await judge(cluster, namespace, situation);
+    if (situation === undefined) return sayUnreserved(look, pod, toldOf !== undefined);
+    const { because, held } = await decide(cluster, namespace, situation);
     const by = `${situation.reservation.by} reserved it ${formatSpan(look.nowMs - situation.reservation.stampMs)} ago`;
-    const sentence = `${by}; ${judgement.because}`;
-    if (!judgement.mayGo) {
-      if (!wait) throw new NotReleased(`${pod} is not released: ${sentence}`);
-      if (toldOf !== judgement.kind) onWait(`${pod}: ${sentence}`);
-      toldOf = judgement.kind;
-      await cluster.sleep(Math.min(lookAtGroupEveryMs, judgement.possibleInMs));
+    const message = `${by}; ${because}`;
+    if (held !== undefined) {
+      if (!wait) throw new NotReleased(`${pod} is not released: ${message}`);
+      if (toldOf !== held.kind) onWait(`${pod}: ${message}`);
+      toldOf = held.kind;
+      await cluster.sleep(Math.min(lookAtGroupEveryMs, held.possibleInMs));
       continue;
     }
-    if (dryRun) return `${pod}: would be released: ${sentence}`;
-    if (await write(cluster, look, situation)) return `${pod}: released: ${sentence}`;
+    if (dryRun) return `${pod}: would be released: ${message}`;
+    if (await write(cluster, look, situation)) return `${pod}: released: ${message}`;
     conflicts++;
   }
   throw new NotReleased(`${pod} is not released: others write the ledger all the time; try again`);
@@ -67,45 +63,40 @@ function find({ situations, unreadable }: Inspection, pod: string): Situation | 
   return situations.find(({ reservation }) => podNameOf(reservation) === pod);
 }
 
-function endedByItself(look: Inspection, pod: string, hasWaited: boolean): string {
+/** Throws {@link NotReleased} for a pod that has no reservation, unless this command has waited for its end. */
+function sayUnreserved({ observed, situations, key }: Inspection, pod: string, hasWaited: boolean): string {
   if (hasWaited) return `${pod}: nothing is left to release; its reservation has ended by itself`;
-  throw new NotReleased(notReserved(look, pod));
-}
-
-function notReserved({ observed, situations, key }: Inspection, pod: string): string {
   if (observed?.ledger.kind === "imagined")
-    return `${key.group} has no ledger in namespace ${key.namespace}, so nothing is reserved`;
+    throw new NotReleased(`${key.group} has no ledger in namespace ${key.namespace}, so nothing is reserved`);
   const names = situations.map(({ reservation }) => podNameOf(reservation));
   const reserved =
     names.length === 0
       ? "nothing is"
       : `reserved are ${names.slice(0, 10).join(", ")}${names.length > 10 ? ", …" : ""}`;
-  return `${pod} is not reserved in the ledger ${observed?.ledger.name}: ${reserved}`;
+  throw new NotReleased(`${pod} is not reserved in the ledger ${observed?.ledger.name}: ${reserved}`);
 }
 
 /** Whether a reservation may be removed now; otherwise when it may, and what would settle it. */
-async function judge(cluster: Cluster, namespace: string, situation: Situation): Promise<Judgement> {
+async function decide(cluster: Cluster, namespace: string, situation: Situation): Promise<ReleaseDecision> {
   const { reservation, standing, nowMs } = situation;
-  if (standing === "settled") return { mayGo: true, because: "it has settled" };
-  if (standing === "abandoned")
-    return { mayGo: true, because: "no function can act on it any more, and its pod is still there" };
+  if (standing === "settled") return { because: "it has settled" };
+  if (standing === "abandoned") return { because: "no function can act on it any more, and its pod is still there" };
   const possibleInMs = abandonedFromMs(reservation) - nowMs;
   const place = placeOf(situation);
   const name = reservation.statefulSet;
   const isGone =
     situation.statefulSet === undefined && (await getStatefulSet(cluster, { namespace, name })) === undefined;
-  if (isGone && possibleInMs <= 0) {
-    return { mayGo: true, because: `no function can act on it any more, and its StatefulSet ${name} is gone` };
-  }
+  if (isGone && possibleInMs <= 0)
+    return { because: `no function can act on it any more, and its StatefulSet ${name} is gone` };
   const kind = `${place} ${isGone}`;
   if (isGone || place === "reserved") {
     const possible = `it can be released in ${formatSpan(possibleInMs)}, at ${new Date(abandonedFromMs(reservation)).toISOString()}`;
     const until = place === "reserved" ? `${possible}, if its pod is still there then` : possible;
     const because = `until ${formatSpan(dropAfterMs)} after that its function may still act on it, and ${until}. By itself: ${outlook(situation)}`;
-    return { mayGo: false, because, possibleInMs, kind };
+    return { because, held: { kind, possibleInMs } };
   }
   const because = `the pod counts as down with or without its reservation, so a release changes nothing. By itself: ${outlook(situation)}`;
-  return { mayGo: false, because, possibleInMs: Number.POSITIVE_INFINITY, kind };
+  return { because, held: { kind, possibleInMs: Number.POSITIVE_INFINITY } };
 }
 
 /** False when another client wrote the ledger meanwhile. Throws ClusterError. */

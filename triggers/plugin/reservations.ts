@@ -75,6 +75,6 @@ function standingOutlook({ reservation, nowMs }: Situation): string {
   const finished =
     ageMs < finishAfterMs
       ? `finished by its function in ${formatSpan(finishAfterMs - ageMs)}`
-      : "finished by its function's next pass";
+      : "finished by its function's next reconcile";
   return `${finished}, if it still decides so; otherwise ${dropped}`;
 }

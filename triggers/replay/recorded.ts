@@ -3,7 +3,7 @@
 import type { AdmissionDefinition } from "../../functions/shared/admission/definition.ts";
 import { type Fields, fieldsOf } from "../../functions/shared/base/fields.ts";
 
-/** A request to post. The server judges its content. Only what is no request at all is refused before. */
+/** A request to post. The server decides about its content: only what is no request at all is refused before. */
 export interface Recorded {
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -74,9 +74,9 @@ function requestOfReview(
   const registrations = admissions.map(({ registration }) => registration);
   const path = registrations.find(({ rule }) => rule.resources.includes(reviewed.join("/")))?.path;
   if (path !== undefined) return { path, headers, body };
-  const judged = registrations.flatMap(({ rule }) => rule.resources).join(" or ") || "nothing";
+  const served = registrations.flatMap(({ rule }) => rule.resources).join(" or ") || "nothing";
   const what = reviewed.length === 0 ? "a resource that it does not name" : JSON.stringify(reviewed.join("/"));
-  return mistake(`it reviews ${what}, and here is judged ${judged}, unless a path is written beside it`);
+  return mistake(`it reviews ${what}, and here ${served} is reviewed, unless a path is written beside it`);
 }
 
 /** A user may have cut the kind away. The server then answers that it is missing. */

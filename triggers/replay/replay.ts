@@ -10,7 +10,7 @@ import { messageOf } from "../../functions/shared/base/error-message.ts";
 import type { CertificateSettings } from "../../functions/shared/certificates/settings.ts";
 import type { CronDefinition, FunctionDefinition } from "../../functions/shared/contract/definition.ts";
 import type { KubernetesCluster } from "../../functions/shared/kubernetes/client.ts";
-import type { Cluster, ObjectKey, Resource } from "../../functions/shared/kubernetes/cluster.ts";
+import type { ObjectKey, Resource } from "../../functions/shared/kubernetes/cluster.ts";
 import { find } from "../../functions/shared/kubernetes/find.ts";
 import { statefulSetOfPod } from "../../functions/shared/workloads/pods.ts";
 import type { OpenAdmission } from "../server/admission.ts";
@@ -71,7 +71,7 @@ export async function replay(recorded: Recorded, options: ReplayOptions): Promis
   const isReview = options.admissions.some(({ paths }) => paths.some((one) => path.split("?")[0] === one));
   const answer = response.status === 200 && isReview ? "an AdmissionReview" : await response.text();
   const isDone = await servers.end();
-  const troubles = isDone ? [] : ["what was woken did not end in time: see DRAIN_TIMEOUT"];
+  const troubles = isDone ? [] : ["what it triggered did not end in time: see DRAIN_TIMEOUT"];
   try {
     await sayWhyNothing(heard, options);
   } catch (error) {
@@ -99,7 +99,7 @@ function startServers(heard: ReplayReport, options: ReplayOptions) {
     admissions: options.admissions,
     reporting,
     namespaces,
-    // A watch would wake functions for whatever changes meanwhile.
+    // A watch would trigger functions for whatever changes meanwhile.
     settings: { ...settings, mode: "shadow", views: "list", gatherMs: 0 },
     sweeps: false,
   });
@@ -115,9 +115,9 @@ function startServers(heard: ReplayReport, options: ReplayOptions) {
   };
   const changed = (resource: Resource, object: ObjectKey) => {
     heard.statefulSet = statefulSetOf(resource, object);
-    const woken = options.crons.filter(({ watches = [] }) => watches.some((waking) => waking.resource === resource));
-    run(woken);
-    return answerOf([woken.length > 0 ? "queued" : "ignored", standalone.wakeUps.changed(resource, object)]);
+    const triggered = options.crons.filter(({ watches = [] }) => watches.some((one) => one.resource === resource));
+    run(triggered);
+    return answerOf([triggered.length > 0 ? "queued" : "ignored", standalone.wakeUps.changed(resource, object)]);
   };
   const app = createApp({
     reporting,
@@ -131,52 +131,41 @@ function startServers(heard: ReplayReport, options: ReplayOptions) {
     monotonicMs: () => cluster.monotonicMs(),
     notReady: () => standalone.notReady(),
   });
-  return { app, end: () => end(cluster, settings, standalone, cron) };
+  const end = async (): Promise<boolean> => {
+    const deadlineMs = cluster.monotonicMs() + settings.drainTimeoutMs;
+    const ended = await Promise.all([standalone.stop(deadlineMs), cron?.stop(deadlineMs)]);
+    return !ended.includes(false);
+  };
+  return { app, end };
 }
 
-/** The StatefulSet by whose group an event would wake a function; undefined where it is about no StatefulSet. */
+/** The StatefulSet by whose group an event would trigger a function; undefined where it is about no StatefulSet. */
 function statefulSetOf(resource: Resource, { namespace, name }: ObjectKey): ObjectKey | undefined {
   if (resource === "statefulsets") return { namespace, name };
   const owner = resource === "pods" ? statefulSetOfPod(name) : undefined;
   return owner === undefined ? undefined : { namespace, name: owner };
 }
 
-async function end(
-  cluster: Cluster,
-  { drainTimeoutMs }: Settings,
-  ...parts: readonly ({ stop(deadlineMs: number): Promise<boolean> } | undefined)[]
-): Promise<boolean> {
-  const deadlineMs = cluster.monotonicMs() + drainTimeoutMs;
-  const ended = await Promise.all(parts.map((part) => part?.stop(deadlineMs) ?? true));
-  return ended.every(Boolean);
-}
-
 /** The same function, whose answers are heard. */
 function listened({ definition, judge }: OpenAdmission, heard: ReplayReport): OpenAdmission {
-  return {
-    definition,
-    judge: {
-      async review(request) {
-        const answer = await judge.review(request);
-        heard.review(definition.name, request, answer);
-        return answer;
-      },
-    },
+  const review: typeof judge.review = async (request) => {
+    const answer = await judge.review(request);
+    heard.review(definition.name, request, answer);
+    return answer;
   };
+  return { definition, judge: { review } };
 }
 
 function overheard(definition: CronDefinition, heard: ReplayReport): CronDefinition {
-  return {
-    ...definition,
-    open(context, certificate) {
-      const run = definition.open(context, certificate);
-      return async () => {
-        const outcome = await run();
-        heard.cron(definition.name, outcome);
-        return outcome;
-      };
-    },
+  const open: typeof definition.open = (context, certificate) => {
+    const run = definition.open(context, certificate);
+    return async () => {
+      const outcome = await run();
+      heard.cron(definition.name, outcome);
+      return outcome;
+    };
   };
+  return { ...definition, open };
 }
 
 /** Says why an event that was accepted led to nothing, which the server itself does not look up. Throws ClusterError. */
@@ -186,11 +175,11 @@ async function sayWhyNothing(heard: ReplayReport, { cluster, namespaces }: Repla
   if (statefulSet !== undefined) {
     const isThere = (await find(cluster, "statefulsets", statefulSet)) !== undefined;
     const why = isThere ? `it has no label ${rolloutGroup.key}` : "it is gone";
-    const sentence = `${why}, so that it is in no group, and no function is woken`;
+    const sentence = `${why}, so that it is in no group, and no function is triggered`;
     return heard.say(["object", `StatefulSet ${statefulSet.namespace}/${statefulSet.name}`], ["sentence", sentence]);
   }
   const served = namespaces === undefined ? "all namespaces are" : `NAMESPACE=${namespaces.join(",")} is`;
-  const ignored = "its type, its kind or its name wakes no function, or its namespace is not served";
+  const ignored = "its type, its kind or its name triggers no function, or its namespace is not served";
   const why = heard.event === "queued" ? "there is no group that could be swept" : ignored;
-  heard.say(["sentence", `no function is woken: ${why}; ${served} served`]);
+  heard.say(["sentence", `no function is triggered: ${why}; ${served} served`]);
 }

@@ -24,26 +24,20 @@ import {
 import { type GroupObservation, observeGroup } from "../../shared/transaction/observe-group.ts";
 import { podNameOf } from "../../shared/workloads/pods.ts";
 import type { GroupKey } from "../../shared/workloads/statefulsets.ts";
-import type { EvictionSnapshot, ReviewedEviction } from "../decide.ts";
-import type { Eviction } from "../decide-alone.ts";
 import { type Made, without } from "./granted.ts";
 import { type EvictionReview, type ReviewQueue, ReviewQueues, type WaitingReview } from "./queue.ts";
-import { type Decision, sortRulings } from "./rulings.ts";
+import { type Decision, type Eviction, type ReviewedEviction, sortRulings } from "./rulings.ts";
 
 /** What a batch is decided by, and its decisions, one for each review, in their order. */
-export interface BatchDecider {
+export interface BatchDecider<Snapshot> {
   readonly name: string;
-  observe(
-    context: Context,
-    observed: GroupObservation,
-    reviews: readonly ReviewedEviction[],
-  ): Promise<EvictionSnapshot>;
-  decide(snapshot: EvictionSnapshot): readonly Decision[];
+  observe(context: Context, observed: GroupObservation, asked: readonly ReviewedEviction[]): Promise<Snapshot>;
+  decide(snapshot: Snapshot): readonly Decision[];
   /** Asks pods what the decisions rest on (rule R22): the snapshot with their answers; undefined if no pod is asked. */
-  ask?(context: Context, observed: GroupObservation, snapshot: EvictionSnapshot): Promise<EvictionSnapshot> | undefined;
+  ask?(context: Context, observed: GroupObservation, snapshot: Snapshot): Promise<Snapshot> | undefined;
   /**
-   * Looks at what is let go once more, after the write that reserves it: resolves to the refusal of what is another thing by now,
-   * whose reservation is then undone. Undefined where the answer itself sees to that.
+   * Reads a pod that is let go once more, after the write that reserves it: resolves to the refusal of a pod that is another one
+   * by now, whose reservation is then undone. Undefined where the answer itself pins the pod.
    */
   confirm?(context: Context, key: GroupKey, eviction: Eviction): Promise<Denied | undefined> | undefined;
 }
@@ -59,12 +53,12 @@ export function refuseUnusable(error: unknown, what: string): Denied | undefined
   return unusable === undefined ? refuseFailure(error, what) : askAgain(unusable.guard, unusable.sentence);
 }
 
-export class GroupCommit {
+export class GroupCommit<Snapshot> {
   readonly #context: Context;
-  readonly #gate: BatchDecider;
+  readonly #gate: BatchDecider<Snapshot>;
   readonly #lines: ReviewQueues;
 
-  constructor(context: Context, gate: BatchDecider) {
+  constructor(context: Context, gate: BatchDecider<Snapshot>) {
     this.#context = context;
     this.#gate = gate;
     this.#lines = new ReviewQueues(context, gate.name, (line, batch) => this.#serve(line, batch));
@@ -217,7 +211,7 @@ export class GroupCommit {
     return !isAnswered && !signal?.aborted && deadlineMs > this.#context.cluster.monotonicMs();
   }
 
-  /** What was granted, with the refusals of what is another thing by now. */
+  /** What was granted, with the refusals of pods that are other ones by now. */
   async #confirm(key: GroupKey, granted: readonly Granted[]): Promise<readonly Granted[]> {
     const confirmed = granted.map(({ waiting }) => this.#gate.confirm?.(this.#context, key, waiting.eviction));
     const refusals = await Promise.all(confirmed);

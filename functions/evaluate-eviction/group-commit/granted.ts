@@ -1,7 +1,7 @@
-/** Reservations that a group commit has made, and how one is undone whose petition was refused after all. */
+/** Reservations that a group commit has made, and how one is undone whose review was refused after all. */
 import type { Ledger, Reservation } from "../../shared/ledger/reservation.ts";
 
-/** What was written for a petition, and what stood in the ledger at that ordinal before. */
+/** What was written for a review, and what stood in the ledger at that ordinal before. */
 export interface Made {
   readonly reservation: Reservation;
   readonly before: Reservation | undefined;

@@ -1,6 +1,6 @@
 /**
  * Reviews that wait their turn: each was refused for a reason that time alone may cure, and its client has time. They keep
- * their order for each group, and hold nothing in any ledger. Each costs a seat in the API server: so there are bounds.
+ * their order for each group, and hold nothing in any ledger. Each costs a seat in the API server, so that there are bounds.
  */
 
 import type { Denied } from "../../shared/admission/definition.ts";
@@ -19,11 +19,11 @@ export interface MayWait {
   readonly holdUntilMs?: number | undefined;
   /** Aborted when the client has gone. */
   readonly signal?: AbortSignal | undefined;
-  /** Hears, once, that it waits, and why. */
+  /** Called once, with why it waits. */
   onHold?(refusal: Denied): void;
 }
 
-/** Why one waits, and since when. */
+/** Why a review waits, and since when. */
 export interface ParkedReview {
   readonly sinceMs: number;
   /** What it was last refused with: the answer, once it waits no longer. */
@@ -32,15 +32,15 @@ export interface ParkedReview {
   readonly gone: () => void;
 }
 
-/** Those of one group, in the order in which they came. */
+/** The held reviews of one group, in the order in which they came. */
 export type HeldLine<Review> = Map<Review, ParkedReview>;
 
-/** Where one is in its line. */
+/** Where a review is in its line. */
 export interface QueuePlace {
-  /** How many wait before it, and how many have just been sent away. */
+  /** How many reviews wait before it, and how many have just been refused. */
   readonly waiting: number;
   readonly unheld: number;
-  /** How long it still has to wait at the pace of late; undefined where that is not known. */
+  /** Time that it still has to wait at the recent pace, in milliseconds; undefined if that is not known. */
   readonly waitMs: number | undefined;
 }
 
@@ -80,8 +80,7 @@ export class HeldReviews<Review extends MayWait> {
   }
 
   /**
-   * Has a review wait that {@link mayWait}; or answers why it is of no use. `place`: how many of its group wait before it, and
-   * how many before it were sent away.
+   * Holds a review that {@link mayWait}; or returns its refusal, which says why waiting is of no use.
    */
   hold(line: HeldLine<Review>, review: Review, refusal: Denied, place: QueuePlace): Denied | undefined {
     const known = line.get(review);
@@ -108,7 +107,7 @@ export class HeldReviews<Review extends MayWait> {
     return undefined;
   }
 
-  /** Why a review is sent away. The first of a line waits as long as it may, whatever the pace. */
+  /** Why a review does not wait. The first of a line waits as long as it may, whatever the pace. */
   #behind(
     { size }: HeldLine<Review>,
     { holdUntilMs = 0 }: Review,
@@ -130,7 +129,7 @@ export class HeldReviews<Review extends MayWait> {
     report({ function: by, held: this.#held, ...(ended === undefined ? {} : { ended }) });
   }
 
-  /** It waits no longer: it has been answered so. */
+  /** Ends the wait of a review that has been answered. */
   leave(line: HeldLine<Review>, review: Review, because: HeldOutcome): void {
     const held = line.get(review);
     if (held === undefined) return;

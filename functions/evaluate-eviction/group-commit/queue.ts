@@ -1,6 +1,6 @@
 /**
- * The lines of those who ask, one for each group, in their order: who is looked at next, who waits for what time may cure and is
- * looked at again, and who is answered.
+ * One queue of reviews for each group. It decides which reviews are decided next, holds those whose refusal time alone may cure,
+ * and answers the rest.
  */
 
 import { tooLate } from "../../shared/admission/answers.ts";
@@ -11,10 +11,10 @@ import { Deadlines, type HasDeadline } from "../../shared/clock/deadlines.ts";
 import type { Reporter } from "../../shared/contract/reporter.ts";
 import type { Cluster } from "../../shared/kubernetes/cluster.ts";
 import { type GroupKey, groupPathOf } from "../../shared/workloads/statefulsets.ts";
-import type { ReviewedEviction } from "../decide.ts";
 import type { Made } from "./granted.ts";
 import { type HeldLine, type HeldOutcome, HeldReviews, type MayWait } from "./parked-reviews.ts";
 import { RateEstimate } from "./rate-estimate.ts";
+import type { ReviewedEviction } from "./rulings.ts";
 
 /** What is asked for, and how. A dry run is decided like any other review, and leaves no trace (rule R16). */
 export interface EvictionReview extends ReviewedEviction, MayWait {
@@ -33,23 +33,25 @@ export interface WaitingReview extends EvictionReview, HasDeadline {
   reject(error: unknown): void;
 }
 
-/** Those of one group who were not looked at yet, those who wait, and what was written for some who were then refused. */
+/** The reviews of one group: the new ones, those that are held, and what was written for some that were then refused. */
 export interface ReviewQueue {
   readonly key: GroupKey;
   readonly queue: WaitingReview[];
   /** Reviews that wait their turn. Each batch has them first, and those of `queue` after them. */
   readonly held: HeldLine<WaitingReview>;
   /**
-   * Reservations that stand in the ledger though their petition was refused: the next write undoes them. What they renewed
-   * stands again, for an earlier allowance may still be under way.
+   * Reservations that stand in the ledger although their review was refused: the next write undoes them. What they renewed
+   * stands again, because an earlier allowance may still be under way.
    */
   withdrawn: readonly Made[];
   isServed: boolean;
-  /** Monotonic time of the first change that no look has taken up yet; undefined if there is none. */
+  /** Monotonic time of the first change that no attempt has seen yet; undefined if there is none. */
   changedMs: number | undefined;
-  /** When those who wait are looked at again; when it is though nothing changes; from when on a change brings it forward. */
+  /** Next time the held reviews are decided. */
   readonly again: HasDeadline & { deadlineMs: number };
+  /** Latest time of that, even if nothing changes. */
   restUntilMs: number;
+  /** Until then a change does not bring it forward, because other processes are writing the ledger. */
   quietUntilMs: number;
 }
 
@@ -59,19 +61,19 @@ export interface LineContext {
   readonly reporter: Pick<Reporter, "held">;
 }
 
-/** How many are looked at together: one write may carry all that a storm of drains has under way. */
+/** Most new reviews in one batch: one write may carry all that a storm of drains has under way. */
 const largestBatch = 500;
 /**
- * What changes is gathered for so long: pods that went together come back one after the other, and those who wait for them are
- * let go together. Who is let go a moment later pays for it: for each eviction the API server lists PodDisruptionBudgets, and
- * waits up to 100 ms for its memory to catch up with etcd.
+ * Changes are gathered for this long, because pods that went together come back one after the other, and the reviews that wait
+ * for them are to be allowed together. One that is allowed a moment later pays for it: for each eviction the API server lists
+ * PodDisruptionBudgets, and waits up to 100 ms for its cache to catch up with etcd.
  */
 const gatherMs = 25;
-/** A ledger that others write is left alone for longer, but not for the second of a reconcile: a client waits. */
+/** A ledger that other processes write is left alone for longer, but not for the second of a reconcile: a client waits. */
 const contendedGatherMs = 250;
-/** No event tells that a time has passed, and one may be lost: so often those who wait are looked at in any case. */
+/** The held reviews are decided at least this often: no event tells that a time has passed, and one may be lost. */
 const lookAgainMs = 1_000;
-/** Of groups that had evictions lately; one that is forgotten is learnt again. */
+/** Most paces of groups that had evictions lately; one that is forgotten is learnt again. */
 const rememberedPaces = 1_000;
 
 export class ReviewQueues {
@@ -80,10 +82,10 @@ export class ReviewQueues {
   readonly #serve: (line: ReviewQueue, batch: readonly WaitingReview[]) => Promise<void>;
   readonly #lines = new Map<string, ReviewQueue>();
   readonly #held: HeldReviews<WaitingReview>;
-  /** A line may be empty while those who were sent away are on their way back. */
+  /** A line may be empty although refused clients are about to ask again. */
   readonly #paces = new BoundedMap<string, RateEstimate>(rememberedPaces);
 
-  /** `serve` answers, or holds, everybody of a batch; it never rejects, and runs once at a time for each line. */
+  /** `serve` answers or holds every review of a batch. It never rejects, and runs once at a time for each line. */
   constructor(
     context: LineContext,
     by: string,
@@ -100,7 +102,7 @@ export class ReviewQueues {
       report: (report) => reporter.held(report),
       onEnd: (review, outcome) => this.#endHold(review, outcome),
     });
-    // Without a watch each look is a LIST: that costs the API server more than a client that asks again.
+    // Without a watch each attempt is a LIST, which costs the API server more than a client that asks again.
     if (cache.onChange === undefined) this.#held.close();
     cache.onChange?.((namespace, group) => this.#changed(namespace, group));
   }
@@ -123,7 +125,7 @@ export class ReviewQueues {
     }
   }
 
-  /** Others have written the ledger: a change in the next moments is no reason to look at once. */
+  /** Other processes have written the ledger: a change in the next moments is no reason for an attempt at once. */
   leaveAlone(line: ReviewQueue): void {
     line.quietUntilMs = this.#context.cluster.monotonicMs() + contendedGatherMs;
   }
@@ -178,7 +180,7 @@ export class ReviewQueues {
     review.resolve(said);
   }
 
-  /** Its answer is of no use after that moment, if it was of any until then. */
+  /** Brings a review's deadline forward: after that moment its answer is of no use. */
   hasten(review: WaitingReview, deadlineMs: number): void {
     if (deadlineMs >= review.deadlineMs) return;
     review.deadlineMs = deadlineMs;
@@ -231,18 +233,18 @@ export class ReviewQueues {
     this.#restOf(line);
   }
 
-  /** Plans the next look at the reviews that wait; forgets a line that has neither reviews nor withdrawn reservations. */
+  /** Plans the next attempt for held reviews; forgets a line that has neither reviews nor withdrawn reservations. */
   #restOf(line: ReviewQueue): void {
     const { key, held, queue, withdrawn } = line;
     if (held.size > 0) {
       const nowMs = this.#context.cluster.monotonicMs();
       const curedInMs = [...held.values()].map(({ refusal }) => refusal.curedInMs || lookAgainMs);
       line.restUntilMs = nowMs + Math.min(lookAgainMs, ...curedInMs);
-      // Between two looks there is always a moment, for others who write the ledger.
+      // Between two attempts there is always a moment for other writers of the ledger.
       if (line.changedMs !== undefined) line.changedMs = nowMs;
       this.#lookInTime(line);
     } else if (queue.length + withdrawn.length === 0) {
-      // Who is late may have been in a line that was forgotten: the one that there is now may be about to be served.
+      // A late review may be of a line that was forgotten: the present one may be about to be served.
       if (this.#lines.get(groupPathOf(key)) === line) this.#lines.delete(groupPathOf(key));
     }
   }
@@ -257,12 +259,12 @@ export class ReviewQueues {
     }
   }
 
-  /** Something has just changed: in a moment all of them are looked at together. */
+  /** True if something has just changed, so that in a moment all reviews are decided together. */
   #isGathering({ again, changedMs }: ReviewQueue): boolean {
     return changedMs !== undefined && again.deadlineMs <= this.#context.cluster.monotonicMs() + gatherMs;
   }
 
-  /** Plans the next look: a moment after the first change that no look has taken up, or after the rest. */
+  /** Plans the next attempt: a moment after the first change that none has seen, or at `restUntilMs`. */
   #lookInTime({ again, changedMs, restUntilMs, quietUntilMs }: ReviewQueue): void {
     const soonMs = changedMs === undefined ? Number.POSITIVE_INFINITY : Math.max(quietUntilMs, changedMs + gatherMs);
     const isSooner = Math.min(restUntilMs, soonMs) < again.deadlineMs;
@@ -274,7 +276,7 @@ export class ReviewQueues {
     line.again.deadlineMs = Number.POSITIVE_INFINITY;
     // The caller that tells of a change finishes its own work first.
     await undefined;
-    // The call that serves the line now plans the next look when it is done.
+    // The call that serves the line now plans the next attempt when it is done.
     if (line.isServed || line.held.size + line.queue.length === 0) return;
     await this.#serveLine(line);
   }

@@ -1,6 +1,6 @@
-/** How fast the reviews of a line are let go, and what that makes those expect who wait. It is told the time. */
+/** How fast the reviews of a line are let go, and how long the others then have to wait. Its callers tell it the time. */
 
-/** Those who are let go within this time are one moment: pods that went together come back one after the other. */
+/** Reviews that are let go within this time are one moment: pods that went together come back one after the other. */
 const oneMomentMs = 250;
 const mostMoments = 6;
 /** The first one that comes back says little of the others that went with it. */
@@ -23,9 +23,9 @@ export class RateEstimate {
     if (this.#moments.length > mostMoments) this.#moments.shift();
   }
 
-  /** How long one still has to wait that has so many before it, in milliseconds; undefined where nothing is known of that. */
+  /** Time that a review with so many before it still has to wait, in milliseconds; undefined if it is not known. */
   waitMs(before: number, nowMs: number): number | undefined {
-    // A moment that is not over yet has let go only some of those who go in it.
+    // A moment that is not over yet has let go only some of the reviews that go in it.
     const over = this.#moments.filter(({ atMs }) => nowMs - atMs >= oneMomentMs);
     const [first, last] = [over[0], over.at(-1)];
     if (first === undefined || last === undefined || over.length < leastMoments) return undefined;

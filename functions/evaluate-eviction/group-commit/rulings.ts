@@ -5,7 +5,26 @@ import type { Context } from "../../shared/contract/context.ts";
 import type { Wait } from "../../shared/contract/verdict.ts";
 import type { Reservation } from "../../shared/ledger/reservation.ts";
 
-/** What a decision says of one petition. */
+/** The eviction of the pod of that name, which had that uid when it was read. */
+export interface Eviction {
+  readonly name: string;
+  readonly uid: string;
+  /** True where it can evict no other pod: the client named the uid, or our answer does (rule R11). */
+  readonly isPinned: boolean;
+  /** JSON Patch operations that pin the uid; none where the webhook may not change anything. */
+  readonly pin: readonly object[];
+  /** What the answer pins may be the pod's resourceVersion as well: it goes only as it was seen (rule R13). */
+  readonly pinsRevision?: boolean;
+  /** It was on its way out when it was read: once it is gone, so is the pod that was meant. */
+  readonly isLeaving?: boolean;
+}
+
+export interface ReviewedEviction {
+  readonly eviction: Eviction;
+  readonly dryRun: boolean;
+}
+
+/** What is decided about one review. */
 export interface Decision {
   readonly answer: AdmissionAnswer;
   /** What an allowance rests on: it is given only once this stands in the ledger (rules R8, R12). */
@@ -21,7 +40,7 @@ export interface SortedRulings<Review> {
   readonly unreserved: ReadonlyMap<Review, AdmissionAnswer>;
 }
 
-/** Sorts the rulings, one for each review, in their order. `young`: why the ledger permits nothing yet (rule R4). */
+/** Sorts the decisions, one for each review, in their order. `young`: why the ledger permits nothing yet (rule R4). */
 export function sortRulings<Review extends { readonly dryRun: boolean }>(
   reviews: readonly Review[],
   rulings: readonly Decision[],

@@ -1,12 +1,11 @@
 /** What reviews of evictions are judged by: a test says only what it is about. */
 
-import {
-  decide,
-  type EvictionSnapshot,
-  type ReviewedEviction,
-} from "../../../../functions/evaluate-eviction/decide.ts";
-import type { Eviction } from "../../../../functions/evaluate-eviction/decide-alone.ts";
-import type { Decision } from "../../../../functions/evaluate-eviction/group-commit/rulings.ts";
+import { decide, type EvictionSnapshot } from "../../../../functions/evaluate-eviction/decide.ts";
+import type {
+  Decision,
+  Eviction,
+  ReviewedEviction,
+} from "../../../../functions/evaluate-eviction/group-commit/rulings.ts";
 import type { Denied } from "../../../../functions/shared/admission/definition.ts";
 import type { StoredBudget } from "../../../../functions/shared/groups/governing.ts";
 import {

@@ -211,13 +211,13 @@ test("what is no review has a status and a sentence, each in the README", async 
       assert.equal(response.status, status, row);
       assert.match(await response.text(), sentence, row);
     }
-    assertRow(row, `HTTP ${status} and a sentence`);
+    assertRow(row, `HTTP ${status} and a message`);
   }
   for (const method of ["GET", "PUT", "DELETE"]) {
     const got = await door.app.request(pinningPath, { method });
     assert.deepEqual([got.status, got.headers.get("allow")], [405, "POST"]);
   }
-  assertRow("another method", "HTTP 405 and a sentence");
+  assertRow("another method", "HTTP 405 and a message");
   assert.deepEqual(door.replica.calls, [], "nothing was asked for any of them");
 });
 
@@ -241,7 +241,7 @@ test("reviews of something else, and missing fields, are each answered as the RE
   for (const object of [undefined, null, "an eviction", 7, [], {}, { deleteOptions: "none" }, { deleteOptions: [] }]) {
     assert.equal(await door.outcome({ object, dryRun: true }), "allowed");
   }
-  assertRow("no object, or options that are none", "judged as an eviction without options");
+  assertRow("no object, or options that are none", "decided as an eviction without options");
 });
 
 test("pods that belong to no StatefulSet are answered as the README says", async () => {
@@ -274,9 +274,9 @@ test("budgets that cannot be kept, and those of nothing or of everything, are an
   const ofEverything = { maxUnavailablePercentage: 100 };
   for (const [row, says, spec, replicas, expected] of [
     ["a percentage of 0", "denied, 403", { maxUnavailablePercentage: 0 }, 3, 403],
-    ["a percentage of 100", "judged:", ofEverything, 3, "allowed"],
-    ["0 replicas", "judged:", ofEverything, 0, "allowed"],
-    ["0 replicas", "judged: a percentage is of one pod then", { maxUnavailable: 1 }, 0, "allowed"],
+    ["a percentage of 100", "decided:", ofEverything, 3, "allowed"],
+    ["0 replicas", "decided:", ofEverything, 0, "allowed"],
+    ["0 replicas", "decided: a percentage is of one pod then", { maxUnavailable: 1 }, 0, "allowed"],
     ["an expression that does not match", "denied, 400", { podNamePartitionRegex: "x-([0-9]+)" }, 3, 400],
     ["an invalid budget that is stored", "denied, 429", { maxUnavailable: "many" }, 3, 429],
   ] as const) {

@@ -44,7 +44,7 @@ test("a young reservation is refused, with from when on it can be released and w
     /^group-a-0 is not released: advance-zone-rollout reserved it 1\d s ago; until 150 s after that/,
   );
   assert.ok(said[0]?.includes(`at ${at}, if its pod is still there then`), said[0]);
-  assert.match(said[0] ?? "", /By itself: finished by its function's next pass/);
+  assert.match(said[0] ?? "", /By itself: finished by its function's next reconcile/);
   assert.deepEqual(writes(passes), []);
 });
 

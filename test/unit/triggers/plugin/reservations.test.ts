@@ -27,7 +27,10 @@ test("a pod that stands: acted on for 5 s, finished from 7 s on, dropped at 150 
   assert.equal(told(aged(1)), "its function acts on it now; otherwise dropped in 149 s if its pod is still there");
   assert.equal(told(aged(4.999)), "its function acts on it now; otherwise dropped in 146 s if its pod is still there");
   assert.match(told(aged(5)), /^finished by its function in 2 s, if it still decides so; otherwise dropped in 145 s/);
-  assert.match(told(aged(7)), /^finished by its function's next pass, if it still decides so; otherwise dropped in/);
+  assert.match(
+    told(aged(7)),
+    /^finished by its function's next reconcile, if it still decides so; otherwise dropped in/,
+  );
 });
 
 test("what a review allowed is finished by no sweep: the next review renews it (R12)", () => {

@@ -39,7 +39,10 @@ test("a review is posted where our own configuration has those of its resource p
   const elsewhere = read({ path: "/admission/pod-eviction", headers: json, body: review });
   assert.equal("path" in elsewhere && elsewhere.path, "/admission/pod-eviction");
   const ofPods = { kind: "AdmissionReview", request: { resource: { resource: "pods" } } };
-  assert.match(mistakeOf(ofPods), /it reviews "pods", and here is judged pods\/eviction or zoneaware.*, unless a path/);
+  assert.match(
+    mistakeOf(ofPods),
+    /it reviews "pods", and here pods\/eviction or zoneaware.* is reviewed, unless a path/,
+  );
   assert.match(mistakeOf({ kind: "AdmissionReview" }), /it reviews a resource that it does not name/);
 });
 

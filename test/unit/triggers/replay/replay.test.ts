@@ -55,11 +55,11 @@ const expected: Readonly<Record<string, readonly string[]>> = {
   "statefulset-gone.json": [
     ...event("204, queued"),
     "object    StatefulSet demo/db-zone-gone",
-    "sentence  it is gone, so that it is in no group, and no function is woken",
+    "sentence  it is gone, so that it is in no group, and no function is triggered",
   ],
   "config-map-update.json": [
     ...event("204, ignored"),
-    "sentence  no function is woken: its type, its kind or its name wakes no function, or its namespace is not served; NAMESPACE=demo is served",
+    "sentence  no function is triggered: its type, its kind or its name triggers no function, or its namespace is not served; NAMESPACE=demo is served",
   ],
   "statefulset-without-name.json": event(
     "400, malformed, This is not a CloudEvent that can be accepted: it does not say the name of its object.",

@@ -23,7 +23,7 @@ async function askTooLate(replica: Replica, ...pods: readonly string[]): Promise
 }
 
 /** A process that allows whatever it is asked for, and reserves it. */
-function generous(passes: Passes, changes: Partial<BatchDecider> = {}): Replica {
+function generous(passes: Passes, changes: Partial<BatchDecider<EvictionSnapshot>> = {}): Replica {
   const decide = ({ asked }: EvictionSnapshot): Decision[] =>
     asked.map(({ eviction: { name, uid } }) => {
       const [statefulSet = "", ordinal = ""] = name.split(/-(?=\d+$)/);
@@ -235,7 +235,7 @@ test("a new ledger is not written to set right the stamps of a clock that was ah
 });
 
 /** A process that counts how often it has waited for time to pass. */
-function sleepy(passes: Passes, gate: Partial<BatchDecider> = {}) {
+function sleepy(passes: Passes, gate: Partial<BatchDecider<EvictionSnapshot>> = {}) {
   const slept = { times: 0 };
   const counted = (cluster: Cluster): Partial<Cluster> => ({
     sleep: (ms, signal) => {

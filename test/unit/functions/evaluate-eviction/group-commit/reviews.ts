@@ -1,10 +1,10 @@
 /** Processes that judge evictions over a small world in virtual time, beside the one that rolls out in {@link Passes}. */
 
-import { decide } from "../../../../../functions/evaluate-eviction/decide.ts";
-import type { Eviction } from "../../../../../functions/evaluate-eviction/decide-alone.ts";
+import { decide, type EvictionSnapshot } from "../../../../../functions/evaluate-eviction/decide.ts";
 import { evaluateEviction } from "../../../../../functions/evaluate-eviction/function.ts";
 import { type BatchDecider, GroupCommit } from "../../../../../functions/evaluate-eviction/group-commit/commit.ts";
 import type { EvictionReview } from "../../../../../functions/evaluate-eviction/group-commit/queue.ts";
+import type { Eviction } from "../../../../../functions/evaluate-eviction/group-commit/rulings.ts";
 import { name, observe } from "../../../../../functions/evaluate-eviction/observe.ts";
 import type {
   AdmissionAnswer,
@@ -44,13 +44,13 @@ export class Replica {
   readonly passes: Passes;
   readonly cluster: Cluster;
   readonly context: Context;
-  readonly commit: GroupCommit;
+  readonly commit: GroupCommit<EvictionSnapshot>;
   readonly judge: AdmissionHandler;
 
   constructor(
     passes: Passes,
     changes: (cluster: Cluster) => Partial<Context> = () => ({}),
-    gate: Partial<BatchDecider> = {},
+    gate: Partial<BatchDecider<EvictionSnapshot>> = {},
   ) {
     this.passes = passes;
     this.cluster = counting(createWorldCluster(passes.world), this.calls, () => this.interfere);
