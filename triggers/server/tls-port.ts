@@ -36,13 +36,17 @@ export interface TlsPort extends Pick<Listening, "close" | "turnAway"> {
 export function openTlsPort(options: TlsPortOptions, stopped: AbortSignal): TlsPort {
   let listening: Listening | undefined;
   const open = async (): Promise<void> => {
-    const { app, port, requestTimeoutMs, source } = options;
+    const { app, port, requestTimeoutMs, source, reviewKeys } = options;
     const first = await awaitCertificate(source, waitingOf(options), stopped);
     if (first === undefined) return;
     learnKeys(options, first);
+    const proof: Proof | undefined = reviewKeys && {
+      isShown: ({ url }) => reviewKeys.isShown(url),
+      isAsked: () => reviewKeys.asksEverywhere(),
+    };
     try {
       const onCut = (reason: Cut) => options.reporting.metrics.connectionsEnded.inc({ door: "tls", reason });
-      listening = await listen(app, { port, requestTimeoutMs, pair: first, onCut, proof: proofOf(options) });
+      listening = await listen(app, { port, requestTimeoutMs, pair: first, onCut, proof });
     } catch (error) {
       throw new Error(`port ${port} cannot be listened on: ${(error as Error).message}`);
     }
@@ -90,10 +94,6 @@ async function keep(
 
 function learnKeys({ reviewKeys }: TlsPortOptions, { reviewKeys: read }: KeyPair): void {
   if (read !== undefined) reviewKeys?.know(read);
-}
-
-function proofOf({ reviewKeys }: TlsPortOptions): Proof | undefined {
-  return reviewKeys && { isShown: ({ url }) => reviewKeys.isShown(url), isAsked: () => reviewKeys.asksEverywhere() };
 }
 
 function waitingOf({ clock, reporting }: TlsPortOptions): Patience {

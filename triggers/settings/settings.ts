@@ -209,20 +209,16 @@ export function readSettings(environment: Environment): { settings: Settings; mi
 }
 
 /** A certificate and its key come together, and are of use for a port alone. */
-function tlsMistakes({ tlsPort, tlsCertFile, tlsKeyFile }: Settings): string[] {
-  const { tlsCertFile: cert, tlsKeyFile: key } = settingsTable;
-  const files = [
-    { name: cert.name, path: tlsCertFile },
-    { name: key.name, path: tlsKeyFile },
-  ];
-  const given = files.filter(({ path }) => path !== "");
-  if (tlsPort === "off") {
-    return given.map(({ name }) => `${name} is set without TLS_PORT; set TLS_PORT too, or neither`);
-  }
-  const missing = files.filter(({ path }) => path === "");
+function tlsMistakes(settings: Settings): string[] {
+  const files = ["tlsCertFile", "tlsKeyFile"] as const;
+  const given = files.filter((field) => settings[field] !== "");
+  const names = (fields: readonly (typeof files)[number][]) => fields.map((field) => settingsTable[field].name);
+  if (settings.tlsPort === "off")
+    return names(given).map((name) => `${name} is set without TLS_PORT; set TLS_PORT too, or neither`);
   if (given.length === 0) return [];
-  return missing.map(
-    ({ name }) => `${name} is not set; write a path, or set neither file for a self-signed certificate`,
+  const missing = files.filter((field) => !given.includes(field));
+  return names(missing).map(
+    (name) => `${name} is not set; write a path, or set neither file for a self-signed certificate`,
   );
 }
 

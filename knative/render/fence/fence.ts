@@ -136,8 +136,11 @@ function isWritten(account: string, { verbs, resource, changes }: Need): boolean
 function policyOfPart(part: Part, workloads: readonly Workload[], needs: readonly Need[]): readonly Manifest[] {
   const accounts = workloads.map((workload) => workload.name);
   const table = tableOf(part, workloads);
+  // Whatever matches is converted before the account is asked for: writes in all other namespaces are spared that. What is of no
+  // namespace knows no such selector.
+  const places = part.name === "webhooks" || part.name === "volumes" ? {} : inServedNamespace;
   return policyIn("fence", part.name, {
-    matchConstraints: { ...placesOf(part), resourceRules: rulesOf(part, needs) },
+    matchConstraints: { ...places, resourceRules: rulesOf(part, needs) },
     matchConditions: [{ name: "by-an-account-of-sluice", expression: isOurs(accounts) }],
     variables: [...part.variables, ...variablesOf(table), ...(part.moreVariables ?? [])],
     validations: [...part.validations, ...onlyWhatIsSaid(table, part)],
@@ -176,14 +179,6 @@ function mayChange(what: string): string {
     `'no other ${what} of ' + variables.resource + ' may be changed by ' + variables.account + ` +
     "' than [' + variables.changes.join(', ') + ']'"
   );
-}
-
-/**
- * Whatever matches is converted before the account is asked for: writes in all other namespaces are spared that. What is of no
- * namespace knows no such selector.
- */
-function placesOf({ name }: Part): object {
-  return name === "webhooks" || name === "volumes" ? {} : inServedNamespace;
 }
 
 /** One rule for each API group: every version of its resources. */
