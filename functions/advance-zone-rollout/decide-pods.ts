@@ -2,7 +2,6 @@
 
 import { allowanceOf, type Governed, governing, type Surroundings } from "../shared/groups/governing.ts";
 import { countPartition, describeCount } from "../shared/groups/partitions.ts";
-import type { ZoneBudget } from "../shared/groups/zone-budget.ts";
 import { countDown, describeDown, type Zone } from "../shared/groups/zones.ts";
 import { heldByQuestion, isPodAsked, type Questions } from "../shared/health/permit.ts";
 import { besideReserved } from "../shared/ledger/health-rule.ts";
@@ -118,7 +117,7 @@ export function heldByLimit(zone: Zone, { guard, pods, by }: ZoneLimit): PodBloc
 }
 
 /** How soon a pod is asked once more: no event tells that the others can do without it by now. */
-const askAgainMs = 10_000;
+const healthRequeueMs = 10_000;
 
 /** Rule R22, and the answer of the pod: it is the last check, so that Sluice asks no pod in vain. */
 function heldByAnswer(
@@ -129,7 +128,7 @@ function heldByAnswer(
 ): PodBlocked | undefined {
   if (!isPodAsked(zone.statefulSet, pod)) return undefined;
   const held = other === undefined ? heldByQuestion(questions, zones, zone, pod) : besideReserved(other.name);
-  return held && { ...held, isLimit: false, nextInMs: askAgainMs };
+  return held && { ...held, isLimit: false, nextInMs: healthRequeueMs };
 }
 
 /** What the budget of a pod says besides the zone's limit: Sluice cannot keep it, or the pod's partition is not free. */
@@ -144,16 +143,7 @@ function heldByBudget(
   if (governed.kind === "ungovernable") {
     return { guard: governed.guard, sentence: governed.sentence, isLimit: false, nextInMs: undefined };
   }
-  return heldByPartition(group, zone, pod, governed, taken);
-}
-
-function heldByPartition(
-  group: GroupNow,
-  zone: Zone,
-  pod: Pod,
-  { name, budget }: { readonly name: string; readonly budget: ZoneBudget },
-  taken: readonly Pod[],
-): PodBlocked | undefined {
+  const { name, budget } = governed;
   const { partitions } = budget;
   if (partitions === undefined) return undefined;
   const partition = partitions.partitionOf(pod.name);

@@ -1,7 +1,7 @@
 /** Roll a group zone by zone: which pods may go now, or which guard holds them back. */
 
 import { formatTime } from "../shared/clock/durations.ts";
-import { take, type Verdict, type Wait, wait } from "../shared/contract/verdict.ts";
+import { requeueAfterMs, take, type Verdict, type Wait, wait } from "../shared/contract/verdict.ts";
 import { type Departed, describeDeparted } from "../shared/groups/refuse-claim.ts";
 import { claimOn, countDown, describeDown, isUnsettled, type Zone } from "../shared/groups/zones.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
@@ -22,9 +22,7 @@ export interface RolloutSnapshot extends GroupNow {
   readonly refusals: ReadonlyMap<string, Refusal>;
 }
 
-/** How soon to look again at what no event may tell of. */
-const requeueAfterMs = 30_000;
-/** No event tells of the end of a claim. In milliseconds. */
+/** How soon to look for the end of a claim, in milliseconds: no event tells of it, and a copy of its ledger serves so long. */
 const claimedMs = 5_000;
 
 /**
@@ -56,13 +54,11 @@ export function decide(group: RolloutSnapshot): Verdict<RolloutTarget> {
 
 /** What keeps a group from being rolled at all, repairs too: it is not ours to roll. */
 function heldAsWhole({ zones }: RolloutSnapshot): Wait | undefined {
-  for (const { statefulSet } of zones) {
-    const { name, strategy } = statefulSet;
-    if (strategy === "OnDelete") continue;
-    const sentence = `${name} has update strategy ${strategy}; Sluice rolls groups whose StatefulSets are all OnDelete`;
-    return wait("strategy-not-on-delete", sentence, { zone: name, requeueAfterMs });
-  }
-  return undefined;
+  const other = zones.find(({ statefulSet }) => statefulSet.strategy !== "OnDelete");
+  if (other === undefined) return undefined;
+  const { name, strategy } = other.statefulSet;
+  const sentence = `${name} has update strategy ${strategy}; Sluice rolls groups whose StatefulSets are all OnDelete`;
+  return wait("strategy-not-on-delete", sentence, { zone: name, requeueAfterMs });
 }
 
 /** What may be done to healthy pods. */
@@ -256,13 +252,12 @@ function describeAside(aside: readonly RolloutTarget[]): string {
     target.action === "repair" ? [`${target.pod.name} (${target.cause})`] : [],
   );
   const finished = aside
-    .filter((target) => target.action === "record-revision")
+    .filter(({ action }) => action === "record-revision")
     .map(({ statefulSet }) => statefulSet.name);
+  const pods = [...repaired.slice(0, 5), ...(repaired.length > 5 ? ["…"] : [])].join(", ");
   const parts = [
-    repaired.length > 0
-      ? `replacing broken outdated pods ${repaired.slice(0, 5).join(", ")}${repaired.length > 5 ? ", …" : ""}`
-      : "",
-    finished.length > 0 ? `recording the revision of ${finished.join(", ")}` : "",
+    ...(repaired.length > 0 ? [`replacing broken outdated pods ${pods}`] : []),
+    ...(finished.length > 0 ? [`recording the revision of ${finished.join(", ")}`] : []),
   ];
-  return parts.filter(Boolean).join("; ");
+  return parts.join("; ");
 }

@@ -10,8 +10,7 @@ export const name = "advance-zone-rollout";
 export function observe(observed: GroupObservation, context: Context): RolloutSnapshot {
   const { key, nowMs, zones, departed, strayClaims, view, refusals } = observed;
   const questions = openQuestions(context, observed);
-  const group = { key, self: name, nowMs, zones, departed, strayClaims, surroundings: view, refusals };
-  return questions === undefined ? group : { ...group, questions };
+  return { key, self: name, nowMs, zones, departed, strayClaims, surroundings: view, refusals, questions };
 }
 
 /** Rule R22: the pods that would go, and whose StatefulSets ask, are asked. What is broken is replaced without a question. */

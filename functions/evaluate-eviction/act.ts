@@ -1,27 +1,23 @@
 /** The order of one review: what it asks for, the pod, the decision without a ledger or with one, and the answer. */
 
-import { askAgain, isFinal, tooLate } from "../shared/admission/answers.ts";
+import { isFinal, tooLate } from "../shared/admission/answers.ts";
 import type { AdmissionAnswer, AdmissionHandler, AdmissionRequest, Denied } from "../shared/admission/definition.ts";
-import { refuseFailure } from "../shared/admission/failures.ts";
 import { announceRefusal, announceWait } from "../shared/admission/refusal-events.ts";
 import { withinDeadline } from "../shared/clock/deadlines.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { withAnswers } from "../shared/health/ask-pods.ts";
-import { waitForLedger } from "../shared/transaction/ledger-copy.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { decide, type EvictionSnapshot } from "./decide.ts";
 import { type Alone, decideAlone, type Eviction, whileNamed } from "./decide-alone.ts";
 import { goersOf } from "./decide-asked.ts";
-import { GroupCommit } from "./group-commit/commit.ts";
+import { GroupCommit, refuseUnusable } from "./group-commit/commit.ts";
 import { createWait } from "./hold-time.ts";
 import { type Asking, confirm, name, observe, observeAfresh, observeAlone, readAsking } from "./observe.ts";
 
-type Reviews = GroupCommit<Eviction, EvictionSnapshot>;
-
 /** Opens the function for the reviews of one process. Reviews of one group that come together are decided together. */
 export function createHandler(context: Context): AdmissionHandler {
-  const reviews: Reviews = new GroupCommit(context, { name, observe, decide, ask, confirm });
+  const reviews = new GroupCommit(context, { name, observe, decide, ask, confirm });
   const waitOf = createWait(context);
   return {
     review: async (request) => review(context, reviews, request, waitOf(request)),
@@ -41,7 +37,7 @@ export function ask(
 
 async function review(
   context: Context,
-  reviews: Reviews,
+  reviews: GroupCommit,
   request: AdmissionRequest,
   holdUntilMs: number | undefined,
 ): Promise<AdmissionAnswer> {
@@ -65,7 +61,7 @@ async function review(
   const answer =
     "allowed" in early
       ? whileNamed(early, alone.eviction, cluster.monotonicMs() - askedMs)
-      : await reviews.submit(early, { subject: alone.eviction, dryRun, deadlineMs, signal, holdUntilMs, onHold });
+      : await reviews.submit(early, { eviction: alone.eviction, dryRun, deadlineMs, signal, holdUntilMs, onHold });
   if (!answer.allowed && !dryRun && owner !== undefined)
     announceRefusal(context, name, owner, answer, eventReasons.evictionRefused);
   return answer;
@@ -82,7 +78,7 @@ function isToBeSure(answer: AdmissionAnswer, { isPinned }: Eviction): boolean {
 /** Looks at the pod. If the API server has to be asked, and fails or takes too long, the answer is a 429. */
 async function lookInTime(
   context: Context,
-  { deadlines }: Reviews,
+  { deadlines }: GroupCommit,
   asking: Asking,
   deadlineMs: number,
   look = observeAlone,
@@ -90,10 +86,8 @@ async function lookInTime(
   try {
     return await withinDeadline<Alone | Denied>(deadlines, deadlineMs, () => look(context, asking), tooLate);
   } catch (error) {
-    const unusable = waitForLedger(error);
-    const refusal = unusable && askAgain(unusable.guard, unusable.sentence);
-    const failure = refusal ?? refuseFailure(error, `pod ${asking.name}`);
-    if (failure === undefined) throw error;
-    return failure;
+    const refusal = refuseUnusable(error, `pod ${asking.name}`);
+    if (refusal === undefined) throw error;
+    return refusal;
   }
 }

@@ -16,10 +16,9 @@ import { maxReservations } from "../shared/ledger/reservation.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
-import type { EvictionSnapshot } from "./decide.ts";
+import type { EvictionSnapshot, ReviewedEviction } from "./decide.ts";
 import { type Alone, type Eviction, isExempt, ledgerOfTold, unseen } from "./decide-alone.ts";
 import { findDown } from "./down.ts";
-import type { EvictionReview } from "./group-commit/commit.ts";
 import { findOwnerGroup } from "./owner-group.ts";
 
 export const name = "evaluate-eviction";
@@ -171,19 +170,15 @@ export function confirm(
 export async function observe(
   context: Context,
   observed: GroupObservation,
-  petitions: readonly EvictionReview<Eviction>[],
+  asked: readonly ReviewedEviction[],
 ): Promise<EvictionSnapshot> {
   const { key, nowMs, ledger, zones, open, departed, strayClaims, givenUp, view } = observed;
-  const questions = openQuestions(context, observed);
+  const evictions = asked.map(({ eviction }) => eviction);
   return {
     key,
     nowMs,
     self: name,
-    down: await findDown(
-      context,
-      observed,
-      petitions.map(({ subject }) => subject),
-    ),
+    down: await findDown(context, observed, evictions),
     zones,
     departed,
     strayClaims,
@@ -191,8 +186,8 @@ export async function observe(
     surroundings: view,
     disruptionBudgets: await context.cache.disruptionBudgets(key.namespace),
     room: maxReservations - open.length - countRanges(ledger.claims),
-    ...(questions === undefined ? {} : { questions }),
-    asked: petitions.map(({ subject, dryRun }) => ({ eviction: subject, dryRun })),
+    questions: openQuestions(context, observed),
+    asked,
   };
 }
 

@@ -1,10 +1,9 @@
 /** Which group of an owner a pod is of that no StatefulSet controls. */
 
-import { ledgerGroup, managedBy, read } from "../shared/annotations/table.ts";
 import { SharedReads } from "../shared/cache/shared-reads.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { Cluster } from "../shared/kubernetes/cluster.ts";
-import { ledgerName } from "../shared/ledger/lease-name.ts";
+import { groupKeyOfLease, listLedgerLeases } from "../shared/ledger/lease.ts";
 import { isOwnerGroup } from "../shared/workloads/group-key.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import { type GroupKey, groupPathOf } from "../shared/workloads/statefulsets.ts";
@@ -26,7 +25,11 @@ const reads = new WeakMap<Cluster, OwnerReads>();
 export async function findOwnerGroup({ cluster, cache }: Context, pod: Pod): Promise<GroupKey | undefined> {
   const known = reads.get(cluster) ?? { keys: new SharedReads(cluster), members: new SharedReads(cluster) };
   reads.set(cluster, known);
-  const keys = await known.keys.read(pod.namespace, () => listOwnerGroups(cluster, pod.namespace));
+  // Without a ledger, no function has claimed anything of a group.
+  const keys = await known.keys.read(pod.namespace, async () => {
+    const leases = await listLedgerLeases(cluster, pod.namespace);
+    return leases.flatMap((lease) => groupKeyOfLease(lease) ?? []).filter(({ group }) => isOwnerGroup(group));
+  });
   const need = { settledThrough: undefined, permitSinceMs: undefined, consistent: false };
   for (const key of keys) {
     const uids = await known.members.read(groupPathOf(key), async () => {
@@ -36,14 +39,4 @@ export async function findOwnerGroup({ cluster, cache }: Context, pod: Pod): Pro
     if (uids.has(pod.uid)) return key;
   }
   return undefined;
-}
-
-/** The groups of owners that have a ledger: without one, no function has claimed anything of the group. */
-async function listOwnerGroups(cluster: Cluster, namespace: string): Promise<readonly GroupKey[]> {
-  const { items } = await cluster.list("leases", { namespace, labelSelector: `${managedBy.key}=sluice` });
-  return items.flatMap(({ metadata }) => {
-    const group = read(ledgerGroup, metadata);
-    const isOwned = group !== undefined && isOwnerGroup(group) && ledgerName(group) === metadata.name;
-    return isOwned ? [{ namespace, group }] : [];
-  });
 }

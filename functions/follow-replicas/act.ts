@@ -6,25 +6,32 @@ import { isNewEvent } from "../shared/events/recorder.ts";
 import { ClusterError, wordsOf } from "../shared/kubernetes/cluster.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import type { Act } from "../shared/reconcile/act.ts";
-import type { OwnClaimEnd } from "../shared/reconcile/reconcile-claims.ts";
+import { askedBy } from "../shared/reconcile/concern.ts";
+import type { ClaimingFunction, OwnClaimEnd } from "../shared/reconcile/reconcile-claims.ts";
 import type { EventPolicy } from "../shared/reconcile/record.ts";
-import { type FollowerSize, followerSizes, readScales, type Scales } from "../shared/scaling/follower-sizes.ts";
-import type { MirroredScale } from "../shared/scaling/mirrored-scale.ts";
+import {
+  type FollowerSize,
+  followerSizes,
+  isFollowing,
+  type MirroredScale,
+  readScales,
+  type Scales,
+} from "../shared/scaling/follower-sizes.ts";
 import { endOfScaleDown, noteRefusal, readAgain, resize, sizeChanged } from "../shared/scaling/resize.ts";
 import type { SizeBlocked } from "../shared/scaling/wanted-replicas.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
-import type { FollowerResize } from "./decide.ts";
-import { name } from "./observe.ts";
+import { decide, type FollowerResize, type FollowSnapshot } from "./decide.ts";
+import { ask, name, snapshotOf } from "./observe.ts";
 
-export const telling: EventPolicy = {
+const telling: EventPolicy = {
   taking: "resizing",
   reasons: { begins: eventReasons.following, waits: eventReasons.followWaiting, ends: eventReasons.followed },
   quietGuards: new Set(["zone-scaling-down", "zones-down", "leader-not-ready", "min-time-between-zones"]),
 };
 
 /** Changes the size by uid and resourceVersion, as a GET after the claim was written has them (rules R9, R18 and R21). */
-export function actOn({ statefulSet, target, claim }: FollowerResize): Act {
+function actOn({ statefulSet, target, claim }: FollowerResize): Act {
   const { name: zone, uid } = statefulSet;
   return {
     name: target > statefulSet.replicas ? "raise" : "lower",
@@ -56,9 +63,17 @@ async function checkAgain(context: Context, before: StatefulSet, target: number)
 }
 
 /** A claim that no process carries out is over as well, because no pod was told. Throws as a look does. */
-export async function endOf(context: Context, { key }: GroupObservation, claim: KnownClaim): Promise<OwnClaimEnd> {
+async function endOf(context: Context, { key }: GroupObservation, claim: KnownClaim): Promise<OwnClaimEnd> {
   const { kind } = await endOfScaleDown(context, key, claim);
   return { kind: kind === "stands" ? "stands" : "over" };
+}
+
+/** What the members mirror. Outside shadow mode their sizes are also written back there. Throws ClusterError. */
+async function readAndWriteBack(context: Context, { key, zones }: GroupObservation): Promise<Scales> {
+  const members = zones.map(({ statefulSet }) => statefulSet);
+  const scales = await readScales(context.cluster, members);
+  if (context.mode === "act") await writeBack(context, key, members, scales);
+  return scales;
 }
 
 /**
@@ -91,4 +106,25 @@ export async function writeBack(context: Context, key: GroupKey, members: readon
 
 function isDifferent(scale: MirroredScale | SizeBlocked | undefined, replicas: number): scale is MirroredScale {
   return scale !== undefined && "resource" in scale && scale.written !== replicas;
+}
+
+const asks = askedBy(isFollowing);
+
+/** What is mirrored is read once in a reconcile, however often that decides; the act reads it again. */
+export function following(): ClaimingFunction<FollowSnapshot, FollowerResize> {
+  let reading: Promise<Scales> | undefined;
+  return {
+    name,
+    claimKind: "scale-down",
+    telling,
+    asks,
+    endOf,
+    decide,
+    ask,
+    actOn,
+    async observe(observed, context) {
+      reading ??= readAndWriteBack(context, observed);
+      return snapshotOf(context, observed, await reading);
+    },
+  };
 }

@@ -1,6 +1,6 @@
 /** Which StatefulSets get another size, after the one that they follow or what they mirror; or which guard holds them. Pure. */
 
-import { take, type Verdict, type Wait, wait } from "../shared/contract/verdict.ts";
+import { requeueAfterMs, take, type Verdict, wait } from "../shared/contract/verdict.ts";
 import {
   type Blocked,
   type LedgerSurroundings,
@@ -43,10 +43,9 @@ export interface FollowerResize {
 }
 
 /** No watch tells of changes of mirrored objects: this function reads them as often as rollout-operator does. */
-export const pollMs = 5_000;
-/** What has been lowered settles within seconds, and no event tells of the end of a claim. In milliseconds. */
-export const settlingMs = 2_000;
-const requeueAfterMs = 30_000;
+const pollMs = 5_000;
+/** How soon to look for the end of an own claim, in milliseconds: it comes within seconds, and no event tells of it. */
+const settlingMs = 2_000;
 
 /** Those that are to be larger are made so at once. Of those that are to be smaller one is, the first by name that may be. */
 export function decide(snapshot: FollowSnapshot): Verdict<FollowerResize> {
@@ -120,7 +119,10 @@ function lowerTo(snapshot: FollowSnapshot, statefulSet: StatefulSet, target: num
     return why === undefined ? take([{ statefulSet, target, claim: undefined }], because, { zone }) : held(why);
   }
   const [own] = snapshot.claims;
-  if (own !== undefined) return heldByOwn(own);
+  if (own !== undefined) {
+    const sentence = `${describeClaim(own)}; no zone is made smaller until that has ended`;
+    return wait(guardOfClaim(own), sentence, { zone: own.zone, requeueAfterMs: settlingMs });
+  }
   const why = refuseScaleDown(snapshot, content) ?? heldByAnswers(snapshot, claim);
   return why === undefined
     ? take([{ statefulSet, target, claim }], because, { zone, requeueAfterMs: settlingMs })
@@ -137,11 +139,6 @@ function heldByAnswers({ zones, questions }: FollowSnapshot, claim: OtherClaim):
 export function leaversBy({ zones }: FollowSnapshot, { statefulSet, target }: FollowerResize): readonly Pod[] {
   const own = zones.find((zone) => zone.statefulSet.uid === statefulSet.uid);
   return (own?.pods ?? []).filter(({ ordinal }) => ordinal >= statefulSet.start + target);
-}
-
-function heldByOwn(own: KnownClaim): Wait {
-  const sentence = `${describeClaim(own)}; no zone is made smaller until that has ended`;
-  return wait(guardOfClaim(own), sentence, { zone: own.zone, requeueAfterMs: settlingMs });
 }
 
 /** No pod has to be told: from its first write on the claim is as good as confirmed (rule R18). */

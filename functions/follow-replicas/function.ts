@@ -10,11 +10,12 @@ import {
 } from "../shared/annotations/table.ts";
 import { type FunctionDefinition, listGroupKeys } from "../shared/contract/definition.ts";
 import { groupOfStatefulSet } from "../shared/contract/keys.ts";
+import { reconcileClaims } from "../shared/reconcile/reconcile-claims.ts";
 import { resizingNeeds } from "../shared/scaling/resize.ts";
-import { claimedNeed, scheduleOfClaims } from "../shared/transaction/claimed-groups.ts";
+import { claimedNeed, scheduleOfClaims } from "../shared/transaction/claims.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
+import { following } from "./act.ts";
 import { name } from "./observe.ts";
-import { reconcile } from "./reconcile.ts";
 
 /** Gives StatefulSets the size of the one that they follow, or of the object that they mirror. */
 export const followReplicas: FunctionDefinition<GroupKey> = {
@@ -32,15 +33,8 @@ export const followReplicas: FunctionDefinition<GroupKey> = {
   ],
   reads: [
     rolloutGroup,
-    scaling.downscaleLeader,
-    scaling.upscaleOnlyWhenLeaderReady,
-    scaling.minTimeBetweenZonesDownscale,
-    scaling.lastDownscale,
-    scaling.mirrorName,
-    scaling.mirrorKind,
-    scaling.mirrorApiVersion,
+    ...scaling.followingEntries,
     scaling.mirrorWriteBack,
-    scaling.forceReplicas,
     scaling.delayedDownscale,
     scaling.prepareDownscale,
     lastDownscales,
@@ -48,5 +42,5 @@ export const followReplicas: FunctionDefinition<GroupKey> = {
     ...questionEntries,
   ],
   writes: [...ledgerEntries, claims, verdicts],
-  reconcile,
+  reconcile: (context, key, wake) => reconcileClaims(context, following(), key, wake),
 };

@@ -26,12 +26,12 @@ import {
   type PvcPatch,
   patchPvc,
   recordPvcEvent,
+  writtenRequeueMs,
 } from "../shared/suspension/writing.ts";
 import { readClaimedObjects } from "../shared/transaction/claimed-objects.ts";
-import { statefulSetNamed } from "../shared/transaction/claims.ts";
+import { isWithdrawn, noteWithdrawn, statefulSetNamed } from "../shared/transaction/claims.ts";
 import { isLongKnown } from "../shared/transaction/ledger-copy.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
-import { isWithdrawn, noteWithdrawn } from "../shared/transaction/withdrawn-claims.ts";
 import { describeAgreeing, isRemoving, type Member } from "../shared/volumes/members.ts";
 import type { Pvc } from "../shared/volumes/pvc.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
@@ -55,9 +55,6 @@ export const telling: EventPolicy = {
   ]),
 };
 
-/** How soon to look again at what was just written, in milliseconds. */
-const goOnMs = 200;
-
 /** Throws Conflict for a zone that came after the group's view. */
 export function actOn(target: RemovalTarget, observed: GroupObservation): Act {
   const { member, kind } = target;
@@ -68,7 +65,7 @@ export function actOn(target: RemovalTarget, observed: GroupObservation): Act {
     subjectUid: member.pvcs[0]?.uid ?? member.name,
     statefulSet: statefulSetNamed(observed, member.set.name),
     ...(target.kind === "remove" ? { claims: [target.claim] } : { claims: [], takesNothing: true }),
-    requeueAfterDoneMs: goOnMs,
+    requeueAfterDoneMs: writtenRequeueMs,
     carryOut: (context, notAfterMs) => carryOut(context, key, target, notAfterMs),
     // What changed meanwhile is looked at again, and what is refused is tried again by the next look.
     refused: (context, _key, error) => {

@@ -8,9 +8,10 @@ import type { Clocks } from "../shared/suspension/clocks.ts";
 import { lastRemovalOf, type SuspensionTimes } from "../shared/suspension/looks.ts";
 import { chooseTurn, type RemovalTurn } from "../shared/suspension/removal-turn.ts";
 import type { Anew } from "../shared/suspension/restart-time.ts";
+import { heldRequeueMs } from "../shared/suspension/teller.ts";
 import { isRemoving, type Member } from "../shared/volumes/members.ts";
 import type { Pvc } from "../shared/volumes/pvc.ts";
-import { heldRequeueMs, type RemovalBlocked } from "./holding.ts";
+import type { RemovalBlocked } from "./holding.ts";
 
 export interface RemovalSnapshot extends LedgerSurroundings, Clocks {
   readonly group: string;

@@ -7,13 +7,12 @@ import { earlierMs, laterMs, whyClocksUnsure } from "../shared/suspension/clocks
 import { seenSinceMs } from "../shared/suspension/looks.ts";
 import { whyFrozen } from "../shared/suspension/removal-turn.ts";
 import { isOurs, whyAnew } from "../shared/suspension/restart-time.ts";
-import { keepsWord, keptWordMs, tellerOf } from "../shared/suspension/teller.ts";
+import { heldRequeueMs, keepsWord, keptWordMs, tellerOf } from "../shared/suspension/teller.ts";
 import { isRemoving, isUsed, type Member } from "../shared/volumes/members.ts";
 import { type Pvc, valueIn } from "../shared/volumes/pvc.ts";
 import { chooseRemovals, type RemovalSnapshot, type RemovalTarget } from "./decide-removals.ts";
 import {
   goneRequeueMs,
-  heldRequeueMs,
   isOnHold,
   isOver,
   isRetained,

@@ -1,3 +1,4 @@
+import { drainEntries } from "../shared/annotations/drain.ts";
 import * as suspension from "../shared/annotations/suspension.ts";
 import { claims, ledgerEntries, suspensionTimes, verdicts } from "../shared/annotations/table.ts";
 import type { FunctionDefinition } from "../shared/contract/definition.ts";
@@ -30,7 +31,7 @@ export const gcSuspendedGroups: FunctionDefinition<GroupKey> & { readonly settin
   ],
   reads: [
     ...suspension.policyEntries,
-    ...suspension.drainEntries,
+    ...drainEntries,
     ...suspension.pvcEntries,
     ...suspension.ownerEntries,
     ...suspension.stateEntries,

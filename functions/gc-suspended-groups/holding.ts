@@ -5,7 +5,7 @@ import { type Clocks, earlierMs, whyClocksUnsure } from "../shared/suspension/cl
 import { whyUndrained } from "../shared/suspension/drain-proof.ts";
 import { longestGapMs } from "../shared/suspension/looks.ts";
 import { whyFrozen } from "../shared/suspension/removal-turn.ts";
-import { isSuspended } from "../shared/suspension/teller.ts";
+import { dataRequeueMs, heldRequeueMs, isSuspended } from "../shared/suspension/teller.ts";
 import { ageOf, describeSpan, durationNow } from "../shared/suspension/time-left.ts";
 import { isRecovering, isRemoving, isUsed, isWantedMember, type Member, whyNeeded } from "../shared/volumes/members.ts";
 import { whyUnclear } from "../shared/volumes/owners.ts";
@@ -25,9 +25,6 @@ export interface Now extends Clocks {
 
 /** How soon to look for the end of a volume, in milliseconds; its event wakes us. */
 export const goneRequeueMs = 2_000;
-export const heldRequeueMs = 15_000;
-/** No event tells that a database has moved its data. In milliseconds. */
-const askAgainMs = 10_000;
 /** The PersistentVolume is to stay when its claim goes. */
 export function isRetained({ set }: Pick<Member, "set">, pvc: Pvc): boolean {
   return pvc.isRetained ?? set.policy.isRetained;
@@ -64,7 +61,7 @@ function whyNotYet(member: Member, now: Now): RemovalBlocked | undefined {
   const needed = whyNeeded(member);
   if (needed === undefined) return undefined;
   const sentence = `the volumes of ${member.name} stay: ${needed.sentence}`;
-  return { guard: needed.guard, sentence, requeueAfterMs: askAgainMs };
+  return { guard: needed.guard, sentence, requeueAfterMs: dataRequeueMs };
 }
 
 /** A hold is what a user wants. A duration that is missing or malformed is a mistake, so the volume claim says that first. */

@@ -5,8 +5,7 @@ import type { AdmissionAnswer, AdmissionHandler, AdmissionRequest } from "../sha
 import { messageOf } from "../shared/base/error-message.ts";
 import { Deadlines, withinDeadline } from "../shared/clock/deadlines.ts";
 import type { Context } from "../shared/contract/context.ts";
-import { type Downscale, readDownscale, type SizedObject } from "../shared/scaling/downscale-review.ts";
-import { refuseUnread } from "../shared/scaling/unread-sizes.ts";
+import { type Downscale, readDownscale, refuseUnread, type SizedObject } from "../shared/scaling/downscale-review.ts";
 import { decide, refuseUnknown } from "./decide.ts";
 import { observe } from "./observe.ts";
 
@@ -37,16 +36,14 @@ async function lookUpInTime(
   deadlineMs: number,
 ): Promise<Stored | AdmissionAnswer> {
   const { resource, namespace, name } = change;
-  const goesThrough = (why: string): AdmissionAnswer => {
-    const sentence = `${resource}/${name} could not be looked up, so that its labels are not known, and it goes through: ${why}`;
-    return allow("object-unknown", { warnings: [sentence] });
-  };
   const lookUp = async (): Promise<Stored | AdmissionAnswer> => {
     try {
       return (await lookUps.get(resource, { namespace, name }, { notAfterMs: deadlineMs })).metadata;
     } catch (error) {
       const refusal = refuseUnread(error, resource, name);
-      return refusal === undefined ? goesThrough(messageOf(error)) : refuseUnknown(change, refusal);
+      if (refusal !== undefined) return refuseUnknown(change, refusal);
+      const warning = `${resource}/${name} could not be looked up, so that its labels are not known, and it goes through: ${messageOf(error)}`;
+      return allow("object-unknown", { warnings: [warning] });
     }
   };
   return withinDeadline(deadlines, deadlineMs, lookUp, () => refuseUnknown(change, tooLate()));

@@ -4,7 +4,7 @@ import { allow } from "../shared/admission/answers.ts";
 import type { AdmissionAnswer, Denied } from "../shared/admission/definition.ts";
 import type { Downscale } from "../shared/scaling/downscale-review.ts";
 import { type Origin, refuseDropped, refuseProtected } from "../shared/scaling/refused-downscales.ts";
-import { describeSizes, sizesOf } from "../shared/scaling/size-changes.ts";
+import { describeSizes } from "../shared/scaling/size-changes.ts";
 
 export interface GuardedDownscale extends Origin {
   readonly change: Downscale;
@@ -20,7 +20,7 @@ export function decide(snapshot: GuardedDownscale): AdmissionAnswer {
 
 /** The refusal of a downscale whose object could not be looked up. The code and the guard are those of `refusal`. */
 export function refuseUnknown(change: Downscale, refusal: Denied): Denied {
-  const { resource, namespace, name } = change;
-  const sentence = `downscale of ${resource}/${name} in ${namespace} ${describeSizes(...sizesOf(change))} is not allowed: its labels are not known: ${refusal.sentence}`;
+  const { resource, namespace, name, from, to } = change;
+  const sentence = `downscale of ${resource}/${name} in ${namespace} ${describeSizes(from, to)} is not allowed: its labels are not known: ${refusal.sentence}`;
   return { ...refusal, sentence, zone: name };
 }

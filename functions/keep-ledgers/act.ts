@@ -1,9 +1,9 @@
 /** Makes ledgers, and collects them: in a sweep over all groups, or of one that something was heard of. */
 
 import { messageOf } from "../shared/base/error-message.ts";
+import { membersNeed } from "../shared/cache/cache.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
-import type { GroupMemory } from "../shared/contract/memory.ts";
 import { isNewEvent } from "../shared/events/recorder.ts";
 import {
   ClusterError,
@@ -13,13 +13,16 @@ import {
   type LeaseObject,
   wordsOf,
 } from "../shared/kubernetes/cluster.ts";
+import { find } from "../shared/kubernetes/find.ts";
 import { LedgerUnreadable } from "../shared/ledger/errors.ts";
+import { groupKeyOfLease } from "../shared/ledger/lease.ts";
 import { ledgerName } from "../shared/ledger/lease-name.ts";
-import { reportVerdict } from "../shared/reconcile/report-verdict.ts";
+import { reportVerdict } from "../shared/reconcile/record.ts";
+import { restMs, Throttle } from "../shared/reconcile/throttle.ts";
 import { forgetLedger, knownLedger, noteLedger } from "../shared/transaction/ledger-copy.ts";
-import type { GroupKey } from "../shared/workloads/statefulsets.ts";
-import { decide, type LedgerHoldings, type LedgerState } from "./decide.ts";
-import { isLiving, name, observeAll, observeVanished, readLease, vanishedOf } from "./observe.ts";
+import { type GroupKey, groupPathOf } from "../shared/workloads/statefulsets.ts";
+import { decide, type LedgerHoldings } from "./decide.ts";
+import { listGroups, listLedgers, name, observeVanished } from "./observe.ts";
 
 /**
  * Creates the ledgers that groups lack, so that no function waits for a new one to age, and removes those of groups that have
@@ -37,55 +40,55 @@ export async function sweep(context: Context): Promise<void> {
 
 async function sweepScope(context: Context): Promise<void> {
   const attempts = new Attempts(context);
-  const seen = await observeAll(context);
-  const byPath = new Map(seen.leases.map((lease) => [`${lease.metadata.namespace}/${lease.metadata.name}`, lease]));
-  for (const key of seen.groups) {
+  // The groups are listed first, so that a ledger that is made in between is not taken for a stray one.
+  const groups = await listGroups(context);
+  const leases = await listLedgers(context);
+  const byPath = new Map(leases.map((lease) => [`${lease.metadata.namespace}/${lease.metadata.name}`, lease]));
+  for (const key of groups.values()) {
     const lease = byPath.get(`${key.namespace}/${ledgerName(key.group)}`);
     await attempts.make(key, async () => {
       await keepLiving(context, key, lease);
-      lookedMs.set(context.memoryOf(key), context.cluster.monotonicMs());
+      throttle.restUntil(context.memoryOf(key), context.cluster.monotonicMs() + restMs);
     });
   }
-  for (const { key, lease } of vanishedOf(seen)) {
+  for (const lease of leases) {
+    const key = groupKeyOfLease(lease);
+    if (key === undefined || groups.has(groupPathOf(key))) continue;
     await attempts.make(key, () => endVanished(context, key, lease));
   }
   attempts.end();
 }
 
-/** A group says so many things while it is rolled; whether it still has a StatefulSet is looked at once in this time. */
-const lookEveryMs = 30_000;
-const lookedMs = new WeakMap<GroupMemory, number>();
+/** Of the groups of which it was lately seen whether they still have a StatefulSet. */
+const throttle = new Throttle();
 
-/**
- * The same for one group that something was heard of: at once if it was quiet for half a minute, else when that has passed.
- * Throws ClusterError.
- */
+/** The same for one group, after an event: at once if it has rested for half a minute, otherwise then. Throws ClusterError. */
 export async function look(context: Context, key: GroupKey): Promise<ReconcileResult> {
   const memory = context.memoryOf(key);
   const nowMs = context.cluster.monotonicMs();
-  const remainingMs = (lookedMs.get(memory) ?? Number.NEGATIVE_INFINITY) + lookEveryMs - nowMs;
   if (context.mode === "shadow") return { requeueAfterMs: undefined, acting: undefined };
-  if (remainingMs > 0) return { requeueAfterMs: remainingMs, absorbsEvents: true, acting: undefined };
+  const postponed = throttle.postpone(memory, nowMs);
+  if (postponed !== undefined) return postponed;
   const attempts = new Attempts(context);
-  const living = await isLiving(context, key);
+  // As far as is known without asking for more: what is collected is observed afresh.
+  const isLiving = (await context.cache.read(key, membersNeed)).statefulSets.length > 0;
   await attempts.make(key, async () => {
-    if (living && knownLedger(context, memory) !== undefined) return;
-    const lease = await readLease(context, key);
-    if (living) await keepLiving(context, key, lease);
+    if (isLiving && knownLedger(context, memory) !== undefined) return;
+    const lease = await find(context.cluster, "leases", { namespace: key.namespace, name: ledgerName(key.group) });
+    if (isLiving) await keepLiving(context, key, lease);
     else if (lease !== undefined) await endVanished(context, key, lease);
   });
   attempts.end();
-  lookedMs.set(memory, nowMs);
+  throttle.restUntil(memory, nowMs + restMs);
   return { requeueAfterMs: undefined, acting: undefined };
 }
 
 const notLookedInto: LedgerHoldings = { open: [], claims: [], besides: [] };
 
 async function keepLiving(context: Context, key: GroupKey, lease: LeaseObject | undefined): Promise<void> {
-  const kept: LedgerState = { key, isLiving: true, ledger: lease === undefined ? undefined : notLookedInto };
-  const made =
-    decide(kept).kind === "make" ? (await context.protocol.createLedger(context.cluster, key))?.uid : undefined;
-  const uid = made ?? lease?.metadata.uid;
+  const { kind } = decide({ key, isLiving: true, ledger: lease && notLookedInto });
+  const made = kind === "make" ? await context.protocol.createLedger(context.cluster, key) : undefined;
+  const uid = made?.uid ?? lease?.metadata.uid;
   // Known from now on, it is no longer new by the time that it is needed (rule R4).
   if (uid !== undefined) noteLedger(context.cluster, uid);
 }

@@ -1,14 +1,12 @@
 /** What there is of groups and of their ledgers: by lists for a sweep, by a view for one group. */
 
 import { claims, lastDownscales, lastRemoval, ledgerEntries, looks, verdicts } from "../shared/annotations/table.ts";
-import { listBudgets, membersNeed } from "../shared/cache/cache.ts";
+import { listBudgets } from "../shared/cache/cache.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { parseStoredBudget, type StoredBudget, selects } from "../shared/groups/governing.ts";
 import type { LeaseObject } from "../shared/kubernetes/cluster.ts";
-import { find } from "../shared/kubernetes/find.ts";
 import { parseLedger } from "../shared/ledger/contents.ts";
-import { groupKeyOfLease, listLedgerLeases } from "../shared/ledger/lease.ts";
-import { ledgerName } from "../shared/ledger/lease-name.ts";
+import { listLedgerLeases } from "../shared/ledger/lease.ts";
 import type { Ledger } from "../shared/ledger/reservation.ts";
 import { longestGapMs } from "../shared/suspension/looks.ts";
 import { observeGroup } from "../shared/transaction/observe-group.ts";
@@ -18,20 +16,11 @@ import type { LedgerState } from "./decide.ts";
 
 export const name = "keep-ledgers";
 
-/** The groups that there are, and the ledgers, of which some may be of groups that there are no more. */
-export interface LedgerInventory {
-  readonly groups: readonly GroupKey[];
-  readonly leases: readonly LeaseObject[];
-}
-
-/** Lists everything, consistently: the groups first, so that a ledger that is made in between is not taken for a stray one. */
-export async function observeAll(context: Context): Promise<LedgerInventory> {
-  const groups = await listGroups(context);
-  return { groups, leases: await listLedgers(context) };
-}
-
-/** The groups of StatefulSets: those that `rollout-group` makes, and those that budgets make of StatefulSets without one. */
-async function listGroups({ cluster, namespaces }: Context): Promise<GroupKey[]> {
+/**
+ * By their paths, the groups of StatefulSets: those that `rollout-group` makes, and those that budgets make of StatefulSets
+ * without one. All lists are consistent. Throws ClusterError.
+ */
+export async function listGroups({ cluster, namespaces }: Context): Promise<ReadonlyMap<string, GroupKey>> {
   const groups = new Map<string, GroupKey>();
   const put = (key: GroupKey) => groups.set(groupPathOf(key), key);
   for (const namespace of namespaces ?? [undefined]) {
@@ -42,7 +31,7 @@ async function listGroups({ cluster, namespaces }: Context): Promise<GroupKey[]>
     const stored = budgets.map(parseStoredBudget);
     for (const key of items.flatMap((item) => groupsOf(parseStatefulSet(item), stored))) put(key);
   }
-  return [...groups.values()];
+  return groups;
 }
 
 /** The groups that a StatefulSet is in. One that is alone needs a ledger where its size is kept, or its pods are asked. */
@@ -57,32 +46,10 @@ function groupsOf(statefulSet: StatefulSet, budgets: readonly StoredBudget[]): r
   ];
 }
 
-async function listLedgers({ cluster, namespaces }: Context): Promise<LeaseObject[]> {
+/** The Leases of all ledgers, of which some may be of groups that have vanished. Throws ClusterError. */
+export async function listLedgers({ cluster, namespaces }: Context): Promise<LeaseObject[]> {
   const scopes = namespaces ?? [undefined];
   return (await Promise.all(scopes.map((scope) => listLedgerLeases(cluster, scope)))).flat();
-}
-
-/** The ledgers of groups that are not among these. Other functions make an owner's ledger; this one collects it. */
-export function vanishedOf({
-  groups,
-  leases,
-}: LedgerInventory): readonly { readonly key: GroupKey; readonly lease: LeaseObject }[] {
-  const living = new Set(groups.map(groupPathOf));
-  return leases.flatMap((lease) => {
-    const key = groupKeyOfLease(lease);
-    return key === undefined || living.has(groupPathOf(key)) ? [] : [{ key, lease }];
-  });
-}
-
-/** Whether a StatefulSet is in a group, as far as is known without asking for more: what is collected is looked at afresh. */
-export async function isLiving({ cache }: Context, key: GroupKey): Promise<boolean> {
-  const view = await cache.read(key, membersNeed);
-  return view.statefulSets.length > 0;
-}
-
-/** The Lease of a group's ledger; undefined where there is none. */
-export function readLease({ cluster }: Context, key: GroupKey): Promise<LeaseObject | undefined> {
-  return find(cluster, "leases", { namespace: key.namespace, name: ledgerName(key.group) });
 }
 
 /** What a ledger may say and be collected all the same; reservations and claims are looked at by themselves. */

@@ -11,11 +11,11 @@ import {
 } from "../shared/annotations/skip-labels.ts";
 import { mapLimit } from "../shared/base/map-limit.ts";
 import type { Context } from "../shared/contract/context.ts";
+import type { NewEvent } from "../shared/events/event.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { recordOnce } from "../shared/events/recorder.ts";
 import type { Metadata } from "../shared/kubernetes/cluster.ts";
-import type { ObjectAttempt } from "../shared/reconcile/reconcile-object.ts";
-import { reportWrite, sayRefusal, type WriteResult } from "../shared/reconcile/write-result.ts";
+import { type ObjectAttempt, reportWrite, sayRefusal, type WriteResult } from "../shared/reconcile/reconcile-object.ts";
 import { labelText, type OwnerStep, type OwnerVerdict, type ReleasedPod } from "./decide.ts";
 import { kindOf, name, type OwnerObservation } from "./observe.ts";
 
@@ -139,13 +139,8 @@ async function patchPod(
   );
 }
 
-interface OwnerEvent {
-  readonly type: "Normal" | "Warning";
-  readonly reason: string;
-  readonly message: string;
-  /** Absent: the reason and the message. */
-  readonly identity?: string;
-}
+/** Without an identity of its own it is one and the same by its reason and its message. */
+type OwnerEvent = Omit<NewEvent, "about" | "identity"> & Partial<Pick<NewEvent, "identity">>;
 
 /**
  * Sends an Event about the owner, once. In a namespace that is being deleted the API server takes none: there the status says it,
@@ -179,15 +174,13 @@ async function recordEvents(looked: OwnerAttempt): Promise<void> {
   if (how !== undefined) await say(looked, { ...how, message: `${verdict.guard}: ${verdict.sentence}` });
   for (const { sentence } of malformed)
     await say(looked, { type: "Warning", reason: eventReasons.malformed, message: sentence });
-  // Kubelet shows a terminating pod no new label.
-  for (const member of snapshot.owner?.deletedMs === undefined ? [] : snapshot.members.filter(isUnreachable)) {
-    const label = snapshot.owner?.label;
-    const message = `${member.name} was terminating before it had the label${label === undefined ? "" : ` ${labelText(label)}`}: no label reaches its stop hook any more, which ends with its grace period, or by a marker that a user writes in the container`;
-    const identity = `unreachable ${member.uid}`;
+  if (snapshot.owner?.deletedMs === undefined) return;
+  const { label } = snapshot.owner;
+  for (const { name: pod, uid, isTerminating, hasLabel, mayRun } of snapshot.members) {
+    // Kubelet shows a terminating pod no new label.
+    if (!isTerminating || hasLabel || !mayRun) continue;
+    const message = `${pod} was terminating before it had the label${label === undefined ? "" : ` ${labelText(label)}`}: no label reaches its stop hook any more, which ends with its grace period, or by a marker that a user writes in the container`;
+    const identity = `unreachable ${uid}`;
     await say(looked, { type: "Warning", reason: eventReasons.markerUnreachable, message, identity });
   }
-}
-
-function isUnreachable({ isTerminating, hasLabel, mayRun }: ReleasedPod): boolean {
-  return isTerminating && !hasLabel && mayRun;
 }

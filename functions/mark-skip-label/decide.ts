@@ -147,10 +147,8 @@ function withdraw(
 function holding(keepsFinalizers: boolean, { shown, label, isHeld }: ReleasedOwner): OwnerVerdict | undefined {
   const wantsFinalizer = keepsFinalizers && label !== undefined;
   if (wantsFinalizer === isHeld) return undefined;
-  if (wantsFinalizer)
-    return doing("holding", `${shown} gets our finalizer: when it is deleted, its pods are labelled first`, {
-      kind: "add-finalizer",
-    });
+  const gets = `${shown} gets our finalizer: when it is deleted, its pods are labelled first`;
+  if (wantsFinalizer) return doing("holding", gets, { kind: "add-finalizer" });
   const why = keepsFinalizers ? "it asks for no label" : "SKIP_LABEL_FINALIZER is remove";
   return doing("letting-alone", `${shown} loses our finalizer: ${why}`, { kind: "remove-finalizer" });
 }
@@ -163,9 +161,9 @@ function decideLettingGo(snapshot: OwnerSnapshot, owner: ReleasedOwner): OwnerVe
   // A pod that another client has labelled is left alone, unless the time of its label must be known.
   const isTimed = deletedMs !== undefined;
   const missing = living.filter(({ hasLabel, labelledMs }) => !hasLabel || (isTimed && labelledMs === undefined));
-  const due = missing.filter(
-    ({ refusal, hasLabel, taken }) => refusal === undefined && (hasLabel || taken === undefined),
-  );
+  const isDue = ({ refusal, hasLabel, taken }: ReleasedPod) =>
+    refusal === undefined && (hasLabel || taken === undefined);
+  const due = missing.filter(isDue);
   if (label !== undefined && due.length > 0) {
     const sentence = `${namesOf(due)} of ${shown} ${due.length === 1 ? "gets" : "get"} the label ${labelText(label)}`;
     // One that is not being deleted may be let stay again: the status tells then that labels of ours are to go.
@@ -175,8 +173,8 @@ function decideLettingGo(snapshot: OwnerSnapshot, owner: ReleasedOwner): OwnerVe
   const obstacle = obstacleTo(snapshot, owner, living, missing);
   if (deletedMs === undefined) return decideStopping(snapshot, owner, obstacle);
   if (obstacle === undefined) return release(owner, releasedSentence(shown, living));
-  const isDue = snapshot.nowMs >= deadlineOf(snapshot, owner, deletedMs, living);
-  return isDue ? releaseUnready(owner, obstacle) : telling(obstacle);
+  const isOver = snapshot.nowMs >= deadlineOf(snapshot, owner, deletedMs, living);
+  return isOver ? releaseUnready(owner, obstacle) : telling(obstacle);
 }
 
 /** All of its pods are to stop, though it is not being deleted. It may be deleted yet, and new pods may have come. */
@@ -223,10 +221,7 @@ export function mayNotSee({ mayRun, hasSeen, labelledMs }: ReleasedPod, nowMs: n
   return mayRun && !hasSeen && (labelledMs ?? nowMs) + waitMs > nowMs;
 }
 
-interface ReleaseObstacle {
-  readonly guard: string;
-  readonly sentence: string;
-}
+type ReleaseObstacle = Pick<OwnerVerdict, "guard" | "sentence">;
 
 /** Why the owner is not let go yet; undefined where it is. */
 function obstacleTo(

@@ -1,6 +1,7 @@
 /** The pods of an owner, by uids: a label that they share with the pods of others says nothing. */
 
-import { read, type SkipLabel, skipLabelledAt } from "../shared/annotations/skip-labels.ts";
+import { read } from "../shared/annotations/entry.ts";
+import { type SkipLabel, skipLabelledAt } from "../shared/annotations/skip-labels.ts";
 import { fieldsOf } from "../shared/base/fields.ts";
 import { clockSkewMs } from "../shared/clock/skew.ts";
 import type { Cluster, Metadata, OtherObject, PodObject, Resource } from "../shared/kubernetes/cluster.ts";
@@ -30,9 +31,7 @@ export async function findMembers(
   const { items: pods } = await cluster.list("pods", { namespace });
   // After the pods, so that the controller of each that there was is in it, unless it is gone.
   const lists = await Promise.all(of.resources.map((resource) => listIfServed(cluster, resource, namespace)));
-  const above = new Map(
-    lists.flatMap((items) => items.map((item) => [item.metadata.uid, item] satisfies [string, OtherObject])),
-  );
+  const above = new Map(lists.flat().map((item) => [item.metadata.uid, item] as const));
   /** The controllers of a pod, up to the owner; undefined where they do not lead there. */
   const chainTo = (uid: string | undefined, steps = 0): readonly OtherObject[] | undefined => {
     const object = uid === undefined ? undefined : above.get(uid);
@@ -82,7 +81,6 @@ function memberOf(
   const { name, uid, resourceVersion, deletionTimestamp, labels = {} } = metadata;
   const text = label && labels[label.key];
   const stamp = read(skipLabelledAt, metadata);
-  const labelledMs = stamp?.atMs;
   return {
     name,
     uid,
@@ -94,7 +92,7 @@ function memberOf(
     ourKey: stamp?.key !== undefined && labels[stamp.key] !== undefined ? stamp.key : undefined,
     taken: label && whyTaken(label.key, pod, chain),
     // A stamp that is further ahead than clocks differ is none.
-    labelledMs: labelledMs !== undefined && labelledMs <= nowMs + clockSkewMs ? labelledMs : undefined,
+    labelledMs: stamp !== undefined && stamp.atMs <= nowMs + clockSkewMs ? stamp.atMs : undefined,
     hasSeen: false,
     refusal: refusalOf(uid),
   };

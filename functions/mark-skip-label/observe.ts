@@ -5,10 +5,9 @@ import type { Malformed } from "../shared/annotations/table.ts";
 import { valuesOf } from "../shared/base/settings.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
-import { isNewEvent } from "../shared/events/recorder.ts";
 import { isKnown, type OtherObject, type Resource, resources } from "../shared/kubernetes/cluster.ts";
 import { find, isNamespaceEnding as readNamespaceEnding } from "../shared/kubernetes/find.ts";
-import { ownerResources } from "../shared/kubernetes/owner-kinds.ts";
+import { ownerResources } from "../shared/reconcile/owner-kinds.ts";
 import { isLetGo, needsMembers, type OwnerSnapshot, type ReleasedOwner } from "./decide.ts";
 import { seeMarkers } from "./markers.ts";
 import { findMembers } from "./members.ts";
@@ -35,7 +34,7 @@ export interface OwnerObservation {
 
 /** The owners of a namespace, or of all. Throws ClusterError. */
 export async function listKeys(context: Context, namespace: string | undefined): Promise<readonly ObjectRef[]> {
-  return listOwners(context.cluster, await typesOf(context), namespace);
+  return listOwners(context.cluster, await ownerResources(context, name), namespace);
 }
 
 /** All of it by reads of now: an event is only a hint. Throws ClusterError. */
@@ -58,7 +57,7 @@ export async function observe(context: Context, key: ObjectRef): Promise<OwnerOb
     ? await findMembers(cluster, {
         namespace: key.namespace,
         uid: object.metadata.uid,
-        resources: await typesOf(context),
+        resources: await ownerResources(context, name),
         label: labelOf(owner, isNamespaceEnding),
         refusalOf: (uid) => refusalOf(context, key, uid),
       })
@@ -84,13 +83,4 @@ function refusalOf({ memoryOf, cluster }: Context, key: ObjectRef, uid: string):
 
 export function kindOf(resource: Resource, { kind = resource }: OtherObject): string {
   return isKnown(resource) ? resources[resource].kind : kind;
-}
-
-/** The types of owners. One that is listed and not served is said once. Throws ClusterError. */
-function typesOf(context: Context): Promise<readonly Resource[]> {
-  const { skipLabelKinds } = valuesOf(settings, context.settings);
-  return ownerResources(context.cluster, skipLabelKinds, ({ message }) => {
-    const key = { namespace: "", group: "" };
-    if (isNewEvent(context, key, message)) context.reporter.problem(key, name, `SKIP_LABEL_KINDS: ${message}`);
-  });
 }

@@ -17,7 +17,7 @@ import { parseDuration, setting } from "../shared/base/settings.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import type { Cluster, OtherObject, Resource } from "../shared/kubernetes/cluster.ts";
 import { listIfServed } from "../shared/kubernetes/find.ts";
-import { skipLabelKindsSetting } from "../shared/kubernetes/owner-kinds.ts";
+import { skipLabelKindsSetting } from "../shared/reconcile/owner-kinds.ts";
 import type { ReleasedOwner } from "./decide.ts";
 
 export const settings = {
@@ -69,14 +69,8 @@ const usualDeadlineMs = 300_000;
 /** What the garbage collector puts on an object that is deleted so that what it owns stays. */
 const orphaning = "orphan";
 
-/** An owner as it asks, and what of that does not parse. */
-export interface ParsedOwner {
-  readonly owner: ReleasedOwner;
-  readonly malformed: readonly Malformed[];
-}
-
 /** True for an object that a pass has to look at. */
-export function isOfConcern({ metadata }: OtherObject): boolean {
+function isOfConcern({ metadata }: OtherObject): boolean {
   const { annotations = {}, finalizers = [] } = metadata;
   if (finalizers.includes(releaseFinalizer)) return true;
   return [skipLabel, stopAll, skipStatus].some(({ key }) => annotations[key] !== undefined);
@@ -91,13 +85,13 @@ function whyForbidden({ key }: SkipLabel, permitted: readonly string[]): string 
   return `pods do not get the label ${key}, though annotation ${skipLabel.key} asks for it: SKIP_LABEL_KEYS is ${permitted.join()}`;
 }
 
-/** `shown`: its kind and its name; `permitted`: the keys that its pods may get. */
+/** An owner as it asks, and what of that does not parse. `shown`: its kind and its name; `permitted`: the keys of labels. */
 export function parseOwner(
   resource: Resource,
   { metadata }: OtherObject,
   shown: string,
   permitted: readonly string[],
-): ParsedOwner {
+): { readonly owner: ReleasedOwner; readonly malformed: readonly Malformed[] } {
   const malformed: Malformed[] = [];
   const permit = (label: SkipLabel): SkipLabel | undefined => {
     const sentence = whyForbidden(label, permitted);
@@ -137,7 +131,7 @@ export async function listOwners(
   const lists = resources.map(async (resource) => {
     const items = await listIfServed(cluster, resource, namespace);
     return items
-      .filter((item) => isOfConcern(item))
+      .filter(isOfConcern)
       .map(({ metadata }): ObjectRef => ({ resource, namespace: metadata.namespace ?? "", name: metadata.name }));
   });
   return (await Promise.all(lists)).flat();

@@ -2,18 +2,18 @@
 
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
-import { isSuccess, PodHttpError } from "../shared/http/pod-http.ts";
-import type { KnownClaim } from "../shared/ledger/claim.ts";
+import { PodHttpError } from "../shared/http/pod-http.ts";
+import { isWithin, type KnownClaim } from "../shared/ledger/claim.ts";
 import type { Act } from "../shared/reconcile/act.ts";
 import type { OwnClaimEnd } from "../shared/reconcile/reconcile-claims.ts";
 import type { EventPolicy } from "../shared/reconcile/record.ts";
 import { endOfScaleDown, noteRefusal, readAgain, resize, sizeChanged } from "../shared/scaling/resize.ts";
-import { type ClaimEnd, claimsBy, openTransaction, renewClaim, writeClaim } from "../shared/transaction/claims.ts";
+import { type ClaimEnd, claimsBy, openTransaction, renewClaim, writeClaims } from "../shared/transaction/claims.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { Lowering } from "./decide.ts";
 import { listOwn, name, readWanted, sizeOf } from "./observe.ts";
-import { send } from "./tell-pods.ts";
+import { hasHeardToStay, send } from "./tell-pods.ts";
 
 export const telling: EventPolicy = {
   taking: "lowering",
@@ -58,7 +58,7 @@ async function checkAgain(context: Context, { statefulSet, target, claim }: Lowe
   throw sizeChanged(statefulSet);
 }
 
-/** A claim that no process carries out is undone first. Throws as a look does. */
+/** A claim that no process carries out is undone first. Throws as `openTransaction` does. */
 export async function endOf(context: Context, observed: GroupObservation, claim: KnownClaim): Promise<OwnClaimEnd> {
   const end = await endOfScaleDown(context, observed.key, claim);
   if (end.kind !== "abandoned") return { kind: end.kind === "stands" ? "stands" : "over" };
@@ -67,8 +67,8 @@ export async function endOf(context: Context, observed: GroupObservation, claim:
 }
 
 /**
- * Rule R20: those of its members that are to stay are told so, and then it goes. Those that are to leave go on being prepared: it
- * is taken out, and the next pass claims them again.
+ * Rule R20: tells the members that are to stay that they do, and then removes the claim. The members that are to leave stay
+ * prepared, and the next reconcile claims them again.
  */
 async function undo(
   context: Context,
@@ -82,30 +82,26 @@ async function undo(
   const members = observed.zones.map((zone) => zone.statefulSet);
   const wanted = sizeOf(statefulSet && (await readWanted(cluster, statefulSet, members)));
   const end = wanted === undefined ? Number.POSITIVE_INFINITY : (statefulSet?.start ?? 0) + wanted;
-  const isUndone = (ordinal: number) => undoes.some(({ first, last }) => ordinal >= first && ordinal <= last);
-  const stay = [...pods.values()].filter(({ ordinal }) => ordinal < end && isUndone(ordinal));
+  const stay = [...pods.values()].filter(({ ordinal }) => ordinal < end && isWithin(undoes, ordinal));
   if (stay.length === 0 || statefulSet === undefined || endpoint === undefined || http === undefined) {
-    await writeClaim(context, observed, claim, undefined);
+    await writeClaims(context, observed, { out: [claim], into: [] });
     return;
   }
   const sinceMs = claim.sinceMs ?? claim.stampMs;
   // After this write no review joins the claim (rule R19): else a pod might leave that was just told to stay.
   const undone = renewClaim(claim, cluster.serverTimeMs(), undoing);
-  const deadlineMs = await writeClaim(context, observed, claim, undone);
+  const deadlineMs = await writeClaims(context, observed, { out: [claim], into: [undone] });
   const told = await Promise.all(
     stay.map((pod) =>
-      send(http, { statefulSet, endpoint }, pod, "stay", deadlineMs).then(
-        (answer) => isSuccess(answer) || answer.status === 409,
-        (error: unknown) => {
-          if (!(error instanceof PodHttpError)) throw error;
-          return false;
-        },
-      ),
+      send(http, { statefulSet, endpoint }, pod, "stay", deadlineMs).then(hasHeardToStay, (error: unknown) => {
+        if (error instanceof PodHttpError) return false;
+        throw error;
+      }),
     ),
   );
   const isLong = cluster.serverTimeMs() - sinceMs >= undoForMs;
   const look = await openTransaction(context, observed.key);
   const own = look && claimsBy(look.observed, "scale-down", name).find(({ line }) => line === undone.line);
   if (look !== undefined && own !== undefined && (isLong || told.every(Boolean)))
-    await writeClaim(context, look.observed, own, undefined);
+    await writeClaims(context, look.observed, { out: [own], into: [] });
 }

@@ -1,6 +1,7 @@
 /** Which pods of one StatefulSet are told what, what an answer of a pod says, and how many from the top may leave. Pure. */
 
-import { fieldsOf } from "../shared/base/fields.ts";
+import { parseFields } from "../shared/base/fields.ts";
+import { secondMs } from "../shared/clock/durations.ts";
 import { clockSkewMs } from "../shared/clock/skew.ts";
 import type { SizeBlocked } from "../shared/scaling/wanted-replicas.ts";
 import { type Pod, podNameOf } from "../shared/workloads/pods.ts";
@@ -27,22 +28,17 @@ export interface DelayedSet {
   readonly answers: ReadonlyMap<string, PrepareAnswer>;
 }
 
-/** The pods that are told that they stay, and those that are told that they leave; highest ordinals first. */
-export interface PodsToNotify {
-  readonly stay: readonly Pod[];
-  readonly leave: readonly Pod[];
-}
-
-/** A pod tells whole seconds, and so does the time at which it was made: what was in that second may have been at its end. */
-const secondMs = 1_000;
 /**
  * A process that has had one reply knows the API server's clock to half a second and half the time of that reply
  * (`clock/server-time.ts`). It may take it for that much later than it is, and would let a pod go too early.
  */
 const serverTimeErrorMs = 1_000;
 
-/** Every pod that is to stay is told so, whether or not this process remembers that the pod was told to leave. */
-export function whoIsTold({ statefulSet, wanted, pods, isClaimed }: Omit<DelayedSet, "answers">): PodsToNotify {
+/**
+ * The pods that are told that they stay, and those that are told that they leave; highest ordinals first. Every pod that is to
+ * stay is told so, whether or not this process remembers that the pod was told to leave.
+ */
+export function whoIsTold({ statefulSet, wanted, pods, isClaimed }: Omit<DelayedSet, "answers">) {
   const { start, replicas } = statefulSet;
   const told = [...pods.values()]
     .filter(({ ordinal }) => ordinal >= start && ordinal < start + replicas && !isClaimed(ordinal))
@@ -59,7 +55,7 @@ export function readAnswer({ status, body }: { status: number; body: string }, n
   const failed = (why: string): PrepareAnswer => ({ kind: "failed", why });
   if (status === 409) return failed("it answered 409: it is locked");
   if (status < 200 || status > 299) return failed(`it answered ${status}`);
-  const { timestamp } = fieldsOf(parseJson(body)) ?? {};
+  const { timestamp } = parseFields(body) ?? {};
   if (timestamp === undefined) return failed("its answer is no JSON with a timestamp");
   if (typeof timestamp !== "number" || !Number.isSafeInteger(timestamp) || timestamp <= 0)
     return failed(`its timestamp is ${JSON.stringify(timestamp).slice(0, 40)}, and no time in Unix seconds`);
@@ -94,6 +90,7 @@ export function leavingRun(set: DelayedSet, nowMs: number): Run {
     if (answer === undefined) return unprepared("it has not been asked");
     if (answer.kind === "failed") return unprepared(answer.why);
     // A pod that came later than its time was told nothing: the time is on the disk of the one before.
+    // Both times are in whole seconds: what was in that second may have been at its end.
     const sinceMs = Math.max(answer.sinceMs, pod.createdMs) + secondMs + serverTimeErrorMs;
     if (Number.isNaN(sinceMs)) return unprepared("it does not say when it was made");
     const inMs = sinceMs + delayMs - nowMs;
@@ -101,12 +98,4 @@ export function leavingRun(set: DelayedSet, nowMs: number): Run {
     run.push(pod);
   }
   return { pods: run, stop: undefined };
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -1,7 +1,7 @@
-/** When a StatefulSet may be made smaller whose pods are told long before: by how much now, or which guard holds it. Pure. */
+/** By how much a StatefulSet whose pods are told long before may be made smaller now, or which guard holds it. Pure. */
 
 import { formatTime } from "../shared/clock/durations.ts";
-import { take, type Verdict, type Wait, wait } from "../shared/contract/verdict.ts";
+import { requeueAfterMs, take, type Verdict, type Wait, wait } from "../shared/contract/verdict.ts";
 import { type Blocked, type LedgerSurroundings, leaversOf, refuseScaleDown } from "../shared/groups/refuse-claim.ts";
 import { heldLeaving, isAsked, type Questions } from "../shared/health/permit.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
@@ -13,17 +13,12 @@ import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { type DelayedSet, leavingRun, type Run, whoIsTold } from "./decide-leaving.ts";
 
 /** One StatefulSet of the group, or why nothing is done to its size and to none of its pods. */
-export type Delayed = DelayedSet | { readonly statefulSet: StatefulSet; readonly held: DownscaleBlocked };
-
-export interface DownscaleBlocked {
-  readonly guard: string;
-  readonly sentence: string;
-}
+export type Delayed = DelayedSet | { readonly statefulSet: StatefulSet; readonly held: Blocked };
 
 export interface DelaySnapshot extends LedgerSurroundings {
   readonly group: string;
   readonly nowMs: number;
-  /** When those were asked once more that were due, in milliseconds since the epoch: who became due since was not. */
+  /** When the pods that were due were asked once more, in milliseconds since the epoch. Pods that became due later were not. */
   readonly askedAtMs: number;
   /** By name. Only those whose downscales have a delay. */
   readonly delayed: readonly Delayed[];
@@ -45,9 +40,7 @@ export interface Lowering {
   readonly claim: OtherClaim;
 }
 
-/** How soon to look again at what no event may tell of, in milliseconds. */
-export const requeueAfterMs = 30_000;
-/** What has just been lowered settles within seconds, and no event tells of the end of a claim. */
+/** How soon to look for the end of an own claim, in milliseconds: no event tells of it, and each reconcile calls pods. */
 const settlingMs = 5_000;
 
 /** One zone at a time is made smaller: the first by name whose highest pods have known for the delay that they leave. */

@@ -4,7 +4,7 @@ import { claims, ledgerEntries, rolloutGroup, rolloutMaxUnavailable, verdicts } 
 import { type FunctionDefinition, listGroupKeys } from "../shared/contract/definition.ts";
 import { groupOfStatefulSet } from "../shared/contract/keys.ts";
 import { resizingNeeds } from "../shared/scaling/resize.ts";
-import { claimedNeed, scheduleOfClaims } from "../shared/transaction/claimed-groups.ts";
+import { claimedNeed, scheduleOfClaims } from "../shared/transaction/claims.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { name } from "./observe.ts";
 import { reconcile } from "./reconcile.ts";
@@ -14,7 +14,7 @@ export const prepareDelayedDownscale: FunctionDefinition<GroupKey> = {
   name,
   concern: "tell pods long before they leave, and make their zone smaller when they have known for its delay",
   keyedBy: "groups",
-  // What a mirrored object says is found by the sweep, and by the looks between two sweeps.
+  // No watch tells of mirrored objects: the sweep, and the reconciles between two sweeps, read them.
   watches: [{ resource: "statefulsets", selector: rolloutGroup, keysOf: groupOfStatefulSet }],
   listKeys: listGroupKeys,
   schedule: scheduleOfClaims(name),
@@ -24,14 +24,7 @@ export const prepareDelayedDownscale: FunctionDefinition<GroupKey> = {
     rolloutGroup,
     scaling.delayedDownscale,
     scaling.prepareDelayedDownscaleUrl,
-    scaling.mirrorName,
-    scaling.mirrorKind,
-    scaling.mirrorApiVersion,
-    scaling.downscaleLeader,
-    scaling.upscaleOnlyWhenLeaderReady,
-    scaling.minTimeBetweenZonesDownscale,
-    scaling.lastDownscale,
-    scaling.forceReplicas,
+    ...scaling.followingEntries,
     rolloutMaxUnavailable,
     ...questionEntries,
   ],

@@ -1,13 +1,13 @@
 /** What is read of StatefulSets whose downscales have a delay: how many replicas there are to be, and which pods there are. */
 
-import type { PodEndpoint } from "../shared/annotations/endpoint.ts";
+import type { PodEndpoint } from "../shared/annotations/parse-scaling.ts";
 import type { Cluster } from "../shared/kubernetes/cluster.ts";
 import { type Claim, namesOrdinal } from "../shared/ledger/claim.ts";
+import type { Blocked } from "../shared/ledger/claim-kinds.ts";
 import { followerSizes, readScales } from "../shared/scaling/follower-sizes.ts";
 import type { SizeBlocked } from "../shared/scaling/wanted-replicas.ts";
 import { type Pod, parsePod } from "../shared/workloads/pods.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
-import type { DownscaleBlocked } from "./decide.ts";
 import type { DelayedSet, PrepareAnswer } from "./decide-leaving.ts";
 
 export const name = "prepare-delayed-downscale";
@@ -15,9 +15,9 @@ export const name = "prepare-delayed-downscale";
 /** A StatefulSet as this function needs it before it tells the pods anything. */
 export type Unasked =
   | (Omit<DelayedSet, "answers"> & { readonly endpoint: PodEndpoint })
-  | { readonly statefulSet: StatefulSet; readonly held: DownscaleBlocked };
+  | { readonly statefulSet: StatefulSet; readonly held: Blocked };
 
-/** Whether a StatefulSet is this function's to make smaller: its downscales have a delay, and another object says its size. */
+/** True if this function makes the StatefulSet smaller, because its downscales have a delay; false while it is being deleted. */
 export function isDelayed({ scaling, deleting }: StatefulSet): boolean {
   return scaling?.delay !== undefined && !deleting;
 }
@@ -32,7 +32,7 @@ export async function observeSet(
   const { scaling, serviceName, name: zone } = statefulSet;
   const delay = scaling?.delay;
   if (delay === undefined) return undefined;
-  const hold = (held: DownscaleBlocked): Unasked => ({ statefulSet, held });
+  const hold = (held: Blocked): Unasked => ({ statefulSet, held });
   const { delayMs, endpoint } = delay;
   if (delayMs === undefined || endpoint === undefined) {
     const why = scaling?.malformed.map(({ sentence }) => sentence).join(" ");

@@ -1,4 +1,4 @@
-/** One pass over a group: claims that are over go, pods are told, and then it is decided whether a zone is made smaller. */
+/** One reconcile of a group: it removes claims that are over, tells pods, and decides whether a zone is made smaller. */
 
 import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
@@ -40,7 +40,7 @@ export function reconcile(
 /** What was found and told, over the StatefulSets and the ledger that are decided on. */
 function snapshotOf(context: Context, observed: GroupObservation, round: Round | undefined): DelaySnapshot {
   const { delayed = [], askedAtMs = 0 } = round ?? {};
-  const { key, zones, departed, strayClaims, nowMs, ledger } = observed;
+  const { key, zones, departed, strayClaims, nowMs } = observed;
   const now = new Map(zones.map(({ statefulSet }) => [statefulSet.uid, statefulSet]));
   const asNow = delayed.flatMap((one): Delayed[] => {
     const statefulSet = now.get(one.statefulSet.uid);
@@ -58,7 +58,7 @@ function snapshotOf(context: Context, observed: GroupObservation, round: Round |
     departed,
     strayClaims,
     delayed: asNow,
-    claims: claimsBy({ ...observed, ledger }, "scale-down", name),
+    claims: claimsBy(observed, "scale-down", name),
     refused: refusedSizes(context, key),
     questions: openQuestions(context, observed),
     shadow: context.mode === "shadow",

@@ -1,28 +1,28 @@
-/** Pods are told that they leave, or that they stay, and what they answer is remembered by their uid. */
+/** Tells pods that they leave, or that they stay, and remembers by their uid what they answer. */
 
-import type { PodEndpoint } from "../shared/annotations/endpoint.ts";
+import type { PodEndpoint } from "../shared/annotations/parse-scaling.ts";
 import { mapLimit } from "../shared/base/map-limit.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { GroupMemory } from "../shared/contract/memory.ts";
 import { defaultMostPerGroup } from "../shared/http/calls.ts";
-import { isSuccess, type PodHttp, PodHttpError } from "../shared/http/pod-http.ts";
+import { isSuccess, type PodAnswer, type PodHttp, PodHttpError } from "../shared/http/pod-http.ts";
 import { actWithinMs } from "../shared/ledger/reservation.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { askedGroupOf } from "../shared/workloads/group-key.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import type { Delayed } from "./decide.ts";
-import { leavingRun, readAnswer, whoIsTold } from "./decide-leaving.ts";
+import { leavingRun, type PrepareAnswer, readAnswer, whoIsTold } from "./decide-leaving.ts";
 import { answersOf, isDelayed, listOwn, name, observeSet, type PodAnswers, type Unasked } from "./observe.ts";
 
 /** As many as `PodHttp` lets one group have: those beyond are not kept in its queue. */
 const mostAtOnce = defaultMostPerGroup;
 /** A pod says a time, and a little around it. */
 const mostBytes = 65_536;
-/** Telling a pod that it leaves disrupts nothing, and is taken back by the next look. In milliseconds. */
+/** In milliseconds. To tell a pod that it leaves disrupts nothing, and the next reconcile takes it back. */
 const tellWithinMs = 10_000;
 /** How soon to go on with calls that could not be sent in time, in milliseconds. */
-const goOnMs = 1_000;
+const unsentRequeueMs = 1_000;
 
 /** What this process remembers of the pods of a group. */
 const memories = new WeakMap<GroupMemory, PodAnswers>();
@@ -40,18 +40,18 @@ interface PrepareCall {
   readonly told: "stay" | "leave";
 }
 
-/** What was found and told in one pass. */
+/** What one reconcile has found and told. */
 export interface Round {
   readonly delayed: readonly Delayed[];
-  /** By which time of the API server it was judged who is due, and asked once more. */
+  /** Time of the API server by which the pods that are due were found, and asked once more. */
   readonly askedAtMs: number;
-  /** Not all calls could be sent in time: they are, soon. */
+  /** How soon to send the calls that could not be sent in time; undefined if all were. */
   readonly requeueAfterMs: number | undefined;
 }
 
 /**
- * Tells each pod of the group what it is to do: all of them in a sweep, and otherwise those to whom this process has not said so.
- * Those that are about to leave are asked once more. Throws ClusterError, Conflict, and what `waitForLedger` explains.
+ * Tells each pod of the group whether it stays: all of them in a sweep, and otherwise those that this process has not told yet.
+ * It asks the pods that are about to leave once more. Throws ClusterError, Conflict, and what `waitForLedger` explains.
  */
 export async function tellPods(
   context: Context,
@@ -78,22 +78,16 @@ export async function tellPods(
     const word = heard.get(pod.uid);
     return sweep || word?.told !== told || word.answer?.kind === "failed";
   };
-  const calls = sets.flatMap((set) => {
-    const { stay, leave } = whoIsTold(set);
-    return [
-      ...stay.map((pod): PrepareCall => ({ set, pod, told: "stay" })),
-      ...leave.map((pod): PrepareCall => ({ set, pod, told: "leave" })),
-    ];
-  });
-  const order = ({ pod, told }: PrepareCall) =>
-    told === "stay" ? Number.NEGATIVE_INFINITY : (heard.get(pod.uid)?.atMs ?? 0);
+  const callsTo = (told: PrepareCall["told"]) =>
+    sets.flatMap((set) => whoIsTold(set)[told].map((pod): PrepareCall => ({ set, pod, told }))).filter(isNews);
+  const askedMs = ({ pod }: PrepareCall) => heard.get(pod.uid)?.atMs ?? 0;
+  const leaving = callsTo("leave").sort((one, other) => askedMs(one) - askedMs(other));
   const round = { context, http, key, heard, readMs };
-  const first = calls.filter(isNews).sort((one, other) => Math.sign(order(one) - order(other)) || 0);
-  const late = await makeCalls(round, first);
+  const late = await makeCalls(round, [...callsTo("stay"), ...leaving]);
   const askedAtMs = cluster.serverTimeMs();
   const unsent = late + (await askOnceMore(round, sets, askedAtMs));
   const delayed = await Promise.all(found.map((one) => relist(context, withAnswers(one, heard))));
-  return { delayed, askedAtMs, requeueAfterMs: unsent > 0 ? goOnMs : undefined };
+  return { delayed, askedAtMs, requeueAfterMs: unsent > 0 ? unsentRequeueMs : undefined };
 }
 
 interface Calling {
@@ -101,7 +95,7 @@ interface Calling {
   readonly http: PodHttp;
   readonly key: GroupKey;
   readonly heard: PodAnswers;
-  /** When it was read what is to be told, by the monotonic clock. */
+  /** Monotonic time at which Sluice read what is to be told. */
   readonly readMs: number;
 }
 
@@ -113,7 +107,7 @@ async function askOnceMore(round: Calling, sets: readonly PrepareCall["set"][], 
     const old = run.pods.filter(({ uid }) => (heard.get(uid)?.atMs ?? 0) < readMs);
     return old.map((pod): PrepareCall => ({ set, pod, told: "leave" }));
   });
-  // What is not heard now has not been heard.
+  // An older answer does not count, even if the pod does not answer now.
   for (const { pod } of calls) heard.delete(pod.uid);
   return makeCalls(round, calls);
 }
@@ -143,29 +137,28 @@ async function makeCall(
   const atMs = cluster.monotonicMs();
   const notAfterMs = readMs + (told === "stay" ? actWithinMs : tellWithinMs);
   if (atMs > notAfterMs) return false;
+  const hear = (answer: PrepareAnswer) =>
+    heard.set(pod.uid, told === "leave" ? { told, atMs, answer } : { told, atMs });
+  const unheard = (why: string) =>
+    `${pod.name} could not be told that it stays (${why}); the next sweep tells it again`;
   try {
-    const { status, body } = await send(http, set, pod, told, notAfterMs);
-    if (told === "leave")
-      heard.set(pod.uid, { told, atMs, answer: readAnswer({ status, body }, cluster.serverTimeMs()) });
-    else heard.set(pod.uid, { told, atMs });
-    if (told === "stay" && !isSuccess({ status }) && status !== 409)
-      reporter.problem(key, name, unheard(pod, `${status}`));
+    const answer = await send(http, set, pod, told, notAfterMs);
+    hear(readAnswer(answer, cluster.serverTimeMs()));
+    if (told === "stay" && !hasHeardToStay(answer)) reporter.problem(key, name, unheard(`${answer.status}`));
   } catch (error) {
     if (!(error instanceof PodHttpError)) throw error;
-    heard.set(
-      pod.uid,
-      told === "stay" ? { told, atMs } : { told, atMs, answer: { kind: "failed", why: error.message } },
-    );
-    if (told === "stay") reporter.problem(key, name, unheard(pod, error.message), error);
+    hear({ kind: "failed", why: error.message });
+    if (told === "stay") reporter.problem(key, name, unheard(error.message), error);
   }
   return true;
 }
 
-function unheard(pod: Pod, why: string): string {
-  return `${pod.name} could not be told that it stays (${why}); the next sweep tells it again`;
+/** True if a pod that was told that it stays has heard it, or is locked. */
+export function hasHeardToStay({ status }: Pick<PodAnswer, "status">): boolean {
+  return isSuccess({ status }) || status === 409;
 }
 
-/** Both may meet their own effect: the pod keeps the first time that it was told. */
+/** Either request may be repeated: the pod keeps the first time that it was told. */
 export function send(
   http: PodHttp,
   { statefulSet, endpoint }: Pick<PrepareCall["set"], "statefulSet" | "endpoint">,

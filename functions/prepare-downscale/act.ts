@@ -10,11 +10,10 @@ import { Deadlines, withinDeadline } from "../shared/clock/deadlines.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import type { Blocked } from "../shared/groups/refuse-claim.ts";
-import { type Downscale, readDownscale } from "../shared/scaling/downscale-review.ts";
+import { type Downscale, readDownscale, refuseUnread } from "../shared/scaling/downscale-review.ts";
 import { prepareEndpointOf } from "../shared/scaling/prepared.ts";
 import { originOf, refuseDropped, refuseProtected } from "../shared/scaling/refused-downscales.ts";
-import { sizesOf } from "../shared/scaling/size-changes.ts";
-import { refuseUnread } from "../shared/scaling/unread-sizes.ts";
+import type { Size } from "../shared/scaling/size-changes.ts";
 import { waitForLedger } from "../shared/transaction/ledger-copy.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { type RequestedDownscale, refuseOutdated, sentenceOf } from "./decide.ts";
@@ -32,7 +31,6 @@ async function review(context: Context, deadlines: Deadlines, request: Admission
   if (request.dryRun) return allow("dry-run");
   const downscale = readDownscale(request);
   if ("allowed" in downscale) return downscale;
-  const { resource, namespace, name } = downscale;
   const statefulSet = await withinDeadline<StatefulSet | AdmissionAnswer>(
     deadlines,
     request.deadlineMs,
@@ -45,8 +43,7 @@ async function review(context: Context, deadlines: Deadlines, request: Admission
   const { refusesDownscale } = statefulSet.scaling;
   const never = refusesDownscale ? refuseProtected(downscale) : refuseDropped(downscale, originOf(downscale, request));
   if (never !== undefined) return said(context, statefulSet, never);
-  const [from, to] = sizesOf(downscale, statefulSet.start);
-  const asked: RequestedDownscale = { resource, namespace, name, from, to };
+  const asked = requestedOf(downscale, statefulSet.start);
   // From here on whatever breaks is a refusal, because no pod may leave that was not told.
   try {
     const { deadlineMs } = request;
@@ -76,16 +73,18 @@ async function findStatefulSet({ cluster }: Context, downscale: Downscale): Prom
   // A scale brings no object of the StatefulSet, only a number.
   const { old } = downscale;
   if (old !== undefined && read(prepareDownscale, old.metadata) !== true) return allow("not-prepared");
-  const asked = (start?: number): RequestedDownscale => {
-    const [from, to] = sizesOf(downscale, start);
-    return { resource, namespace, name, from, to };
-  };
   try {
     const stored = await readStatefulSet(cluster, downscale);
-    return refuseOutdated(asked(stored.start), old, stored) ?? stored;
+    return refuseOutdated(requestedOf(downscale, stored.start), old, stored) ?? stored;
   } catch (error) {
-    return refuseError(asked(), error);
+    return refuseError(requestedOf(downscale), error);
   }
+}
+
+/** `start`: the first ordinal of the stored StatefulSet, which a scale does not say. */
+function requestedOf({ resource, namespace, name, from, to, isScale }: Downscale, start = 0): RequestedDownscale {
+  const at = (size: Size) => (isScale ? { ...size, start } : size);
+  return { resource, namespace, name, from: at(from), to: at(to) };
 }
 
 function refuseError(asked: RequestedDownscale, error: unknown): Denied {
@@ -96,9 +95,10 @@ function refuseError(asked: RequestedDownscale, error: unknown): Denied {
   return internalError("prepare-broken", sentenceOf(asked, messageOf(error)));
 }
 
-type RefusedWork = Pick<Work, "asked" | "statefulSet" | "deadlineMs">;
-
-async function judge(context: Context, question: RefusedWork): Promise<AdmissionAnswer> {
+async function judge(
+  context: Context,
+  question: Pick<Work, "asked" | "statefulSet" | "deadlineMs">,
+): Promise<AdmissionAnswer> {
   const { asked, statefulSet } = question;
   const endpoint = prepareEndpointOf(statefulSet);
   if ("guard" in endpoint) return badRequest(endpoint.guard, sentenceOf(asked, endpoint.sentence));

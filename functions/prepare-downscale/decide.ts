@@ -50,7 +50,7 @@ export interface PreparedDownscale {
 }
 
 export type DownscaleDecision =
-  | { readonly kind: "denied"; readonly answer: Denied }
+  | Denied
   /** The ledger has claims for this change already. Their stamps are renewed, and the change is allowed. */
   | { readonly kind: "joins"; readonly claims: readonly KnownClaim[] }
   /** The pods are told first. `besides`: the claims of other functions that the change joins. */
@@ -61,17 +61,12 @@ export function decide(snapshot: PreparedDownscale): DownscaleDecision {
   const own = joinScaleDown(ours, change);
   const others = joinScaleDown(foreign, change);
   for (const joining of [others, own]) {
-    if (joining.kind === "held")
-      return denied(askAgain(joining.guard, sentenceOf(asked, joining.sentence), asked.name));
+    if (joining.kind === "held") return askAgain(joining.guard, sentenceOf(asked, joining.sentence), asked.name);
   }
   const besides = others.kind === "joins" ? [others.claim] : [];
   if (own.kind === "joins") return { kind: "joins", claims: [own.claim, ...besides] };
   const refused = refuseByOthers(snapshot) ?? refuseByClaims(snapshot, besides) ?? refuseMissing(snapshot);
-  return refused === undefined ? { kind: "tells", besides } : denied(refused);
-}
-
-function denied(answer: Denied): DownscaleDecision {
-  return { kind: "denied", answer };
+  return refused ?? { kind: "tells", besides };
 }
 
 /**

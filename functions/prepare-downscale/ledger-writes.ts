@@ -7,7 +7,7 @@ import type { Context } from "../shared/contract/context.ts";
 import type { PodHttp } from "../shared/http/pod-http.ts";
 import { changeClaim, type KnownClaim, makeClaim } from "../shared/ledger/claim.ts";
 import type { ClaimedObjects } from "../shared/ledger/claim-kinds.ts";
-import { type PrepareEndpoint, toldAtOf } from "../shared/scaling/prepared.ts";
+import type { PrepareEndpoint } from "../shared/scaling/prepared.ts";
 import { joinScaleDown, scaleDownPhases } from "../shared/scaling/size-changes.ts";
 import { readClaimedObjects } from "../shared/transaction/claimed-objects.ts";
 import { openTransaction, renewClaim, timesAfter, writeClaims } from "../shared/transaction/claims.ts";
@@ -41,12 +41,6 @@ export interface ClaimedDownscale {
   readonly warnings: readonly string[];
 }
 
-/** The answer where the second write was sent, and its outcome is known: a refusal means that the answer came too late. */
-export interface SentConfirmation {
-  readonly kind: "sent";
-  readonly answer: AdmissionAnswer;
-}
-
 /** The second write was sent, and failed. It may have reached the ledger all the same. Its cause is the failure. */
 export class SentError extends Error {}
 
@@ -64,7 +58,7 @@ export async function claimPods(work: Work): Promise<ClaimedDownscale | Admissio
   const seen = await observe(context, observed, asked, statefulSet);
   if ("allowed" in seen) return seen;
   const verdict = decide(seen.snapshot);
-  if (verdict.kind === "denied") return verdict.answer;
+  if ("allowed" in verdict) return verdict;
   if (context.mode === "shadow") return allow("allowed");
   const { settled, toTell, where, warnings } = seen;
   const stampMs = context.cluster.serverTimeMs();
@@ -78,17 +72,21 @@ export async function claimPods(work: Work): Promise<ClaimedDownscale | Admissio
   // What its end needs stands in it: annotations may be gone by then, and pods may be other ones.
   const { content } = seen.snapshot;
   const told = Object.fromEntries(toTell.map(({ name, uid }) => [name, uid]));
-  const toldAt = toldAtOf(work.endpoint);
-  const claim = makeClaim({ ...content, stampMs, uids: { ...content.uids, ...told }, toldAt });
+  const { scheme, port, path, service } = work.endpoint;
+  const uids = { ...content.uids, ...told };
+  const claim = makeClaim({ ...content, stampMs, uids, toldAt: { scheme, port, path, service } });
   await writeClaims(context, observed, { ...over, into: [claim] });
   return { claim, besides: verdict.besides, toTell, where, warnings };
 }
 
 /**
- * Rule R18: the second write, and the allowance that rests on it (rule R9). A refusal means that nothing was sent. Throws
- * SentError, Conflict, and what its reads throw.
+ * Rule R18: the second write, and the allowance that rests on it (rule R9). A refusal means that nothing was sent; one in `sent`
+ * means that the answer came too late. Throws SentError, Conflict, and what its reads throw.
  */
-export async function confirmClaim(work: Work, claimed: ClaimedDownscale): Promise<SentConfirmation | Denied> {
+export async function confirmClaim(
+  work: Work,
+  claimed: ClaimedDownscale,
+): Promise<{ readonly sent: AdmissionAnswer } | Denied> {
   const { context, key, asked, statefulSet } = work;
   const look = await openTransaction(context, key);
   const own = look && findOwn(look.observed.ledger.claims, claimed);
@@ -118,7 +116,7 @@ export async function confirmClaim(work: Work, claimed: ClaimedDownscale): Promi
   const into = [confirmed, ...besides.map((claim) => renewClaim(claim, stampMs))];
   try {
     const actByMs = await writeClaims(context, look.observed, { out: [own, ...besides], into });
-    return { kind: "sent", answer: allowUntil(work, actByMs) };
+    return { sent: allowUntil(work, actByMs) };
   } catch (error) {
     throw error instanceof Conflict ? error : new SentError(messageOf(error), { cause: error });
   }

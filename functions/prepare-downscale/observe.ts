@@ -27,7 +27,7 @@ import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { groupKeyOf } from "../shared/workloads/group-key.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import { type GroupKey, parseStatefulSet, type StatefulSet } from "../shared/workloads/statefulsets.ts";
-import { type PreparedDownscale, type RequestedDownscale, sentenceOf } from "./decide.ts";
+import { type PreparedDownscale, type RequestedDownscale, sentenceOf, type Times } from "./decide.ts";
 
 export const name = "prepare-downscale";
 /** The ConfigMap in which rollout-operator keeps the times of downscales with `-use-zone-tracker`, by default. */
@@ -120,14 +120,16 @@ export async function observe(
     },
     // As in rollout-operator, an empty name counts as none.
     isGrouped: (statefulSet.group ?? "") !== "",
-    missing: formatMembers(gapsIn(content.members, [...pods.map(({ ordinal }) => rangeOf(ordinal)), ...released])),
+    missing: formatMembers(
+      gapsIn(content.members, [...pods.map(({ ordinal }) => ({ first: ordinal, last: ordinal })), ...released]),
+    ),
   };
   return { snapshot, settled, toTell: podsToTell(pods, statefulSet), where, warnings: tracker.warnings };
 }
 
 /** The change in the form in which claims are compared with it. The caller adds the `pods`. */
 export function changeOf({ name: zone, from, to }: RequestedDownscale, { uid }: StatefulSet): Omit<SizeChange, "pods"> {
-  return { zone, uid, start: from.start, newStart: to.start, from: from.replicas, to: to.replicas };
+  return { zone, uid, from, to };
 }
 
 function contentOf(
@@ -171,10 +173,6 @@ async function findSettled(
   return (await Promise.all(found)).flat();
 }
 
-function rangeOf(ordinal: number): OrdinalRange {
-  return { first: ordinal, last: ordinal };
-}
-
 /** The parts of `ranges` that `covering` leaves out. It lists no single ordinal, because a user may ask for 2^31 replicas. */
 function gapsIn(ranges: readonly OrdinalRange[], covering: readonly OrdinalRange[]): readonly OrdinalRange[] {
   const inOrder = covering.toSorted((one, other) => one.first - other.first);
@@ -190,16 +188,14 @@ function gapsIn(ranges: readonly OrdinalRange[], covering: readonly OrdinalRange
   });
 }
 
-interface Tracker {
-  readonly times: ReadonlyMap<string, number | "malformed">;
-  readonly warnings: readonly string[];
-}
-
 /**
  * The times of rollout-operator's zone tracker, by StatefulSet. Without the right to read the ConfigMap there are none, and a
  * warning names the right: a tracker of another name is no reason to refuse every downscale. Throws ClusterError.
  */
-async function readTracker(context: Context, key: GroupKey): Promise<Tracker> {
+async function readTracker(
+  context: Context,
+  key: GroupKey,
+): Promise<{ readonly times: Times["tracker"]; readonly warnings: readonly string[] }> {
   const { cluster, reporter } = context;
   const at = { namespace: key.namespace, name: valuesOf(settings, context.settings).zoneTrackerName };
   try {

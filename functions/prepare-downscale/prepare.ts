@@ -16,7 +16,6 @@ import {
   type ClaimedDownscale,
   claimPods,
   confirmClaim,
-  type SentConfirmation,
   SentError,
   type Work,
   withdrawClaim,
@@ -42,7 +41,7 @@ export async function prepare(work: Work): Promise<AdmissionAnswer> {
   const refused = refuseUntold(work, claimed, told) ?? refuseLate(work);
   const outcome = refused ?? (await confirm(work, claimed));
   if ("allowed" in outcome) return takeBackAndRefuse(work, claimed, told, outcome);
-  return withWarnings(outcome.answer, claimed.warnings);
+  return withWarnings(outcome.sent, claimed.warnings);
 }
 
 /** Tells the pods that they leave (POST), or that they stay (DELETE), highest ordinal first. */
@@ -77,7 +76,7 @@ function refuseLate({ context, deadlineMs }: Work): Denied | undefined {
 }
 
 /** The second write. A refusal means that the claim in the ledger is unconfirmed, so that it can be taken back at once. */
-async function confirm(work: Work, claimed: ClaimedDownscale): Promise<SentConfirmation | Denied> {
+async function confirm(work: Work, claimed: ClaimedDownscale): ReturnType<typeof confirmClaim> {
   try {
     return await withoutConflict(work, () => confirmClaim(work, claimed));
   } catch (error) {

@@ -12,9 +12,10 @@ import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import type { GroupMemory } from "../shared/contract/memory.ts";
-import { type Wait, wait } from "../shared/contract/verdict.ts";
+import { contendedRequeueMs, type Wait, wait } from "../shared/contract/verdict.ts";
+import type { NewEvent } from "../shared/events/event.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
-import { isNewEvent, recordEvent, recordOnce } from "../shared/events/recorder.ts";
+import { recordOnce } from "../shared/events/recorder.ts";
 import {
   ClusterError,
   hasCode,
@@ -23,17 +24,16 @@ import {
   type StatefulSetObject,
   wordsOf,
 } from "../shared/kubernetes/cluster.ts";
-import { reportVerdict } from "../shared/reconcile/report-verdict.ts";
+import { maxConflicts } from "../shared/ledger/reservation.ts";
+import { reportVerdict, warnOfMalformed } from "../shared/reconcile/record.ts";
 import { askedGroupOf, groupKeyOf } from "../shared/workloads/group-key.ts";
-import { ask, type RebalanceRefusal } from "./ask.ts";
+import { ask } from "./ask.ts";
 import { decide, failure, pauseMs, type Rebalance, type RebalanceStep } from "./decide.ts";
 import { isOfOperator, name, observe, type QueueObservation, settings } from "./observe.ts";
 
 const nothing: ReconcileResult = { requeueAfterMs: undefined, acting: undefined };
-const contendedMs = 1_000;
+/** Longer than for other refusals: only the time between two rebalances waits for it. */
 const stateRefusedMs = 60_000;
-/** So often the end of a rebalance is written anew where others write the StatefulSet meanwhile. */
-const mostConflicts = 5;
 
 /** In shadow mode nothing is written: what would be is remembered by the process. */
 const unwritten = new WeakMap<GroupMemory, RebalanceState>();
@@ -52,18 +52,21 @@ const quietGuards: ReadonlySet<string> = new Set([
 export async function reconcile(context: Context, key: ObjectRef): Promise<ReconcileResult> {
   const first = await observe(context, key);
   if (first === undefined) return nothing;
-  sayMalformed(context, key, first);
+  const { statefulSet, malformed } = first;
+  warnOfMalformed(context, name, key, groupKeyOf(statefulSet), statefulSet, malformed);
   let seen = remembered(context, key, first);
   let step = decideNow(context, seen);
   if (step.kind === "note") {
     const written = await write(context, key, seen.object, step.state);
-    if (written.held !== undefined) return say(context, key, seen, written.held);
-    seen = { ...seen, object: written.object, snapshot: { ...seen.snapshot, state: step.state } };
+    if ("guard" in written) return say(context, key, seen, written);
+    seen = { ...seen, object: written, snapshot: { ...seen.snapshot, state: step.state } };
     step = decideNow(context, seen);
   }
   if (step.kind === "rebalance") return rebalance(context, key, seen, step);
   // What was noted a moment ago is what there is.
-  return step.kind === "note" ? { requeueAfterMs: contendedMs, acting: undefined } : say(context, key, seen, step);
+  return step.kind === "note"
+    ? { requeueAfterMs: contendedRequeueMs, acting: undefined }
+    : say(context, key, seen, step);
 }
 
 function decideNow(context: Context, { snapshot }: QueueObservation): RebalanceStep {
@@ -90,71 +93,62 @@ async function rebalance(
   if ("kind" in endpoint || typeof nodes === "string") return nothing;
   const { pod, state, because } = step;
   const claimed = await write(context, key, seen.object, state);
-  if (claimed.held !== undefined) return say(context, key, seen, claimed.held);
+  if ("guard" in claimed) return say(context, key, seen, claimed);
   const well = { balanced: nodes.digest, balancedMs: state.claimedMs, failed: undefined };
   const sentence = `${pod} was told to spread the queue leaders of ${zone} over ${nodes.pods.length} nodes: ${because}`;
   if (context.mode === "shadow") {
     unwritten.set(context.memoryOf(key), { ...state, ...well, claimedMs: undefined });
-    reportVerdict(context, name, key, {
-      guard: "rebalanced",
-      zone,
-      sentence,
-      wouldTake: [{ action: "rebalance", object: pod }],
-    });
+    const wouldTake = [{ action: "rebalance", object: pod }];
+    reportVerdict(context, name, key, { guard: "rebalanced", zone, sentence, wouldTake });
     return nothing;
   }
   const refusal = await ask(context, { namespace, group: askedGroupOf(statefulSet), pod, endpoint });
-  const failed = refusal && {
-    ...refusal,
-    times: (state.failed?.times ?? 0) + 1,
-    lastMs: context.cluster.serverTimeMs(),
-  };
+  const times = (state.failed?.times ?? 0) + 1;
+  const failed = refusal && { ...refusal, times, lastMs: context.cluster.serverTimeMs() };
   const { balanced, balancedMs } = state;
   const how = failed === undefined ? well : { balanced, balancedMs, failed };
-  await end(context, key, { seen, claimed: claimed.object, state, end: how });
-  sayAct(context, key, { zone, pod, refusal, because });
+  await end(context, key, { seen, claimed, state, end: how });
+  const result = refusal === undefined ? "done" : refusal.guard === "rebalance-refused" ? "refused" : "failed";
+  const reason = refusal?.why ?? because;
+  context.reporter.act({ key, function: name, action: "rebalance", object: pod, zone, result, reason });
   if (failed !== undefined) return say(context, key, seen, failure(zone, failed, pauseMs(failed.times)));
   reportVerdict(context, name, key, { guard: "rebalanced", zone, sentence });
   const identity = `rebalanced ${state.claimedMs}`;
-  const about = { resource: "statefulsets" as const, ...statefulSet };
-  const reason = eventReasons.rebalanced;
-  await recordOnce(context, name, key, { about, type: "Normal", reason, message: sentence, identity });
+  await sendEvent(context, key, seen, { type: "Normal", reason: eventReasons.rebalanced, message: sentence, identity });
   return nothing;
 }
 
-/** The StatefulSet as it was written, or what keeps it from being written. */
-type ClaimWrite =
-  | { readonly object: StatefulSetObject; readonly held?: undefined }
-  | { readonly held: Wait; readonly object?: undefined };
-
-/** By uid and resourceVersion: of those who would ask at one time, one is first. */
+/**
+ * Writes the state under uid and resourceVersion, so that of several processes that would ask at one time only one does. Resolves
+ * to the StatefulSet as it was written, or to what keeps it from being written.
+ */
 async function write(
   context: Context,
   key: ObjectRef,
   { metadata }: StatefulSetObject,
   state: RebalanceState,
   more: Readonly<Record<string, null>> = {},
-): Promise<ClaimWrite> {
+): Promise<StatefulSetObject | Wait> {
   const { cluster, mode, reporter } = context;
   const { name: zone, uid, resourceVersion } = metadata;
   if (mode === "shadow") {
     unwritten.set(context.memoryOf(key), state);
-    return { object: { metadata } };
+    return { metadata };
   }
   const annotations = { [rebalanceState.key]: formatRebalanceState(state), ...more };
   try {
     const object = await cluster.patch("statefulsets", key, { metadata: { uid, resourceVersion, annotations } });
     context.cache.learn(object);
-    return { object };
+    return object;
   } catch (error) {
     if (!(error instanceof ClusterError) || isTransient(error) || isRightMissing(error)) throw error;
     if (hasCode(error, 404, 409)) {
       reporter.conflict(key, name);
       const sentence = `others change ${zone} at this moment; it is looked at again in a second`;
-      return { held: wait("state-contended", sentence, { zone, requeueAfterMs: contendedMs }) };
+      return wait("state-contended", sentence, { zone, requeueAfterMs: contendedRequeueMs });
     }
     const sentence = `the annotation ${rebalanceState.key} of ${zone} is refused, and without it no node is asked: ${wordsOf(error)}`;
-    return { held: wait("state-refused", sentence, { zone, requeueAfterMs: stateRefusedMs }) };
+    return wait("state-refused", sentence, { zone, requeueAfterMs: stateRefusedMs });
   }
 }
 
@@ -175,12 +169,12 @@ async function end(context: Context, key: ObjectRef, { seen, claimed, state, end
   const isServed = end.failed === undefined && !isOfOperator(claimed) && hasCome(seen);
   let [at, current] = [claimed, state];
   try {
-    for (let conflicts = 0; conflicts < mostConflicts; conflicts++) {
+    for (let conflicts = 0; conflicts < maxConflicts; conflicts++) {
       // What was written after the claim is yet to be served.
       const isThere = at.metadata.annotations?.[queueRebalanceNeededAt.key] === served;
       const more = isServed && isThere ? { [queueRebalanceNeededAt.key]: null } : {};
-      const { held } = await write(context, key, at, { ...current, ...end, claimedMs: undefined }, more);
-      if (held?.guard !== "state-contended") return;
+      const written = await write(context, key, at, { ...current, ...end, claimedMs: undefined }, more);
+      if (!("guard" in written) || written.guard !== "state-contended") return;
       at = await cluster.get("statefulsets", key);
       // Others may have noted other nodes meanwhile.
       const found = read(rebalanceState, at.metadata);
@@ -218,37 +212,17 @@ async function say(
   reportVerdict(context, name, key, { guard, zone, sentence });
   const identity = `${guard} ${statefulSet.uid} ${seen.snapshot.state?.sinceMs ?? ""}`;
   if (!quietGuards.has(guard)) {
-    const about = { resource: "statefulsets" as const, ...statefulSet };
-    const reason = eventReasons.rebalanceWaiting;
     const message = `${guard}: ${sentence}`;
-    await recordOnce(context, name, key, { about, type: "Warning", reason, message, identity });
+    await sendEvent(context, key, seen, { type: "Warning", reason: eventReasons.rebalanceWaiting, message, identity });
   }
   return { requeueAfterMs, acting: undefined };
 }
 
-interface Acted {
-  readonly zone: string;
-  readonly pod: string;
-  readonly refusal: RebalanceRefusal;
-  readonly because: string;
-}
-
-function sayAct({ reporter }: Context, key: ObjectRef, { zone, pod, refusal, because }: Acted): void {
-  const isRefused = refusal?.guard === "rebalance-refused";
-  const result = refusal === undefined ? "done" : isRefused ? "refused" : "failed";
-  const reason = refusal === undefined ? because : refusal.why;
-  reporter.act({ key, function: name, action: "rebalance", object: pod, zone, result, reason });
-}
-
-/** A value that does not parse warns on its object, once while it stays as it is. */
-function sayMalformed(context: Context, key: ObjectRef, { statefulSet, malformed }: QueueObservation): void {
-  for (const { key: annotation, sentence } of malformed) {
-    const identity = `${statefulSet.uid} ${annotation} ${sentence}`;
-    if (!isNewEvent(context, key, identity)) continue;
-    context.reporter.malformed(groupKeyOf(statefulSet), statefulSet.name, annotation, sentence);
-    if (context.mode === "shadow") continue;
-    const about = { resource: "statefulsets" as const, ...statefulSet };
-    const said = { type: "Warning", reason: eventReasons.malformed, message: sentence, identity } as const;
-    void recordEvent(context, name, key, { about, ...said });
-  }
+function sendEvent(
+  context: Context,
+  key: ObjectRef,
+  { statefulSet }: QueueObservation,
+  event: Omit<NewEvent, "about">,
+): Promise<void> {
+  return recordOnce(context, name, key, { about: { resource: "statefulsets", ...statefulSet }, ...event });
 }

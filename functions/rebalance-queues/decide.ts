@@ -43,19 +43,6 @@ export interface RebalanceSnapshot {
   readonly settleMs: number;
 }
 
-/** Nothing is to be done. */
-export interface AtRest {
-  readonly kind: "rest";
-  readonly sentence: string;
-  readonly requeueAfterMs: number | undefined;
-}
-
-/** The nodes are others than were written down: these are. */
-export interface Note {
-  readonly kind: "note";
-  readonly state: RebalanceState;
-}
-
 export interface Rebalance {
   readonly kind: "rebalance";
   readonly pod: string;
@@ -64,7 +51,13 @@ export interface Rebalance {
   readonly because: string;
 }
 
-export type RebalanceStep = Wait | AtRest | Note | Rebalance;
+export type RebalanceStep =
+  | Wait
+  /** Nothing is to be done. */
+  | { readonly kind: "rest"; readonly sentence: string; readonly requeueAfterMs: number | undefined }
+  /** The nodes are others than were written down: these are. */
+  | { readonly kind: "note"; readonly state: RebalanceState }
+  | Rebalance;
 
 /** A claim is over by then, whatever became of its process: all that it stands for takes less than half of that. */
 export const claimMs = 60_000;
@@ -111,7 +104,7 @@ function decideWhole(snapshot: RebalanceSnapshot, nodes: Nodes, state: Rebalance
   return { kind: "rebalance", pod, because, state: { ...state, failed, claimedMs: nowMs } };
 }
 
-function rest(sentence: string, requeueAfterMs?: number): AtRest {
+function rest(sentence: string, requeueAfterMs?: number): RebalanceStep {
   return { kind: "rest", sentence, requeueAfterMs };
 }
 
@@ -181,9 +174,8 @@ function waitAfterFailure(zone: string, failed: RebalanceFailure | undefined, no
 export function failure(zone: string, { guard, why, times }: RebalanceFailure, leftMs: number): Wait {
   const sentence = `${zone} could not be rebalanced (${times} in a row): ${why}; tried again in ${seconds(leftMs)} s`;
   // Another version of Sluice may have written a guard that this one does not have.
-  if (guard === "rebalance-refused") return wait("rebalance-refused", sentence, { zone, requeueAfterMs: leftMs });
-  if (guard === "credentials-missing") return wait("credentials-missing", sentence, { zone, requeueAfterMs: leftMs });
-  return wait("rebalance-unanswered", sentence, { zone, requeueAfterMs: leftMs });
+  const isKnown = ["rebalance-refused", "credentials-missing"].includes(guard);
+  return wait(isKnown ? guard : "rebalance-unanswered", sentence, { zone, requeueAfterMs: leftMs });
 }
 
 /** How long no node is asked after so many failures in a row. */

@@ -73,23 +73,19 @@ export async function observe(
   const isAsked = read(wantsRebalance, metadata, malformed);
   if (isAsked === false) return undefined;
   const statefulSet = parseStatefulSet(object);
-  const endpoint = isAsked ? endpointOf(metadata, statefulSet, malformed) : off(statefulSet.name);
-  const [state, saidMs] = [
-    read(rebalanceState, metadata, malformed),
-    read(queueRebalanceNeededAt, metadata, malformed),
-  ];
-  const isEndless = "kind" in endpoint || statefulSet.replicas < 2;
+  const { name: zone, uid, replicas } = statefulSet;
+  const endpoint = isAsked
+    ? endpointOf(metadata, statefulSet, malformed)
+    : wait("label-malformed", `label ${wantsRebalance.key} of ${zone} says neither true nor false`, { zone });
+  const state = read(rebalanceState, metadata, malformed);
+  const saidMs = read(queueRebalanceNeededAt, metadata, malformed);
+  const isEndless = "kind" in endpoint || replicas < 2;
   const nodes = isEndless ? "its nodes were not looked at" : await observeNodes(cluster, object, statefulSet);
   const operatorMs = typeof nodes === "string" ? undefined : await observeMark(cluster, metadata);
   const times = [saidMs, operatorMs].filter((ms) => ms !== undefined);
   const wantedMs = times.length === 0 ? undefined : Math.max(...times);
-  const { name: setName, uid, replicas } = statefulSet;
   const said = { state, wantedMs, operatorMs, nowMs: cluster.serverTimeMs() };
-  return { statefulSet, object, malformed, snapshot: { name: setName, uid, replicas, endpoint, nodes, ...said } };
-}
-
-function off(zone: string): Wait {
-  return wait("label-malformed", `label ${wantsRebalance.key} of ${zone} says neither true nor false`, { zone });
+  return { statefulSet, object, malformed, snapshot: { name: zone, uid, replicas, endpoint, nodes, ...said } };
 }
 
 /** Where its nodes are asked, as for a health question. */
@@ -130,15 +126,10 @@ async function observeNodes(
   if (unready !== undefined) return `${unready.pod.name} is ${unready.pod.terminating ? "terminating" : "not ready"}`;
   if (own.length !== replicas) return `${own.length} of ${replicas} pods are there`;
   // The controller never makes the revisions equal where it does not roll: there the pods tell.
-  const isMixed =
-    strategy === "OnDelete"
-      ? isSplit(own.map(({ pod }) => pod.revision === updateRevision))
-      : updateRevision !== currentRevision;
+  const updated = own.filter(({ pod }) => pod.revision === updateRevision).length;
+  const isSplit = updated > 0 && updated < own.length;
+  const isMixed = strategy === "OnDelete" ? isSplit : updateRevision !== currentRevision;
   return { digest: digestOf(uid, own), pods: own.map(({ pod }) => pod.name), isMixed };
-}
-
-function isSplit(flags: readonly boolean[]): boolean {
-  return flags.includes(true) && flags.includes(false);
 }
 
 /** A node whose container has started again was away as one whose pod was replaced. */
@@ -155,10 +146,8 @@ async function observeMark(cluster: Pick<Cluster, "get">, metadata: Metadata): P
   const { kind, group } = resources.rabbitmqclusters;
   const owner = metadata.ownerReferences?.find((one) => one.controller === true);
   if (owner?.kind !== kind || owner.apiVersion?.split("/")[0] !== group) return undefined;
-  const object = await find(cluster, "rabbitmqclusters", {
-    namespace: metadata.namespace ?? "",
-    name: owner.name,
-  });
+  const key = { namespace: metadata.namespace ?? "", name: owner.name };
+  const object = await find(cluster, "rabbitmqclusters", key);
   if (object?.metadata.uid !== owner.uid) return undefined;
   return read(queueRebalanceNeededAt, object.metadata);
 }

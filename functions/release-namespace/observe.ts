@@ -1,11 +1,7 @@
 /** What is read of a namespace: whether it is being deleted, and then what in it has a finalizer of ours. */
 
-import { releaseFinalizer } from "../shared/annotations/skip-labels.ts";
-import { volumeHold, volumeProtection } from "../shared/annotations/suspension.ts";
-import { valuesOf } from "../shared/base/settings.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
-import { isNewEvent } from "../shared/events/recorder.ts";
 import {
   isKnown,
   type OtherObject,
@@ -14,25 +10,15 @@ import {
   type StatefulSetObject,
 } from "../shared/kubernetes/cluster.ts";
 import { find, listIfServed } from "../shared/kubernetes/find.ts";
-import { ownerResources, skipLabelKindsSetting } from "../shared/kubernetes/owner-kinds.ts";
+import { ownerResources, skipLabelKindsSetting } from "../shared/reconcile/owner-kinds.ts";
 import { outlivesNamespace } from "../shared/suspension/outlives-namespace.ts";
-import { type Pvc, parsePvc } from "../shared/volumes/pvc.ts";
+import { parsePvc } from "../shared/volumes/pvc.ts";
 import { parseSuspendableSet, type SuspendableSet } from "../shared/volumes/suspendable-set.ts";
-import type { FinalizedObject, NamespaceSnapshot, Ours } from "./decide.ts";
+import { type HeldObject, type NamespaceSnapshot, ourFinalizers } from "./decide.ts";
 
 export const name = "release-namespace";
 
 export const settings = { skipLabelKinds: skipLabelKindsSetting };
-
-export const ours: Ours = { atOnce: [volumeHold, volumeProtection], afterLabels: releaseFinalizer };
-
-/** An object as it was read. */
-export interface HeldObject extends FinalizedObject {
-  readonly resource: Resource;
-  readonly object: OtherObject;
-  /** Undefined for an owner. */
-  readonly pvc: Pvc | undefined;
-}
 
 /** The namespaces that are being deleted. Throws ClusterError. */
 export async function listKeys({ cluster, namespaces }: Context): Promise<readonly ObjectRef[]> {
@@ -48,13 +34,13 @@ export async function listKeys({ cluster, namespaces }: Context): Promise<readon
 }
 
 /** All of it by reads of now. Throws ClusterError. */
-export async function observe(context: Context, key: ObjectRef): Promise<NamespaceSnapshot<HeldObject>> {
+export async function observe(context: Context, key: ObjectRef): Promise<NamespaceSnapshot> {
   const { cluster, namespaces } = context;
   const isServed = namespaces === undefined || namespaces.includes(key.name);
   const object = isServed ? await find(cluster, "namespaces", { namespace: "", name: key.name }) : undefined;
   const endingSinceMs = Date.parse(object?.metadata.deletionTimestamp ?? "");
   if (Number.isNaN(endingSinceMs)) return { nowMs: cluster.serverTimeMs(), endingSinceMs: undefined, held: [] };
-  const types: readonly Resource[] = ["persistentvolumeclaims", ...(await typesOf(context))];
+  const types: readonly Resource[] = ["persistentvolumeclaims", ...(await ownerResources(context, name))];
   const lists = await Promise.all(
     types.map(async (resource) => ({ resource, items: await listIfServed(cluster, resource, key.name) })),
   );
@@ -70,9 +56,8 @@ function heldIn(
   items: readonly OtherObject[],
   sets: readonly SuspendableSet[],
 ): readonly HeldObject[] {
-  const all = [...ours.atOnce, ours.afterLabels];
   return items
-    .filter(({ metadata }) => metadata.finalizers?.some((one) => all.includes(one)))
+    .filter(({ metadata }) => metadata.finalizers?.some((one) => ourFinalizers.includes(one)))
     .map((object): HeldObject => {
       const { name: itsName, finalizers = [] } = object.metadata;
       const pvc = resource === "persistentvolumeclaims" ? parsePvc(object as PvcObject) : undefined;
@@ -80,13 +65,4 @@ function heldIn(
       const kind = isKnown(resource) ? resource : (object.kind ?? resource);
       return { resource, object, pvc, shown: `${kind} ${itsName}`, finalizers, isKept };
     });
-}
-
-/** The types of owners. One that is listed and not served is said once. Throws ClusterError. */
-function typesOf(context: Context): Promise<readonly Resource[]> {
-  const { skipLabelKinds } = valuesOf(settings, context.settings);
-  return ownerResources(context.cluster, skipLabelKinds, ({ message }) => {
-    const key = { namespace: "", group: "" };
-    if (isNewEvent(context, key, message)) context.reporter.problem(key, name, `SKIP_LABEL_KINDS: ${message}`);
-  });
 }

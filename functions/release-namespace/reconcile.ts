@@ -1,23 +1,56 @@
-/** One pass over a namespace. */
+/** One reconcile of a namespace: what has a finalizer of ours loses it, after its volume is kept where that is asked for. */
 import { mapLimit } from "../shared/base/map-limit.ts";
 import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
-import { actOnLookWithinMs } from "../shared/reconcile/reconcile-object.ts";
-import { reportObjectVerdict } from "../shared/reconcile/report-verdict.ts";
-import { release } from "./act.ts";
-import { decide } from "./decide.ts";
-import { name, observe, ours } from "./observe.ts";
+import {
+  actOnLookWithinMs,
+  reportObjectVerdict,
+  reportWrite,
+  sayRefusal,
+  type WriteResult,
+} from "../shared/reconcile/reconcile-object.ts";
+import { retain } from "../shared/suspension/retain-volume.ts";
+import { groupOfLoneStatefulSet } from "../shared/workloads/group-key.ts";
+import { decide, type FinalizerRelease } from "./decide.ts";
+import { name, observe } from "./observe.ts";
 
-/** So many objects are written at one time. */
-const atOnce = 16;
+/** The most objects that are written at one time. */
+const mostAtOnce = 16;
 
 /** Throws ClusterError where trying again later can help, having tried every object. */
 export async function reconcile(context: Context, key: ObjectRef): Promise<ReconcileResult> {
   const notAfterMs = context.cluster.monotonicMs() + actOnLookWithinMs;
-  const { releases, requeueAfterMs, ...said } = decide(await observe(context, key), ours);
+  const { releases, requeueAfterMs, ...said } = decide(await observe(context, key));
   const step = releases.length === 0 ? undefined : { kind: "release" };
   reportObjectVerdict(context, name, key, { ...said, step });
-  if (context.mode === "act") await mapLimit(releases, atOnce, (one) => release(context, key, one, notAfterMs));
+  if (context.mode === "act") await mapLimit(releases, mostAtOnce, (one) => release(context, key, one, notAfterMs));
   return { requeueAfterMs, acting: undefined };
+}
+
+/**
+ * Writes one object under the uid and the revision that were read. If the API server refuses the write, that is reported, and the
+ * object stays as it is. Throws ClusterError where trying again later can help.
+ */
+async function release(
+  context: Context,
+  key: ObjectRef,
+  { held, finalizers }: FinalizerRelease,
+  notAfterMs: number,
+): Promise<WriteResult> {
+  const { resource, object, pvc, shown, isKept } = held;
+  const { name: itsName, namespace = "", uid, resourceVersion } = object.metadata;
+  const act = { key, function: name, action: "release", object: itsName, reason: "its namespace is being deleted" };
+  const write = async () => {
+    if (isKept && pvc !== undefined) {
+      const group = groupOfLoneStatefulSet(pvc.name);
+      await retain(context, name, { namespace, group }, pvc, notAfterMs);
+    }
+    const body = { metadata: { uid, resourceVersion, finalizers } };
+    await context.cluster.patch(resource, { namespace, name: itsName }, body, { notAfterMs });
+  };
+  return reportWrite(context, act, write, (error) => {
+    const message = `${shown} keeps our finalizer: ${sayRefusal(error)}. Take that away by hand`;
+    context.reporter.problem(key, name, message, error);
+  });
 }

@@ -1,17 +1,17 @@
-/** One pass: each claim of a prepared downscale is ended where it is over, and taken back where it never came (rule R20). */
+/** One reconcile: it ends each claim of a prepared downscale that is over, and takes back each that never came (rule R20). */
 
 import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
-import type { GroupMemory } from "../shared/contract/memory.ts";
-import type { Wait } from "../shared/contract/verdict.ts";
+import { contendedRequeueMs, refusedRequeueMs, type Wait } from "../shared/contract/verdict.ts";
 import type { NewEvent } from "../shared/events/event.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { recordOnce } from "../shared/events/recorder.ts";
 import { notifyPods } from "../shared/http/tell-pods.ts";
 import { changeClaim, type KnownClaim } from "../shared/ledger/claim.ts";
-import { describeClaim } from "../shared/ledger/claim-kinds.ts";
+import { type Blocked, describeClaim } from "../shared/ledger/claim-kinds.ts";
 import { maxConflicts } from "../shared/ledger/reservation.ts";
 import { askedBy, skipUnconcerned } from "../shared/reconcile/concern.ts";
+import { Throttle } from "../shared/reconcile/throttle.ts";
 import {
   addressOf,
   isPrepared,
@@ -21,30 +21,27 @@ import {
   undoEndpointOf,
 } from "../shared/scaling/prepared.ts";
 import { scaleDownPhases } from "../shared/scaling/size-changes.ts";
-import { renewClaim, timesAfter, writeClaim, writeClaims } from "../shared/transaction/claims.ts";
-import { Conflict, forgetLedger, ledgerRequeueMs, waitForLedger } from "../shared/transaction/ledger-copy.ts";
+import { renewClaim, timesAfter, writeClaims } from "../shared/transaction/claims.ts";
+import { Conflict, forgetLedger, waitForLedger } from "../shared/transaction/ledger-copy.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
-import { type ClaimDecision, decide, type PreparedSnapshot, undoing } from "./decide.ts";
-import { name, observe, readPrepared } from "./observe.ts";
+import { type ClaimDecision, decide, undoing } from "./decide.ts";
+import { name, type ObservedClaim, observe, readPrepared } from "./observe.ts";
 import { writeTimes } from "./write-times.ts";
 
 /** How one claim ended, or what it waits for. */
-interface End {
-  readonly guard: string;
-  readonly sentence: string;
+interface End extends Blocked {
   readonly requeueAfterMs?: number;
 }
 
 const nothing: ReconcileResult = { requeueAfterMs: undefined, acting: undefined };
-/** A group says so many things while it is rolled: its ledger is read once in this time. */
-const lookEveryMs = 5_000;
-/** While a claim stands, others wait for its end: what happens in the group may be that. */
-const lookSoonMs = 500;
-/** Until when events of a group wait, by the monotonic clock: sooner, where something is due sooner. */
-const nextLookMs = new WeakMap<GroupMemory, number>();
+/** How long a group rests whose ledger was read, in milliseconds: a GET of a Lease is cheap, and other zones wait for a claim. */
+const ledgerRestMs = 5_000;
+/** The same while a claim stands: what happens in the group may be its end. */
+const claimRestMs = 500;
+/** Of the groups that are of concern. One rests no longer than until its next claim is due. */
+const throttle = new Throttle();
 const untoldRequeueMs = 15_000;
-const contendedMs = 1_000;
 /** After so long of failed tries a claim ends that no pod can answer for any more, in milliseconds. */
 const giveUpAfterMs = 1_800_000;
 /** The status 501; 404 and 405 say already that a pod has nothing to take back. */
@@ -60,34 +57,34 @@ export async function look(
   if (context.mode === "shadow") return nothing;
   const { cluster } = context;
   const memory = context.memoryOf(key);
-  const remainingMs = (nextLookMs.get(memory) ?? Number.NEGATIVE_INFINITY) - cluster.monotonicMs();
-  if (!sweep && remainingMs > 0) return { requeueAfterMs: remainingMs, absorbsEvents: true, acting: undefined };
+  const postponed = sweep ? undefined : throttle.postpone(memory, cluster.monotonicMs());
+  if (postponed !== undefined) return postponed;
   const idle = await skipUnconcerned(context, key, { sweep }, { asks, isOwn: isPrepared });
   if (idle !== undefined) return idle;
   const lookedMs = cluster.monotonicMs();
-  nextLookMs.set(memory, lookedMs + lookEveryMs);
+  throttle.restUntil(memory, lookedMs + ledgerRestMs);
   const requeues: number[] = [];
-  let everyMs = lookEveryMs;
+  let restMs = ledgerRestMs;
   try {
     await endAll(context, key, requeues);
-    if (requeues.length > 0) everyMs = lookSoonMs;
+    if (requeues.length > 0) restMs = claimRestMs;
     const writableMs = await writeTimes(context, key);
     if (writableMs !== undefined) requeues.push(writableMs);
   } catch (error) {
     // Of the times alone: what ends a claim has begun anew by itself.
-    if (error instanceof Conflict) return { requeueAfterMs: contendedMs, acting: undefined };
+    if (error instanceof Conflict) return { requeueAfterMs: contendedRequeueMs, acting: undefined };
     const unusable = waitForLedger(error);
     if (unusable === undefined) throw error;
     report(context, key, unusable, cluster.serverTimeMs());
-    requeues.push(ledgerRequeueMs);
+    requeues.push(refusedRequeueMs);
   }
   if (requeues.length === 0) return nothing;
   const requeueAfterMs = Math.min(...requeues);
-  nextLookMs.set(memory, Math.min(lookedMs + everyMs, cluster.monotonicMs() + requeueAfterMs));
+  throttle.restUntil(memory, Math.min(lookedMs + restMs, cluster.monotonicMs() + requeueAfterMs));
   return { requeueAfterMs, acting: undefined };
 }
 
-/** Ends what is over, one claim after the other, and adds when to look at those again that are left. */
+/** Ends what is over, one claim after the other, and adds when to reconcile the claims that are left. */
 async function endAll(context: Context, key: GroupKey, requeues: number[]): Promise<void> {
   for (const claim of await readPrepared(context, key)) {
     const end = await endInTurn(context, key, claim);
@@ -116,98 +113,80 @@ async function endInTurn(context: Context, key: GroupKey, claim: KnownClaim): Pr
       context.reporter.conflict(key, name);
     }
   }
-  return { guard: "ledger-contended", sentence: describeClaim(claim), requeueAfterMs: contendedMs };
+  return { guard: "ledger-contended", sentence: describeClaim(claim), requeueAfterMs: contendedRequeueMs };
 }
 
 async function endOne(context: Context, key: GroupKey, id: string): Promise<End> {
   const seen = await observe(context, key, id);
-  if (seen === undefined)
-    return {
-      guard: "claim-gone",
-      sentence: `the claim ${id} is gone, or the ledger is new`,
-      requeueAfterMs: lookEveryMs,
-    };
-  const { observed, snapshot } = seen;
-  const { claim } = snapshot;
-  const fate = decide(snapshot);
-  if (fate.kind === "stands")
-    return { guard: "downscale-under-way", sentence: describeClaim(claim), requeueAfterMs: fate.requeueAfterMs };
-  if (fate.kind === "undo") return undo(context, key, snapshot, { observed, ...fate });
+  if (seen === undefined) {
+    const sentence = `the claim ${id} is gone, or the ledger is new`;
+    return { guard: "claim-gone", sentence, requeueAfterMs: ledgerRestMs };
+  }
+  const { observed, claim } = seen;
+  const decision = decide(seen);
+  if (decision.kind === "stands")
+    return { guard: "downscale-under-way", sentence: describeClaim(claim), requeueAfterMs: decision.requeueAfterMs };
+  if (decision.kind === "undo") return undo(context, key, seen, decision);
   await writeClaims(context, observed, { out: [claim], into: [], ...timesAfter(observed, [claim]) });
   return { guard: "downscale-done", sentence: `${claim.zone} is smaller, and its claim is over` };
 }
-
-type Undo = Extract<ClaimDecision, { kind: "undo" }> & {
-  readonly observed: NonNullable<Awaited<ReturnType<typeof observe>>>["observed"];
-};
 
 /** Marks the claim so that no review joins it; tells the pods that stay; then it goes, or shrinks to the pods that leave. */
 async function undo(
   context: Context,
   key: GroupKey,
-  { claim, where: { statefulSet } }: PreparedSnapshot,
-  { observed, stay, leave }: Undo,
+  seen: ObservedClaim,
+  { stay, leave }: Extract<ClaimDecision, { kind: "undo" }>,
 ): Promise<End> {
-  const { cluster } = context;
-  const nowMs = cluster.serverTimeMs();
-  // One that stands for those that leave was undone before: that time is over.
+  const { claim, where, observed } = seen;
+  const nowMs = context.cluster.serverTimeMs();
+  // A claim that shrank to the pods that leave keeps the time of an earlier undo, which does not count.
   const undoneMs = claim.phase === undoing ? (claim.undoneMs ?? nowMs) : nowMs;
   const marked = changeClaim(renewClaim(claim, nowMs, undoing), { undoneMs });
-  const deadlineMs = await writeClaim(context, observed, claim, marked);
-  const due = podsToTell(stay, statefulSet);
-  const untold = await tellToStay(context, statefulSet, claim, due, deadlineMs);
+  const deadlineMs = await writeClaims(context, observed, { out: [claim], into: [marked] });
+  const due = podsToTell(stay, where.statefulSet);
+  const untold = await tellToStay(context, where.statefulSet, claim, due, deadlineMs);
   const isVain = untold?.isVain === true && nowMs - undoneMs >= giveUpAfterMs;
   if (untold !== undefined && !isVain) {
     const sentence = `the downscale of ${claim.zone} never came, and its pods are not all told that they stay: ${untold.why}`;
     const end = { guard: "prepared-untold", sentence, requeueAfterMs: untoldRequeueMs };
-    await say(context, key, { claim, statefulSet, end, type: "Warning", reason: eventReasons.preparedUntold });
-    return end;
+    return say(context, key, seen, end, { type: "Warning", reason: eventReasons.preparedUntold });
   }
   const again = await observe(context, key, claim.id);
-  if (again?.snapshot.claim.line !== marked.line) throw new Conflict();
-  // Those who leave were let go by an allowance, whose stamp is the one that counts for the time between zones.
+  if (again?.claim.line !== marked.line) throw new Conflict();
+  // An allowance let the pods go that leave: its stamp counts for the time between zones.
   const rest = { phase: scaleDownPhases.confirmed, stampMs: claim.stampMs, members: leave };
-  await writeClaim(
-    context,
-    again.observed,
-    again.snapshot.claim,
-    leave.length === 0 ? undefined : changeClaim(marked, rest),
-  );
+  const left = leave.length === 0 ? [] : [changeClaim(marked, rest)];
+  await writeClaims(context, again.observed, { out: [again.claim], into: left });
   if (untold !== undefined) {
     const sentence = `the downscale of ${claim.zone} never came, and its claim ends after ${giveUpAfterMs / 60_000} minutes of failed tries: each pod that was told of it is gone, is another one, or knows no such request; ${untold.why}`;
     const end = { guard: "prepared-given-up", sentence };
-    await say(context, key, { claim, statefulSet, end, type: "Warning", reason: eventReasons.preparedGivenUp });
-    return end;
+    return say(context, key, seen, end, { type: "Warning", reason: eventReasons.preparedGivenUp });
   }
   const sentence = `the downscale of ${claim.zone} never came: its pods were told that they stay`;
   const end = { guard: "downscale-taken-back", sentence };
-  await say(context, key, { claim, statefulSet, end, type: "Normal", reason: eventReasons.downscaleTakenBack });
-  return end;
+  return say(context, key, seen, end, { type: "Normal", reason: eventReasons.downscaleTakenBack });
 }
 
-interface ClaimEndEvent extends Pick<NewEvent, "type" | "reason"> {
-  readonly claim: KnownClaim;
-  readonly statefulSet: StatefulSet | undefined;
-  readonly end: End;
-}
-
-/** Once for each claim. */
+/** Sends an Event about how a claim ended, or what it waits for: once for each. Resolves to `end`. */
 async function say(
   context: Context,
   key: GroupKey,
-  { claim, statefulSet, end, type, reason }: ClaimEndEvent,
-): Promise<void> {
-  const identity = `${end.guard} ${claim.id}`;
-  if (statefulSet === undefined) return;
+  { claim, where: { statefulSet } }: ObservedClaim,
+  end: End,
+  event: Pick<NewEvent, "type" | "reason">,
+): Promise<End> {
+  if (statefulSet === undefined) return end;
   const about = { resource: "statefulsets", ...statefulSet } as const;
-  const message = `${end.guard}: ${end.sentence}`;
-  await recordOnce(context, name, key, { about, type, reason, message, identity });
+  const [message, identity] = [`${end.guard}: ${end.sentence}`, `${end.guard} ${claim.id}`];
+  await recordOnce(context, name, key, { about, ...event, message, identity });
+  return end;
 }
 
 /** Why pods do not know that they stay. */
 interface UntoldPod {
   readonly why: string;
-  /** None of them can have anything to take back: it is another pod than was told, or knows no such request. */
+  /** None of them has anything to take back: each is another pod than was told, or knows no such request. */
   readonly isVain: boolean;
 }
 
@@ -226,15 +205,8 @@ async function tellToStay(
   if ("guard" in endpoint) return { why: endpoint.sentence, isVain: others.size === stay.length };
   const addresses = stay.map((pod) => addressOf(endpoint, pod.name));
   const request = requestTo(endpoint, "DELETE");
-  const told = await notifyPods({
-    pods,
-    clock: cluster,
-    addresses,
-    request,
-    isHeard: isTakenBack,
-    deadlineMs,
-    isAllOrNone: false,
-  });
+  const how = { isHeard: isTakenBack, deadlineMs, isAllOrNone: false };
+  const told = await notifyPods({ pods, clock: cluster, addresses, request, ...how });
   const silent = told.filter(({ heard }) => !heard);
   const [first] = silent;
   const isVain = silent.every(({ pod, status }) => others.has(pod) || status === notImplemented);

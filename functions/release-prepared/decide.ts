@@ -2,7 +2,8 @@
 
 import { isMalformed } from "../shared/annotations/parse-scaling.ts";
 import { lastDownscale } from "../shared/annotations/scaling.ts";
-import type { Claim, KnownClaim, OrdinalRange } from "../shared/ledger/claim.ts";
+import { secondMs } from "../shared/clock/durations.ts";
+import { type Claim, isWithin, type KnownClaim, type OrdinalRange } from "../shared/ledger/claim.ts";
 import { type ClaimedObjects, kinds, undoAfterMs } from "../shared/ledger/claim-kinds.ts";
 import { finishAfterMs } from "../shared/ledger/reservation.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
@@ -23,6 +24,7 @@ export type ClaimDecision =
   /** `stay`: the pods that are told so first. `leave`: the members that the claim shrinks to; none: it goes. */
   | { readonly kind: "undo"; readonly stay: readonly Pod[]; readonly leave: readonly OrdinalRange[] };
 
+/** How soon to look again at a downscale that goes on, in milliseconds: the schedule looks as often. */
 const leavingRequeueMs = 10_000;
 
 export function decide({ claim, where, nowMs }: PreparedSnapshot): ClaimDecision {
@@ -34,7 +36,7 @@ export function decide({ claim, where, nowMs }: PreparedSnapshot): ClaimDecision
   const afterMs = claim.phase === undoing ? finishAfterMs : undoAfterMs;
   const remainingMs = claim.stampMs + afterMs - nowMs;
   if (remainingMs > 0) return { kind: "stands", requeueAfterMs: Math.min(remainingMs, leavingRequeueMs) };
-  const isWanted = (ordinal: number) => wanted.some(({ first, last }) => ordinal >= first && ordinal <= last);
+  const isWanted = (ordinal: number) => isWithin(wanted, ordinal);
   const ordinals = [...where.pods.keys()].sort((one, other) => one - other);
   return {
     kind: "undo",
@@ -50,7 +52,7 @@ export interface UntoldZone {
   readonly downMs: number;
 }
 
-/** Those of a group whose time is in the ledger, and whose claim is over: until then the time may change. */
+/** The zones whose time only the ledger has. A zone with a claim is left out, because its time may still change. */
 export function findUntold(
   statefulSets: readonly StatefulSet[],
   times: Readonly<Record<string, number>>,
@@ -65,20 +67,15 @@ export function findUntold(
   });
 }
 
-/** The same, as it is stored. */
-export interface Timed {
-  readonly statefulSet: StatefulSet;
-  readonly downMs: number;
-  /** Time of the last change but for its status; undefined if its managed fields tell none. */
-  readonly changedMs: number | undefined;
-}
-
 /** Some autoscalers fail if another client writes an object during their change; after this time they are done with it. */
 export const writeAfterMs = 60_000;
-/** Managed fields have whole seconds. */
-const secondMs = 1_000;
 
-/** In how many milliseconds the annotation may be written; 0: now. Rule: never within a minute of a change (#96, #303). */
-export function writableInMs({ downMs, changedMs = 0 }: Timed, nowMs: number): number {
+/**
+/**
+ * In how many milliseconds the annotation may be written; 0: now. Rule: never within a minute of a change (#96, #303), of which
+ * managed fields tell the whole second. `changedMs`: time of the last change of the StatefulSet but for its status; 0 if it is
+ * not known.
+ */
+export function writableInMs({ downMs }: UntoldZone, changedMs: number, nowMs: number): number {
   return Math.max(0, Math.max(downMs, changedMs + secondMs) + writeAfterMs - nowMs);
 }

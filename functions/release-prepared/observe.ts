@@ -4,15 +4,13 @@ import { fieldsOf } from "../shared/base/fields.ts";
 import { parseBoolean, setting } from "../shared/base/settings.ts";
 import { parseTime } from "../shared/clock/durations.ts";
 import type { Context } from "../shared/contract/context.ts";
-import { find } from "../shared/kubernetes/find.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { isPrepared } from "../shared/scaling/prepared.ts";
-import { listClaimed } from "../shared/transaction/claimed-groups.ts";
 import { readClaimedObjects } from "../shared/transaction/claimed-objects.ts";
-import { openTransaction } from "../shared/transaction/claims.ts";
+import { listClaimed, openTransaction } from "../shared/transaction/claims.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
-import { type GroupKey, parseStatefulSet } from "../shared/workloads/statefulsets.ts";
-import type { PreparedSnapshot, Timed, UntoldZone } from "./decide.ts";
+import type { GroupKey } from "../shared/workloads/statefulsets.ts";
+import type { PreparedSnapshot } from "./decide.ts";
 
 export const name = "release-prepared";
 export const settings = {
@@ -37,18 +35,11 @@ export async function readPrepared({ protocol, cluster }: Context, key: GroupKey
   return ledger === undefined ? [] : ledger.claims.filter(isPrepared);
 }
 
-/** A StatefulSet with the time at which it was last made smaller, as far as a function knows that reads no annotation. */
-export async function observeTime(
-  context: Context,
-  { namespace }: GroupKey,
-  { zone, downMs }: UntoldZone,
-): Promise<Timed | undefined> {
-  const object = await find(context.cluster, "statefulsets", { namespace, name: zone });
-  return object && { statefulSet: parseStatefulSet(object), downMs, changedMs: changedAt(object) };
-}
-
-/** Time of the last change of an object but for its status, by its managed fields; in milliseconds since the epoch. */
-function changedAt({ metadata }: { readonly metadata: object }): number | undefined {
+/**
+ * Time of the last change of an object but for its status, in milliseconds since the epoch; undefined if its managed fields tell
+ * none.
+ */
+export function changedAt({ metadata }: { readonly metadata: object }): number | undefined {
   const { managedFields } = fieldsOf(metadata) ?? {};
   const said: readonly unknown[] = Array.isArray(managedFields) ? managedFields : [];
   const times = said.flatMap((one) => {
@@ -59,16 +50,17 @@ function changedAt({ metadata }: { readonly metadata: object }): number | undefi
   return times.length === 0 ? undefined : Math.max(...times);
 }
 
-/** One of them as it stands; undefined where it is gone, or where nothing may be written yet. */
-export async function observe(
-  context: Context,
-  key: GroupKey,
-  id: string,
-): Promise<{ readonly observed: GroupObservation; readonly snapshot: PreparedSnapshot } | undefined> {
+/** A claim as it stands, and the group with the ledger that holds it. */
+export interface ObservedClaim extends PreparedSnapshot {
+  readonly observed: GroupObservation;
+}
+
+/** The claim of that id; undefined if it is gone, or if Sluice may not write the ledger yet. */
+export async function observe(context: Context, key: GroupKey, id: string): Promise<ObservedClaim | undefined> {
   const look = await openTransaction(context, key);
   const claim = look?.observed.ledger.claims.filter(isPrepared).find((one) => one.id === id);
   if (look === undefined || look.young !== undefined || claim === undefined) return undefined;
   // Rule R21: by GETs after the ledger was read.
   const where = await readClaimedObjects(context.cluster, key.namespace, claim);
-  return { observed: look.observed, snapshot: { claim, where, nowMs: context.cluster.serverTimeMs() } };
+  return { observed: look.observed, claim, where, nowMs: context.cluster.serverTimeMs() };
 }

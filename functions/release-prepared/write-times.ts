@@ -5,33 +5,35 @@ import { valuesOf } from "../shared/base/settings.ts";
 import { formatTime } from "../shared/clock/durations.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { ClusterError, wordsOf } from "../shared/kubernetes/cluster.ts";
+import { find } from "../shared/kubernetes/find.ts";
 import { openTransaction } from "../shared/transaction/claims.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
-import { findUntold, type Timed, writableInMs, writeAfterMs } from "./decide.ts";
-import { name, observeTime, settings } from "./observe.ts";
+import { findUntold, type UntoldZone, writableInMs, writeAfterMs } from "./decide.ts";
+import { changedAt, name, settings } from "./observe.ts";
 
-/** Resolves to when the next one may be written, in milliseconds; undefined for none. Throws as a look at the ledger does. */
+/** Resolves to when the next one may be written, in milliseconds; undefined for none. Throws as `openTransaction` does. */
 export async function writeTimes(context: Context, key: GroupKey): Promise<number | undefined> {
   if (!valuesOf(settings, context.settings).writesLastDownscale) return undefined;
   const look = await openTransaction(context, key);
   if (look === undefined || look.young !== undefined) return undefined;
   const { ledger, zones } = look.observed;
   const statefulSets = zones.map(({ statefulSet }) => statefulSet);
-  const waits = findUntold(statefulSets, ledger.lastDownscales ?? {}, ledger.claims).map(async (untold) => {
-    const timed = await observeTime(context, key, untold);
-    return timed === undefined ? Number.POSITIVE_INFINITY : writeTime(context, key, timed);
-  });
-  const soonest = Math.min(...(await Promise.all(waits)));
+  const untold = findUntold(statefulSets, ledger.lastDownscales ?? {}, ledger.claims);
+  const soonest = Math.min(...(await Promise.all(untold.map((one) => writeTime(context, key, one)))));
   return Number.isFinite(soonest) ? soonest : undefined;
 }
 
 /** Writes by uid and resourceVersion: if another client changes the StatefulSet meanwhile, it tries again a minute later. */
-async function writeTime(context: Context, key: GroupKey, timed: Timed): Promise<number> {
+async function writeTime(context: Context, key: GroupKey, untold: UntoldZone): Promise<number> {
   const { cluster, reporter, cache } = context;
-  const inMs = writableInMs(timed, cluster.serverTimeMs());
+  const { namespace } = key;
+  const { zone, downMs } = untold;
+  const object = await find(cluster, "statefulsets", { namespace, name: zone });
+  if (object === undefined) return Number.POSITIVE_INFINITY;
+  const inMs = writableInMs(untold, changedAt(object) ?? 0, cluster.serverTimeMs());
   if (inMs > 0) return inMs;
-  const { namespace, name: zone, uid, resourceVersion } = timed.statefulSet;
-  const annotations = { [lastDownscale.key]: formatTime(timed.downMs) };
+  const { uid, resourceVersion } = object.metadata;
+  const annotations = { [lastDownscale.key]: formatTime(downMs) };
   try {
     const body = { metadata: { uid, resourceVersion, annotations } };
     cache.learn(await cluster.patch("statefulsets", { namespace, name: zone }, body));

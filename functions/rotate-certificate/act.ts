@@ -6,32 +6,25 @@ import {
   dataOfKeyPromotion,
   dataOfNextKey,
   generateReviewKey,
-  type ReviewKeys,
 } from "../shared/certificates/review-key.ts";
 import { dataOf, dataOfPromotion } from "../shared/certificates/secret.ts";
 import type { CertificateSettings } from "../shared/certificates/settings.ts";
 import { clockSkewMs } from "../shared/clock/skew.ts";
 import type { CronOutcome } from "../shared/contract/definition.ts";
 import type { ActReport } from "../shared/contract/reporter.ts";
+import { contendedRequeueMs, refusedRequeueMs } from "../shared/contract/verdict.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { type ClusterError, hasCode, type SecretObject } from "../shared/kubernetes/cluster.ts";
 import { patchAll } from "./configurations.ts";
 import { decide, type Generate, type GenerateKey, type Patch, type Promote } from "./decide.ts";
-import { type CertificateMemory, name, observe } from "./observe.ts";
-import { keyOf, type Rotation, refusedMs, say } from "./say.ts";
+import { type CertificateMemory, name, type Observation, observe } from "./observe.ts";
+import { keyOf, type Rotation, say } from "./say.ts";
 
 /** A rotation takes six. More come together only while others write what we write. */
 const mostSteps = 20;
-const contendedMs = 1_000;
 
 /** Guards of waits that end by themselves within seconds: they are no Events. */
 const passing: readonly string[] = ["trust-spreading", "key-spreading"];
-
-/** The Secret as it was read, and its review keys. */
-interface SeenSecret {
-  readonly secret: SecretObject | undefined;
-  readonly reviewKeys: ReviewKeys;
-}
 
 /** Answers what rotates, and remembers between its runs: each takes steps until there is something to wait for. */
 export function createRotation(
@@ -53,37 +46,41 @@ export function createRotation(
 async function rotate(rotation: Rotation): Promise<CronOutcome> {
   const { context, settings, memory } = rotation;
   for (let steps = 0; steps < mostSteps; steps++) {
-    const { snapshot, secret } = await observe(context.cluster, settings, memory);
-    const step = decide(snapshot);
+    const observed = await observe(context.cluster, settings, memory);
+    const step = decide(observed.snapshot);
     if (step.kind === "done") {
       if (step.prepare && context.mode === "act") void prepareKeys(memory);
       memory.warned = undefined;
       return { guard: "done", sentence: step.sentence, requeueAfterMs: step.requeueAfterMs };
     }
     if (step.kind === "wait") {
-      const { guard, sentence, requeueAfterMs = contendedMs } = step;
-      if (!passing.includes(guard)) await warn(rotation, secret, guard, sentence);
+      const { guard, sentence, requeueAfterMs = contendedRequeueMs } = step;
+      if (!passing.includes(guard)) await warn(rotation, observed.secret, guard, sentence);
       return { guard, sentence, requeueAfterMs };
     }
     if (context.mode === "shadow") {
       const sentence = `nothing is written in shadow mode: ${step.kind}, for ${step.because}`;
-      return { guard: "shadow-mode", sentence, requeueAfterMs: refusedMs };
+      return { guard: "shadow-mode", sentence, requeueAfterMs: refusedRequeueMs };
     }
-    await takeStep(rotation, { secret, reviewKeys: snapshot.reviewKeys }, step);
+    await takeStep(rotation, observed, step);
   }
   const sentence = "others write the Secret or the webhook configurations again and again; looking again";
-  return { guard: "contended", sentence, requeueAfterMs: contendedMs };
+  return { guard: "contended", sentence, requeueAfterMs: contendedRequeueMs };
 }
 
 async function takeStep(
   rotation: Rotation,
-  seen: SeenSecret,
+  observed: Observation,
   step: Generate | GenerateKey | Promote | Patch,
 ): Promise<void> {
-  if (step.kind === "generate") await generate(rotation, seen, step);
-  else if (step.kind === "generate-key") await generateKey(rotation, seen, step);
-  else if (step.kind === "promote") await promote(rotation, seen, step);
-  else await patchAll(rotation, seen.secret, step);
+  const { secret, snapshot } = observed;
+  if (step.kind === "generate") await generate(rotation, observed, step);
+  else if (step.kind === "promote") await promote(rotation, observed, step);
+  else if (step.kind === "patch") await patchAll(rotation, secret, step);
+  else {
+    const data = dataOfFirstKey(generateReviewKey(), snapshot.reviewKeys);
+    await write(rotation, secret, data, { action: step.kind, reason: step.because });
+  }
 }
 
 /** Starts to generate keys unless this process has some, or is generating them already. */
@@ -97,7 +94,7 @@ function prepareKeys(memory: CertificateMemory): Promise<Keys> {
   return memory.keys;
 }
 
-async function generate(rotation: Rotation, { secret, reviewKeys }: SeenSecret, step: Generate): Promise<void> {
+async function generate(rotation: Rotation, { secret, snapshot }: Observation, step: Generate): Promise<void> {
   const { context, settings, memory } = rotation;
   const keys = await prepareKeys(memory);
   // Whatever becomes of them: no two generations have the same keys.
@@ -112,23 +109,15 @@ async function generate(rotation: Rotation, { secret, reviewKeys }: SeenSecret, 
   });
   const act = { action: "generate", reason: step.because } as const;
   const reviewKey = generateReviewKey();
-  const keyData = step.as === "next" ? dataOfNextKey(reviewKey) : dataOfFirstKey(reviewKey, reviewKeys);
+  const keyData = step.as === "next" ? dataOfNextKey(reviewKey) : dataOfFirstKey(reviewKey, snapshot.reviewKeys);
   const written = await write(rotation, secret, { ...dataOf(step.as, generation), ...keyData }, act);
   // The write was refused, so that no other process has what the keys signed: the next try may use them.
   if (written === "refused") memory.keys ??= Promise.resolve(keys);
 }
 
-async function generateKey(
-  rotation: Rotation,
-  { secret, reviewKeys }: SeenSecret,
-  { kind, because }: GenerateKey,
-): Promise<void> {
-  await write(rotation, secret, dataOfFirstKey(generateReviewKey(), reviewKeys), { action: kind, reason: because });
-}
-
-async function promote(rotation: Rotation, { secret, reviewKeys }: SeenSecret, step: Promote): Promise<void> {
+async function promote(rotation: Rotation, { secret, snapshot }: Observation, step: Promote): Promise<void> {
   const { next, previous, because } = step;
-  const data = { ...dataOfPromotion(next, previous), ...dataOfKeyPromotion(reviewKeys) };
+  const data = { ...dataOfPromotion(next, previous), ...dataOfKeyPromotion(snapshot.reviewKeys) };
   const written = await write(rotation, secret, data, { action: "promote", reason: because });
   if (written === "changed" || written === "refused") return;
   const until = new Date(next.notAfterMs).toISOString().replace(/\.\d+Z$/, "Z");
@@ -148,26 +137,17 @@ async function write(
   const report = (result: ActReport["result"]) =>
     reporter.act({ ...act, key: keyOf(settings), function: name, object: `secrets/${secretName}`, zone: "", result });
   try {
-    let written: SecretObject;
-    if (secret === undefined) {
-      const metadata = { name: secretName, namespace };
-      written = await cluster.create("secrets", namespace, {
-        apiVersion: "v1",
-        kind: "Secret",
-        metadata,
-        type: "Opaque",
-        data,
-      });
-    } else {
-      const { uid, resourceVersion } = secret.metadata;
-      written = await cluster.patch("secrets", settings.secret, { metadata: { uid, resourceVersion }, data });
-    }
+    const body = { apiVersion: "v1", kind: "Secret", metadata: { name: secretName, namespace }, type: "Opaque", data };
+    const read = secret && { uid: secret.metadata.uid, resourceVersion: secret.metadata.resourceVersion };
+    const written = await (read === undefined
+      ? cluster.create("secrets", namespace, body)
+      : cluster.patch("secrets", settings.secret, { metadata: read, data }));
     report("done");
     return written;
   } catch (error) {
     // 404: its namespace is not there. No other writer was first, so that there is nothing new to look at.
     if (secret === undefined && hasCode(error, 403, 404)) {
-      memory.creation = { sentence: sayMissing(settings, error), untilMs: cluster.monotonicMs() + refusedMs };
+      memory.creation = { sentence: sayMissing(settings, error), untilMs: cluster.monotonicMs() + refusedRequeueMs };
       report("refused");
       return "refused";
     }

@@ -1,13 +1,15 @@
 /** Writes webhook configurations: the bundle of each webhook, and the review key in its path. */
 
 import { injectCertificateAuthority } from "../shared/annotations/table.ts";
+import { mapLimit } from "../shared/base/map-limit.ts";
 import { takesKey, withKey } from "../shared/certificates/review-key.ts";
 import type { ActReport } from "../shared/contract/reporter.ts";
+import { refusedRequeueMs } from "../shared/contract/verdict.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { hasCode, isRightMissing, type SecretObject, type WebhookClient } from "../shared/kubernetes/cluster.ts";
 import { type Configuration, isKeyDue, type Patch } from "./decide.ts";
 import { isNamed, name, pathOf } from "./observe.ts";
-import { keyOf, type Rotation, refusedMs, say } from "./say.ts";
+import { keyOf, type Rotation, say } from "./say.ts";
 
 /** Writes one configuration after the other; one that is refused holds up none. Throws ClusterError, when all were tried. */
 export async function patchAll(
@@ -16,16 +18,10 @@ export async function patchAll(
   { configurations, authorities, reviewKey, because }: Patch,
 ): Promise<void> {
   const caBundle = Buffer.from(authorities.join("")).toString("base64");
-  const failures: unknown[] = [];
-  for (const configuration of configurations) {
-    try {
-      const key = isKeyDue(configuration, reviewKey) ? reviewKey : undefined;
-      await patchOne(rotation, secret, configuration, { caBundle, key, because });
-    } catch (error) {
-      failures.push(error);
-    }
-  }
-  if (failures.length > 0) throw failures[0];
+  await mapLimit(configurations, 1, (configuration) => {
+    const key = isKeyDue(configuration, reviewKey) ? reviewKey : undefined;
+    return patchOne(rotation, secret, configuration, { caBundle, key, because });
+  });
 }
 
 /** What a configuration is to have: a bundle, and a review key in its paths unless that is undefined. */
@@ -74,7 +70,7 @@ async function patchOne(
     const isNew = !memory.refusals.has(path);
     // What refuses the key may accept the bundle, and without the bundle reviews fail.
     const isOfKey = hasKey && !isRightMissing(error);
-    memory.refusals.set(path, { sentence, untilMs: cluster.monotonicMs() + refusedMs, isForeign, isOfKey });
+    memory.refusals.set(path, { sentence, untilMs: cluster.monotonicMs() + refusedRequeueMs, isForeign, isOfKey });
     report("refused", error.message);
     if (isForeign && isNew) await sayForeign(rotation, secret, path, sentence);
   }

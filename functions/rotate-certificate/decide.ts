@@ -87,6 +87,16 @@ export interface Done {
   readonly prepare: boolean;
 }
 
+/** What is seen where the Secret has a certificate that serves. */
+interface Renewal extends CertificateSnapshot {
+  readonly stored: StoredCertificates;
+  readonly presented: Generation;
+  /** The generation that waits for its turn; undefined for one that was made too long ago, or for another name. */
+  readonly next: Generation | undefined;
+  /** Time in milliseconds for which the presented certificate is still of use. */
+  readonly leftMs: number;
+}
+
 export type RotationStep = Generate | GenerateKey | Patch | Promote | Wait | Done;
 
 /** All API servers know a configuration by then. */
@@ -117,14 +127,13 @@ export function decide(snapshot: CertificateSnapshot): RotationStep {
   const next = nextOf(stored, snapshot);
   if (presented === undefined || presented.notAfterMs <= nowMs) {
     const because = presented === undefined ? "the Secret is empty" : "the certificate has expired";
-    return next === undefined ? generateFirst(dnsName, because) : promote(next, stored, nowMs, because);
+    return next === undefined ? generateFirst(dnsName, because) : promote(next, { stored, nowMs }, because);
   }
   const due = next === undefined ? generateNext(snapshot, presented) : undefined;
   if (due !== undefined) return due;
-  if (!snapshot.updatesBundles) {
-    return generateKey(snapshot) ?? awaitOthers(snapshot, stored, presented, next);
-  }
-  return spread(snapshot, stored, presented, next);
+  const leftMs = presented.notAfterMs - lastMomentMs - nowMs;
+  const renewal: Renewal = { ...snapshot, stored, presented, next, leftMs };
+  return snapshot.updatesBundles ? spread(renewal) : (generateKey(snapshot) ?? awaitOthers(renewal));
 }
 
 /**
@@ -135,7 +144,6 @@ export function isLeftOut({ isForeign, bundles }: Configuration, presented: Gene
   return isForeign && !bundles.every((bundle) => presented !== undefined && bundle.includes(presented.ca));
 }
 
-/** The generation that waits for its turn; undefined for one that was made too long ago, or for another name. */
 function nextOf({ next }: StoredCertificates, { nowMs, dnsName }: CertificateSnapshot): Generation | undefined {
   return next?.dnsNames.includes(dnsName) && nowMs < renewalMs(next) ? next : undefined;
 }
@@ -159,21 +167,16 @@ function generateKey({ keyFault }: CertificateSnapshot): GenerateKey | undefined
   return keyFault === undefined ? undefined : { kind: "generate-key", because: keyFault };
 }
 
-function promote(next: Generation, stored: StoredCertificates, nowMs: number, because: string): Promote {
+function promote(next: Generation, { stored, nowMs }: Pick<Renewal, "stored" | "nowMs">, because: string): Promote {
   const before = [...(stored.presented === undefined ? [] : [stored.presented]), ...stored.previous];
   const previous = before.filter((one) => one.notAfterMs > nowMs && one.ca !== next.ca);
   return { kind: "promote", next, previous: previous.map(({ ca, notAfterMs }) => ({ ca, notAfterMs })), because };
 }
 
 /** First everybody trusts it, then everybody knows it, then it is presented. */
-function spread(
-  snapshot: CertificateSnapshot,
-  stored: StoredCertificates,
-  presented: Generation,
-  next: Generation | undefined,
-): RotationStep {
-  const { nowMs, trustedForMs, unseen } = snapshot;
-  const configurations = snapshot.configurations.filter((one) => !isLeftOut(one, presented));
+function spread(renewal: Renewal): RotationStep {
+  const { nowMs, stored, presented, next, leftMs, unseen } = renewal;
+  const configurations = renewal.configurations.filter((one) => !isLeftOut(one, presented));
   const living = stored.previous.filter(({ notAfterMs }) => notAfterMs > nowMs);
   const late = stored.previous.filter(({ notAfterMs }) => notAfterMs <= nowMs && notAfterMs > nowMs - expiredStaysMs);
   const authorities = [...new Set([presented, ...(next === undefined ? [] : [next]), ...living].map(({ ca }) => ca))];
@@ -183,24 +186,23 @@ function spread(
   );
   const patchable = lacking.filter(({ refusal }) => refusal === undefined);
   const untrusted = next === undefined ? "it trusts other authorities than ours" : "it must trust the next certificate";
-  const unkeyed = configurations.filter((one) => lacksKey(one, snapshot));
-  const reviewKey = isSpread(snapshot) ? snapshot.reviewKeys.current : undefined;
+  const unkeyed = configurations.filter((one) => lacksKey(one, renewal));
+  const reviewKey = isSpread(renewal) ? renewal.reviewKeys.current : undefined;
   const keyable = unkeyed.filter((one) => isKeyDue(one, reviewKey));
   if (patchable.length > 0 || keyable.length > 0) {
     const because = patchable.length > 0 ? untrusted : "its paths lack the review key";
     return { kind: "patch", configurations: [...new Set([...patchable, ...keyable])], authorities, reviewKey, because };
   }
   const refusals = [unseen, ...lacking.map(({ refusal }) => refusal)].filter((one) => one !== undefined);
-  const leftMs = presented.notAfterMs - lastMomentMs - nowMs;
-  if (next !== undefined && leftMs <= 0)
-    return promote(next, stored, nowMs, "the certificate in use is about to expire");
-  const keyless = generateKey(snapshot);
+  if (next !== undefined && leftMs <= 0) return promote(next, renewal, "the certificate in use is about to expire");
+  const keyless = generateKey(renewal);
   if (keyless !== undefined) return keyless;
-  const againMs = unkeyed.length > 0 && !isSpread(snapshot) ? keySpreadsMs - snapshot.keyKnownForMs : tryAgainMs;
-  if (refusals.length > 0)
-    return waitForConfigurations(notTrusted, refusals, Math.min(againMs, tryAgainMs, Math.max(leftMs, 0)));
-  if (next === undefined) return awaitKeys(snapshot, unkeyed, rest(presented, nowMs));
-  return letSpread(next, stored, { nowMs, trustedForMs, leftMs });
+  const againMs = unkeyed.length > 0 && !isSpread(renewal) ? keySpreadsMs - renewal.keyKnownForMs : tryAgainMs;
+  if (refusals.length > 0) {
+    const waitMs = Math.min(againMs, tryAgainMs, Math.max(leftMs, 0));
+    return waitForConfigurations("our certificate is not trusted everywhere", refusals, waitMs);
+  }
+  return next === undefined ? awaitKeys(renewal, unkeyed) : letSpread(next, renewal);
 }
 
 /** True once every replica knows the current review key, so that reviews may come under it. */
@@ -220,50 +222,39 @@ export function isKeyDue({ refusal, keyRefusal, pathKeys }: Configuration, curre
 }
 
 /** What is left where all is trusted: paths without the review key. No certificate waits for them. */
-function awaitKeys(snapshot: CertificateSnapshot, unkeyed: readonly Configuration[], otherwise: Done): Done | Wait {
-  if (unkeyed.length === 0) return otherwise;
-  const { requeueAfterMs } = otherwise;
-  if (isSpread(snapshot)) {
+function awaitKeys(renewal: Renewal, unkeyed: readonly Configuration[]): Done | Wait {
+  const done = rest(renewal);
+  if (unkeyed.length === 0) return done;
+  const { requeueAfterMs } = done;
+  if (isSpread(renewal)) {
     const refusals = unkeyed.map(({ refusal, keyRefusal }) => refusal ?? keyRefusal).filter((one) => one !== undefined);
     return waitForConfigurations("not every path has the review key", refusals, Math.min(tryAgainMs, requeueAfterMs));
   }
   const sentence = `every replica reads the review key; it is written into paths ${keySpreadsMs / 1000} s after this one has read it`;
   return wait("key-spreading", sentence, {
-    requeueAfterMs: Math.min(keySpreadsMs - snapshot.keyKnownForMs, requeueAfterMs),
+    requeueAfterMs: Math.min(keySpreadsMs - renewal.keyKnownForMs, requeueAfterMs),
   });
 }
 
 /** Waits until other tools have put the next authority into every bundle, or until the old certificate is about to expire. */
-function awaitOthers(
-  { nowMs, configurations, trustedForMs }: CertificateSnapshot,
-  stored: StoredCertificates,
-  presented: Generation,
-  next: Generation | undefined,
-): RotationStep {
-  if (next === undefined)
-    return { ...rest(presented, nowMs), sentence: "the certificate holds; others write caBundle" };
-  const leftMs = presented.notAfterMs - lastMomentMs - nowMs;
-  if (leftMs <= 0) return promote(next, stored, nowMs, "the certificate in use is about to expire");
+function awaitOthers(renewal: Renewal): RotationStep {
+  const { configurations, next, leftMs } = renewal;
+  if (next === undefined) return { ...rest(renewal), sentence: "the certificate holds; others write caBundle" };
+  if (leftMs <= 0) return promote(next, renewal, "the certificate in use is about to expire");
   const lacking = configurations.filter(({ bundles }) => !bundles.every((bundle) => bundle.includes(next.ca)));
-  if (configurations.length > 0 && lacking.length === 0)
-    return letSpread(next, stored, { nowMs, trustedForMs, leftMs });
+  if (configurations.length > 0 && lacking.length === 0) return letSpread(next, renewal);
   const [first, ...others] = lacking.map(({ resource, object }) => `${resource}/${object.metadata.name}`);
   const whose = `${first ?? "whatever asks us"}${others.length > 0 ? `, and of ${others.length} more` : ""}`;
   const sentence = `the next certificate waits for others to add next-ca of the Secret to caBundle of ${whose}`;
   return wait("bundle-awaited", sentence, { requeueAfterMs: Math.min(tryAgainMs, leftMs) });
 }
 
-function letSpread(
-  next: Generation,
-  stored: StoredCertificates,
-  { nowMs, trustedForMs, leftMs }: { readonly nowMs: number; readonly trustedForMs: number; readonly leftMs: number },
-): Promote | Wait {
-  if (trustedForMs >= trustSpreadsMs) return promote(next, stored, nowMs, "every webhook configuration trusts it");
+function letSpread(next: Generation, renewal: Renewal): Promote | Wait {
+  const { trustedForMs, leftMs } = renewal;
+  if (trustedForMs >= trustSpreadsMs) return promote(next, renewal, "every webhook configuration trusts it");
   const sentence = `every webhook configuration trusts the next certificate; it is presented ${trustSpreadsMs / 1000} s later`;
   return wait("trust-spreading", sentence, { requeueAfterMs: Math.min(trustSpreadsMs - trustedForMs, leftMs) });
 }
-
-const notTrusted = "our certificate is not trusted everywhere";
 
 function waitForConfigurations(what: string, [refusal, ...others]: readonly string[], requeueAfterMs: number): Wait {
   const more = others.length > 0 ? `, and ${others.length} more like it` : "";
@@ -274,17 +265,12 @@ function carries(bundle: readonly string[], authorities: readonly string[], welc
   return authorities.every((ca) => bundle.includes(ca)) && bundle.every((ca) => welcome.has(ca));
 }
 
-function rest(presented: Generation, nowMs: number): Done {
-  const dueMs = renewalMs(presented);
+function rest({ presented, nowMs }: Renewal): Done {
   const preparedMs = (presented.notBeforeMs + presented.notAfterMs) / 2;
   const prepare = nowMs >= preparedMs;
-  const requeueAfterMs = (prepare ? dueMs : preparedMs) - nowMs;
-  return {
-    kind: "done",
-    sentence: "the certificate holds, and every webhook configuration trusts it",
-    requeueAfterMs,
-    prepare,
-  };
+  const requeueAfterMs = (prepare ? renewalMs(presented) : preparedMs) - nowMs;
+  const sentence = "the certificate holds, and every webhook configuration trusts it";
+  return { kind: "done", sentence, requeueAfterMs, prepare };
 }
 
 function renewalMs({ notBeforeMs, notAfterMs }: Generation): number {

@@ -3,13 +3,7 @@
 import { injectCertificateAuthority, reviewKey, webhookNamespace } from "../shared/annotations/table.ts";
 import { messageOf } from "../shared/base/error-message.ts";
 import type { Keys } from "../shared/certificates/issue.ts";
-import {
-  parseReviewKeys,
-  type ReviewKeys,
-  reviewKeyFault,
-  splitPath,
-  takesKey,
-} from "../shared/certificates/review-key.ts";
+import { parseReviewKeys, reviewKeyFault, splitPath, takesKey } from "../shared/certificates/review-key.ts";
 import { howToEmpty, parseCertificates, type StoredCertificates, splitPem } from "../shared/certificates/secret.ts";
 import type { CertificateSettings } from "../shared/certificates/settings.ts";
 import {
@@ -78,11 +72,10 @@ export async function observe(
   const { configurations, unseen } = await listConfigurations(cluster, settings, memory);
   const secret = await find(cluster, "secrets", settings.secret);
   const stored = secret === undefined ? undefined : parse(secret, settings);
-  const next = stored === undefined || "unreadable" in stored ? undefined : stored.next;
-  const presented = stored === undefined || "unreadable" in stored ? undefined : stored.presented;
+  const readable = stored === undefined || "unreadable" in stored ? undefined : stored;
   const nowMs = cluster.serverTimeMs();
-  const awaited = configurations.filter((one) => !isLeftOut(one, presented));
-  const trustedForMs = watchTrust(memory, awaited, next?.ca, cluster.monotonicMs());
+  const awaited = configurations.filter((one) => !isLeftOut(one, readable?.presented));
+  const trustedForMs = watchTrust(memory, awaited, readable?.next?.ca, cluster.monotonicMs());
   const creationRefused = standing(memory.creation, cluster.monotonicMs());
   const { dnsName, updatesBundles } = settings;
   const seen = { configurations, unseen, trustedForMs };
@@ -90,22 +83,18 @@ export async function observe(
   return { secret, snapshot: { nowMs, dnsName, updatesBundles, stored, creationRefused, ...seen, ...keys } };
 }
 
+/** Remembers since when each key is known. A key that the Secret loses is forgotten, so that its time begins anew. */
 function observeKeys(
   secret: SecretObject | undefined,
   { knownKeys }: CertificateMemory,
   nowMs: number,
 ): Pick<CertificateSnapshot, "reviewKeys" | "keyFault" | "keyKnownForMs"> {
   const reviewKeys = parseReviewKeys(secret ?? {});
-  watchKeys(knownKeys, reviewKeys, nowMs);
-  const sinceMs = knownKeys.get(reviewKeys.current ?? "") ?? nowMs;
-  return { reviewKeys, keyFault: reviewKeyFault(secret ?? {}), keyKnownForMs: nowMs - sinceMs };
-}
-
-/** Remembers since when each key is known. A key that the Secret loses is forgotten, so that its time begins anew. */
-function watchKeys(knownKeys: Map<string, number>, { current, next }: ReviewKeys, nowMs: number): void {
-  const stored = [current, next].filter((key) => key !== undefined);
+  const stored = [reviewKeys.current, reviewKeys.next].filter((key) => key !== undefined);
   for (const key of knownKeys.keys()) if (!stored.includes(key)) knownKeys.delete(key);
   for (const key of stored) if (!knownKeys.has(key)) knownKeys.set(key, nowMs);
+  const sinceMs = knownKeys.get(reviewKeys.current ?? "") ?? nowMs;
+  return { reviewKeys, keyFault: reviewKeyFault(secret ?? {}), keyKnownForMs: nowMs - sinceMs };
 }
 
 /** Why it was refused, while it is not to be tried again. */
@@ -120,8 +109,7 @@ function parse(
   try {
     return parseCertificates(secret);
   } catch (error) {
-    const message = messageOf(error);
-    return { unreadable: `${message}; ${howToEmpty(settings.secret)}` };
+    return { unreadable: `${messageOf(error)}; ${howToEmpty(settings.secret)}` };
   }
 }
 
@@ -135,7 +123,7 @@ async function listConfigurations(
   const labelSelector = `${ours}${webhookNamespace.key}=${namespace}`;
   const resources = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"] as const;
   const configurations: Configuration[] = [];
-  const unseen: string[] = [];
+  let unseen: string | undefined;
   for (const resource of resources) {
     try {
       const { items } = await cluster.list(resource, { labelSelector });
@@ -144,10 +132,10 @@ async function listConfigurations(
     } catch (error) {
       // Without the right to list them a certificate is still better than none.
       if (!hasCode(error, 403)) throw error;
-      unseen.push(error.message);
+      unseen ??= error.message;
     }
   }
-  return { configurations, unseen: unseen[0] };
+  return { configurations, unseen };
 }
 
 /** Forgets what was refused of configurations that are gone. */

@@ -2,7 +2,8 @@
 
 import type { CertificateSettings } from "../shared/certificates/settings.ts";
 import type { Context } from "../shared/contract/context.ts";
-import { createEvent, type NewEvent } from "../shared/events/event.ts";
+import type { NewEvent } from "../shared/events/event.ts";
+import { tryCreateEvent } from "../shared/events/recorder.ts";
 import type { SecretObject } from "../shared/kubernetes/cluster.ts";
 import { type CertificateMemory, name } from "./observe.ts";
 
@@ -13,9 +14,6 @@ export interface Rotation {
   readonly memory: CertificateMemory;
 }
 
-/** What was refused for good may be allowed some day: tried again after this, in milliseconds. */
-export const refusedMs = 30_000;
-
 /** Sends an Event about the Secret, also where there is none. One that cannot be sent keeps nothing from going on. */
 export async function say(
   { context, settings }: Rotation,
@@ -24,11 +22,7 @@ export async function say(
 ): Promise<void> {
   if (context.mode === "shadow") return;
   const about = { resource: "secrets", ...settings.secret, uid: secret?.metadata.uid ?? "" } as const;
-  try {
-    await createEvent(context.cluster, name, { about, ...said });
-  } catch (error) {
-    context.reporter.problem(keyOf(settings), name, `no Event could be sent: ${said.message}`, error);
-  }
+  await tryCreateEvent(context, name, keyOf(settings), { about, ...said });
 }
 
 /** Reports are about groups; a certificate is of none. */

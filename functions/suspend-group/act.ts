@@ -17,10 +17,10 @@ import {
   patchPvc,
   podSeen,
   recordPvcEvent,
+  writtenRequeueMs,
 } from "../shared/suspension/writing.ts";
-import { statefulSetNamed } from "../shared/transaction/claims.ts";
+import { noteWithdrawn, statefulSetNamed } from "../shared/transaction/claims.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
-import { noteWithdrawn } from "../shared/transaction/withdrawn-claims.ts";
 import { describeAgreeing, durationOf, type Member, type VolumeUser } from "../shared/volumes/members.ts";
 import { hasNewPartners, wordsOnPartners } from "../shared/volumes/owners.ts";
 import { type Pvc, valueIn } from "../shared/volumes/pvc.ts";
@@ -47,9 +47,6 @@ export const telling: EventPolicy = {
   ]),
 };
 
-/** How soon to look again at what was just written, in milliseconds. */
-const goOnMs = 200;
-
 /** Throws Conflict for a zone that came after the group's view. */
 export function actOn(target: SuspensionTarget, observed: GroupObservation): Act {
   const { key } = observed;
@@ -64,7 +61,7 @@ export function actOn(target: SuspensionTarget, observed: GroupObservation): Act
     statefulSet,
     claims: [],
     takesNothing: true,
-    requeueAfterDoneMs: goOnMs,
+    requeueAfterDoneMs: writtenRequeueMs,
     carryOut: (context, notAfterMs) => write(context, key, target, notAfterMs),
     // What changed meanwhile is looked at again, and what is refused is tried again by the next look.
     refused: (context, _key, { message, code }) => {
@@ -83,7 +80,7 @@ function resizing(statefulSet: StatefulSet, { set, target, leaving, claim }: Sus
     statefulSet,
     claims: claim === undefined ? [] : [claim],
     ...(leaving.length === 0 ? { takesNothing: true } : {}),
-    requeueAfterDoneMs: goOnMs,
+    requeueAfterDoneMs: writtenRequeueMs,
     async carryOut(context, notAfterMs) {
       await mark(context, leaving, notAfterMs);
       const { now } = await readAgain(context, {
@@ -107,7 +104,7 @@ function lettingGo(statefulSet: StatefulSet, { set, leaving, claim }: LettingGo)
     subjectUid: set.uid,
     statefulSet,
     claims: [claim],
-    requeueAfterDoneMs: goOnMs,
+    requeueAfterDoneMs: writtenRequeueMs,
     async carryOut(context, notAfterMs) {
       await mark(context, leaving, notAfterMs);
       const sent = await Promise.allSettled(

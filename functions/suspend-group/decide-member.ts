@@ -6,6 +6,7 @@ import { wallClockSkewMs } from "../shared/clock/skew.ts";
 import { type Clocks, laterMs } from "../shared/suspension/clocks.ts";
 import { isDrained, whyUndrained } from "../shared/suspension/drain-proof.ts";
 import { type Anew, whyAnew } from "../shared/suspension/restart-time.ts";
+import { dataRequeueMs } from "../shared/suspension/teller.ts";
 import {
   describeAgreeing,
   durationOf,
@@ -52,8 +53,6 @@ export interface MemberDecision {
 
 /** How soon to look for the end of a pod, or for one that is to be ready, in milliseconds. No pod's event wakes us. */
 export const podRequeueMs = 2_000;
-/** No event tells that a database has moved its data. In milliseconds. */
-const askAgainMs = 10_000;
 
 /**
  * Undefined for a member of which nothing is wanted. `protects`: volume claims may get our finalizer. What was seen of its
@@ -220,7 +219,7 @@ function judgeDrain(member: Member, nowMs: number): MemberDecision | undefined {
   const isLeaving = isBegun(member) && !isWantedMember(member);
   if (isLeaving && isDrained(member, nowMs)) return undefined;
   if (needed !== undefined)
-    return { guard: needed.guard, sentence: `${name} stays: ${needed.sentence}`, requeueAfterMs: askAgainMs };
+    return { guard: needed.guard, sentence: `${name} stays: ${needed.sentence}`, requeueAfterMs: dataRequeueMs };
   if (isDrained(member, nowMs)) return undefined;
   if (set.policy.drain.kind === "value") {
     const step: MemberStep = { kind: "prove", member, pvcs };

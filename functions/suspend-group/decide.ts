@@ -6,7 +6,7 @@ import { type Blocked, blockedBy, describeClaim } from "../shared/ledger/claim-k
 import { isPodNews } from "../shared/suspension/drain-proof.ts";
 import { lastRemovalOf } from "../shared/suspension/looks.ts";
 import { whyAnew } from "../shared/suspension/restart-time.ts";
-import { isProgress, keepsWord, keptWordMs, tellerOf } from "../shared/suspension/teller.ts";
+import { heldRequeueMs, isProgress, keepsWord, keptWordMs, tellerOf } from "../shared/suspension/teller.ts";
 import { isBegun, isRequested, type Member } from "../shared/volumes/members.ts";
 import { hasNewPartners } from "../shared/volumes/owners.ts";
 import { isOwnerGroup } from "../shared/workloads/group-key.ts";
@@ -29,8 +29,6 @@ interface JudgedMember {
   readonly member: Member;
   readonly judged: MemberDecision;
 }
-
-const heldRequeueMs = 15_000;
 
 export function decide(snapshot: SuspendSnapshot): Verdict<SuspensionTarget> {
   const { members, nowMs, protects, group, isNamespaceEnding } = snapshot;

@@ -12,7 +12,7 @@ import type { FunctionDefinition } from "../shared/contract/definition.ts";
 import { resizingNeeds } from "../shared/scaling/resize.ts";
 import { keysOfPvc, listKeys } from "../shared/suspension/reading.ts";
 import { suspensionNeeds } from "../shared/suspension/writing.ts";
-import { claimedNeed, scheduleOfClaims } from "../shared/transaction/claimed-groups.ts";
+import { claimedNeed, scheduleOfClaims } from "../shared/transaction/claims.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import { name, settings } from "./observe.ts";
 import { reconcile } from "./reconcile.ts";

@@ -89,7 +89,6 @@ const choices: Readonly<Record<KnownResource, TraitChoices>> = {
   replicasets: workload,
   persistentvolumeclaims: volume,
   persistentvolumes: volume,
-  volumeattachments: { ...volume, allowsUnconditionalUpdate: false },
   nodes: { ...plain, hasStatus: true, allowsUnconditionalUpdate: true },
   namespaces: { ...plain, hasStatus: true, allowsUnconditionalUpdate: true },
   rabbitmqclusters: { ...plain, isCustom: true, hasStatus: true, generationCounts: "spec" },

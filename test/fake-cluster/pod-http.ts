@@ -2,9 +2,8 @@
  * HTTP to the pods of the embedded world, in its time: bounds, turns and errors are those of `functions/shared/http`, and only
  * what carries a request is played.
  */
-import { createPodCalls, type PodCallsOptions } from "../../functions/shared/http/calls.ts";
+import { type Delivery, PodCalls, type PodCallsOptions, type Transport } from "../../functions/shared/http/calls.ts";
 import type { PodHttp } from "../../functions/shared/http/pod-http.ts";
-import type { Delivery, Transport } from "../../functions/shared/http/transport.ts";
 import { ExchangeError, type ExchangeLimits, type HttpAnswer } from "../../functions/shared/transport/exchange.ts";
 import type { StoredPod } from "./objects.ts";
 import type { World } from "./world.ts";
@@ -47,7 +46,7 @@ export interface WorldPodHttpOptions extends Pick<PodCallsOptions, "clock"> {
  * nothing. Connections are not kept: each request opens one.
  */
 export function createWorldPodHttp(options: WorldPodHttpOptions): PodHttp {
-  return createPodCalls({
+  return new PodCalls({
     userAgent: "sluice/0.0.0 (world)",
     ...options.calls,
     clock: options.clock,

@@ -178,7 +178,7 @@ suite("rendered manifests", () => {
     const needs = [
       { group: "", resource: "nodes", verbs: ["get"] },
       { group: "", resource: "nodes/status", verbs: ["patch"] },
-      { group: "storage.k8s.io", resource: "volumeattachments", verbs: ["list"] },
+      { group: "", resource: "persistentvolumes", verbs: ["list"] },
       { group: "", resource: "persistentvolumeclaims", verbs: ["get"] },
       // A kind of another group that is called the same is another kind.
       { group: "example.com", resource: "nodes", verbs: ["get"] },
@@ -188,7 +188,7 @@ suite("rendered manifests", () => {
     assert.deepEqual(rightsIn(rightsOfKind("ClusterRole")), [
       "/nodes get",
       "/nodes/status patch",
-      "storage.k8s.io/volumeattachments list",
+      "/persistentvolumes list",
     ]);
     assert.deepEqual(rightsIn(rightsOfKind("Role")), ["/persistentvolumeclaims get", "example.com/nodes get"]);
   });

@@ -40,7 +40,7 @@ const shared = [
   "functions/shared/ledger/health-rule.ts",
   "functions/shared/health/answer.ts",
   "functions/shared/health/products.ts",
-  "functions/shared/annotations/health-products.ts",
+  "functions/shared/annotations/health.ts",
   "functions/shared/annotations/parse-health.ts",
   "functions/shared/groups/zones.ts",
   "functions/shared/groups/governing.ts",

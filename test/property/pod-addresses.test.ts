@@ -2,8 +2,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import { parsePath, parsePort } from "../../functions/shared/base/ports-and-paths.ts";
 import { type PodAddress, PodHttpError } from "../../functions/shared/http/pod-http.ts";
-import { parsePath, parsePort, targetOf } from "../../functions/shared/http/target.ts";
+import { targetOf } from "../../functions/shared/http/target.ts";
 
 const domain = "cluster.local.";
 /** Names as they are, and what could make a URL lead elsewhere. */

@@ -6,46 +6,45 @@ import { isNamespaceName, isObjectName } from "../../functions/shared/base/dns-n
 import { messageOf } from "../../functions/shared/base/error-message.ts";
 import { groupOfBudget } from "../../functions/shared/workloads/group-key.ts";
 
-interface ApiServerOptions {
+export interface ApiServerOptions {
   /** Undefined: the namespace of the kubeconfig's context. */
   readonly namespace: string | undefined;
   readonly kubeconfig: string | undefined;
   readonly context: string | undefined;
 }
 
-export interface Why extends ApiServerOptions {
-  readonly command: "why";
-  /** Undefined: every group of the namespace. */
-  readonly group: string | undefined;
-  readonly output: "text" | "json";
+/** A command that shows something, and writes nothing. */
+export interface ShowArguments extends ApiServerOptions {
+  readonly command: "why" | "suspended";
+  /** A group, or for `suspended` also a StatefulSet; undefined: all of the namespace. */
+  readonly name: string | undefined;
+  /** `text`, or one of {@link outputs}. */
+  readonly output: string;
 }
 
-export interface ReleaseArguments extends ApiServerOptions {
-  readonly command: "release";
-  readonly group: string;
-  readonly pod: string;
+interface WriteOptions extends ApiServerOptions {
   readonly wait: boolean;
   readonly dryRun: boolean;
 }
 
-export interface Suspended extends ApiServerOptions {
-  readonly command: "suspended";
-  /** A group, or a StatefulSet; undefined: all of the namespace. */
-  readonly name: string | undefined;
-  readonly output: "text" | "json" | "yaml";
+export interface ReleaseArguments extends WriteOptions {
+  readonly command: "release";
+  readonly group: string;
+  readonly pod: string;
 }
 
-export interface Recover extends ApiServerOptions {
+export interface Recover extends WriteOptions {
   readonly command: "recover";
   /** Volume claims, groups or StatefulSets; of a FoundationDBCluster its process groups. */
   readonly names: readonly string[];
   /** The FoundationDBCluster whose process groups these are; undefined for other names. */
   readonly cluster: string | undefined;
-  readonly wait: boolean;
-  readonly dryRun: boolean;
 }
 
-export type Command = Why | ReleaseArguments | Suspended | Recover | { readonly command: "help" };
+export type Command = ShowArguments | ReleaseArguments | Recover | { readonly command: "help" };
+
+/** A command, or a sentence that says what is wrong with its command line. */
+type ReadCommand = Command | { readonly mistake: string };
 
 export const commands = ["why", "release", "suspended", "recover"] as const;
 
@@ -62,15 +61,17 @@ export const options = {
   help: { type: "boolean", short: "h" },
 } as const;
 
+/** What `--output` may say, by command. */
+export const outputs: Readonly<Record<string, readonly string[]>> = { why: ["json"], suspended: ["json", "yaml"] };
+
 /** Which options belong to some commands alone. */
 export const owners: Readonly<Record<string, readonly string[]>> = {
-  output: ["why", "suspended"],
+  output: Object.keys(outputs),
   wait: ["release", "recover"],
   "dry-run": ["release", "recover"],
 };
 
-/** The command of a command line, or a sentence that says what is wrong with it. */
-export function readCommandLine(argv: readonly string[]): Command | { readonly mistake: string } {
+export function readCommandLine(argv: readonly string[]): ReadCommand {
   let parsed: ReturnType<typeof parse>;
   try {
     parsed = parse(argv);
@@ -80,96 +81,71 @@ export function readCommandLine(argv: readonly string[]): Command | { readonly m
     return { mistake: sentence.replace(/\.$/, "") };
   }
   const { values, positionals, tokens } = parsed;
-  const [command, ...names] = positionals;
+  const [word, ...names] = positionals;
   if (values.help || argv.length === 0) return { command: "help" };
   const given = tokens.flatMap((token) => (token.kind === "option" ? [token.name] : []));
   const repeated = given.find((name, index) => given.indexOf(name) !== index);
   if (repeated !== undefined) return { mistake: `--${repeated} is given several times` };
-  if (!isCommand(command)) {
-    const what = command === undefined ? "there is no command" : `there is no command ${JSON.stringify(command)}`;
+  const command = commands.find((one) => one === word);
+  if (command === undefined) {
+    const what = word === undefined ? "there is no command" : `there is no command ${JSON.stringify(word)}`;
     return { mistake: `${what}: write why, release, suspended or recover` };
   }
   const foreign = given.find((name) => owners[name]?.includes(command) === false);
   if (foreign !== undefined)
     return { mistake: `--${foreign} belongs to ${owners[foreign]?.join(" and ")}, not to ${command}` };
-  const { namespace, kubeconfig, context } = values;
+  const { namespace, kubeconfig, context, output = "text", wait = false, "dry-run": dryRun = false } = values;
   if (namespace !== undefined && !isNamespaceName(namespace)) {
     return { mistake: `--namespace is ${JSON.stringify(namespace)}, which is no name of a namespace` };
   }
   const place = { namespace, kubeconfig, context };
   switch (command) {
     case "why":
-      return readWhy(place, names, values.output);
-    case "release":
-      return readRelease(place, names, values);
     case "suspended":
-      return readSuspended(place, names, values.output);
+      return readShow(command, names, { ...place, output });
+    case "release":
+      return readRelease(names, { ...place, wait, dryRun });
     case "recover":
-      return readRecover(place, names, values);
+      return readRecover(names, { ...place, wait, dryRun });
   }
-}
-
-function isCommand(word: string | undefined): word is (typeof commands)[number] {
-  return (commands as readonly (string | undefined)[]).includes(word);
 }
 
 function parse(argv: readonly string[]) {
   return parseArgs({ args: [...argv], options, allowPositionals: true, tokens: true });
 }
 
-function readWhy(
-  place: ApiServerOptions,
+function readShow(
+  command: ShowArguments["command"],
   names: readonly string[],
-  output = "text",
-): Command | { readonly mistake: string } {
-  const [group, ...more] = names;
-  if (more.length > 0) return { mistake: `why takes one GROUP or none; given: ${names.length}` };
-  if (output !== "text" && output !== "json") {
-    return { mistake: `--output is ${JSON.stringify(output)}; write json, or leave it out` };
+  options: Omit<ShowArguments, "command" | "name">,
+): ReadCommand {
+  const [name, ...more] = names;
+  if (more.length > 0) return { mistake: `${command} takes one GROUP or none; given: ${names.length}` };
+  const known = outputs[command] ?? [];
+  if (options.output !== "text" && !known.includes(options.output)) {
+    return { mistake: `--output is ${JSON.stringify(options.output)}; write ${known.join(" or ")}, or leave it out` };
   }
-  return { command: "why", ...place, group, output };
+  return { command, ...options, name };
 }
 
-function readRelease(
-  place: ApiServerOptions,
-  names: readonly string[],
-  values: { readonly wait?: boolean; readonly "dry-run"?: boolean },
-): Command | { readonly mistake: string } {
+function readRelease(names: readonly string[], options: WriteOptions): ReadCommand {
   const [group, pod] = names;
   if (group === undefined || pod === undefined || names.length > 2) {
     return { mistake: `release takes two names, a GROUP and a POD; given: ${names.length}` };
   }
   if (!isObjectName(pod)) return { mistake: `${JSON.stringify(pod)} is no name of a pod` };
-  return { command: "release", ...place, group, pod, wait: values.wait ?? false, dryRun: values["dry-run"] ?? false };
+  return { command: "release", ...options, group, pod };
 }
 
-function readSuspended(
-  place: ApiServerOptions,
-  names: readonly string[],
-  output = "text",
-): Command | { readonly mistake: string } {
-  const [name, ...more] = names;
-  if (more.length > 0) return { mistake: `suspended takes one GROUP or none; given: ${names.length}` };
-  if (output !== "text" && output !== "json" && output !== "yaml") {
-    return { mistake: `--output is ${JSON.stringify(output)}; write json or yaml, or leave it out` };
-  }
-  return { command: "suspended", ...place, name, output };
-}
-
-function readRecover(
-  place: ApiServerOptions,
-  names: readonly string[],
-  values: { readonly wait?: boolean; readonly "dry-run"?: boolean },
-): Command | { readonly mistake: string } {
+function readRecover(names: readonly string[], options: WriteOptions): ReadCommand {
   if (names.length === 0) return { mistake: "recover takes the names of volume claims, or a GROUP; given: 0" };
-  const asked = { wait: values.wait ?? false, dryRun: values["dry-run"] ?? false };
   const [word, cluster, ...ids] = names;
-  if (word !== processGroups) return { command: "recover", ...place, names, cluster: undefined, ...asked };
+  if (word !== processGroups) return { command: "recover", ...options, names, cluster: undefined };
   if (cluster === undefined || ids.length === 0) {
     return { mistake: `recover ${processGroups} takes a FoundationDBCluster and the ids of its process groups` };
   }
   if (!isObjectName(cluster)) return { mistake: `${JSON.stringify(cluster)} is no name of a FoundationDBCluster` };
-  return { command: "recover", ...place, names: ids, cluster, ...asked };
+  return { command: "recover", ...options, names: ids, cluster };
 }
 
 export const help = `Says why pods of a group wait, removes a reservation that no function can act on any more, and brings back suspended volumes.

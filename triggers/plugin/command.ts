@@ -12,13 +12,13 @@ import { groupKeyOfLease, listLedgerLeases } from "../../functions/shared/ledger
 import { budgetOfGroup, groupOfBudget } from "../../functions/shared/workloads/group-key.ts";
 import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts";
 import {
+  type ApiServerOptions,
   type Command,
   help,
   type Recover,
   type ReleaseArguments,
   readCommandLine,
-  type Suspended,
-  type Why,
+  type ShowArguments,
 } from "./arguments.ts";
 import { complete, noFiles, readWritten } from "./completion.ts";
 import { createShadow, type GroupInspection, inspect, isUnknown, lookAt } from "./inspection.ts";
@@ -36,10 +36,7 @@ export interface ApiConnection {
 
 export interface Terminal {
   /** Throws what is wrong with the kubeconfig. */
-  connect(place: {
-    readonly kubeconfig: string | undefined;
-    readonly context: string | undefined;
-  }): Promise<ApiConnection>;
+  connect(place: Omit<ApiServerOptions, "namespace">): Promise<ApiConnection>;
   out(text: string): void;
   /** A line for people, beside the output. */
   say(line: string): void;
@@ -94,30 +91,30 @@ export async function run(argv: readonly string[], given: Terminal): Promise<Exi
 async function offer(words: readonly string[], { connect, out }: Terminal): Promise<ExitCode> {
   let connection: Promise<ApiConnection> | undefined;
   const { namespace: asked, ...place } = readWritten(words);
-  const look = async <T>(read: (cluster: Cluster, namespace: string) => Promise<T>): Promise<T> => {
+  const find = async () => {
     connection ??= connect(place);
-    const { cluster, namespace } = await connection;
-    return read(cluster, asked ?? namespace);
+    const { cluster, namespace: usual } = await connection;
+    const namespace = asked ?? usual;
+    return { shadow: createShadow(cluster, namespace), namespace };
   };
   try {
     const offered = await complete(words, {
-      groups: () =>
-        look(async (cluster, namespace) => {
-          const { keys } = await findGroups(createShadow(cluster, namespace), namespace);
-          return keys.map(({ group }) => group);
-        }),
-      reserved: (group) =>
-        look(async (cluster, namespace) => {
-          const shadow = createShadow(cluster, namespace);
-          const { reservations } = await inspectOrFail(shadow, { namespace, group });
-          return reservations.map(({ pod }) => pod);
-        }),
-      suspended: () =>
-        look(async (cluster, namespace) => {
-          const { claims } = await inspectSuspended(cluster, namespace);
-          const groups = new Set(claims.flatMap(({ group }) => group ?? []));
-          return { claims: claims.map(({ claim }) => claim), groups: [...groups] };
-        }),
+      async groups() {
+        const { shadow, namespace } = await find();
+        const { keys } = await findGroups(shadow, namespace);
+        return keys.map(({ group }) => group);
+      },
+      async reserved(group) {
+        const { shadow, namespace } = await find();
+        const { reservations } = await inspectOrFail(shadow, { namespace, group });
+        return reservations.map(({ pod }) => pod);
+      },
+      async suspended() {
+        const { shadow, namespace } = await find();
+        const { claims } = await inspectSuspended(shadow.cluster, namespace);
+        const groups = new Set(claims.flatMap(({ group }) => group ?? []));
+        return { claims: claims.map(({ claim }) => claim), groups: [...groups] };
+      },
     });
     out(offered.map((word) => `${escapeControls(word)}\n`).join(""));
   } catch {
@@ -138,12 +135,10 @@ async function carryOut(
   switch (command.command) {
     case "why":
       return sayWhy(cluster, namespace, command, terminal);
-    case "release":
-      await clear(cluster, namespace, command, terminal);
-      return 0;
     case "suspended":
-      await saySuspended(cluster, namespace, command, terminal);
-      return 0;
+      return saySuspended(cluster, namespace, command, terminal);
+    case "release":
+      return clear(cluster, namespace, command, terminal);
     case "recover":
       return bringBack(cluster, namespace, command, terminal);
   }
@@ -152,24 +147,25 @@ async function carryOut(
 async function saySuspended(
   cluster: Cluster,
   namespace: string,
-  { name, output }: Suspended,
+  { name, output }: ShowArguments,
   { out, say, emphasize }: Terminal,
-): Promise<void> {
+): Promise<ExitCode> {
   const list = escapeTexts(await inspectSuspended(cluster, namespace, name));
   if (output === "json") out(`${JSON.stringify(list, undefined, 2)}\n`);
   else if (output === "yaml") out(dump(list, { lineWidth: -1 }));
   else if (list.claims.length > 0) out(formatSuspended(list, emphasize));
   else say(`no volume claim is suspended in namespace ${namespace}${name === undefined ? "" : ` for ${name}`}`);
+  return 0;
 }
 
 /** Each volume claim has a line of its own; 1 where any was refused. */
 async function bringBack(
   cluster: Cluster,
   namespace: string,
-  { names, cluster: of, wait, dryRun }: Recover,
+  command: Recover,
   { out, say }: Terminal,
 ): Promise<ExitCode> {
-  const said = await recover(cluster, namespace, names, { of, wait, dryRun });
+  const said = await recover(cluster, namespace, command);
   for (const { isDone, sentence } of said) {
     if (isDone) out(`${escapeControls(sentence)}\n`);
     else say(sentence);
@@ -193,14 +189,11 @@ function sentenceOf(error: unknown): string {
 async function sayWhy(
   cluster: Cluster,
   namespace: string,
-  { group, output }: Why,
+  { name: group, output }: ShowArguments,
   terminal: Terminal,
 ): Promise<ExitCode> {
   const shadow = createShadow(cluster, namespace);
-  if (group === undefined) {
-    await sayWhyAll(shadow, namespace, output, terminal);
-    return 0;
-  }
+  if (group === undefined) return sayWhyAll(shadow, namespace, output, terminal);
   const inspection = await inspectOrFail(shadow, { namespace, group });
   if (output === "json") terminal.out(`${escapeLines(JSON.stringify(inspection, undefined, 2))}\n`);
   else terminal.out(formatGroup(escapeTexts(inspection), terminal.emphasize));
@@ -214,9 +207,9 @@ async function sayWhy(
 async function sayWhyAll(
   shadow: Context,
   namespace: string,
-  output: Why["output"],
+  output: string,
   { out, say, emphasize }: Terminal,
-): Promise<void> {
+): Promise<ExitCode> {
   const { keys, strays } = await findGroups(shadow, namespace);
   const looks = await Promise.all(keys.map((key) => lookAt(shadow, key)));
   const inspections = await Promise.all(looks.filter((look) => !isUnknown(look)).map(inspect));
@@ -224,10 +217,11 @@ async function sayWhyAll(
   else if (inspections.length > 0) out(formatGroups(escapeTexts(inspections), emphasize));
   else say(`there is no group in namespace ${namespace}`);
   const [stray] = strays;
-  if (stray === undefined) return;
   const label = `${managedBy.key}=sluice`;
   if (strays.length === 1) say(`Lease ${stray} has the label ${label}, is no ledger, and is left out`);
-  else say(`${strays.length} Leases have the label ${label}, are no ledgers, and are left out; the first is ${stray}`);
+  if (strays.length > 1)
+    say(`${strays.length} Leases have the label ${label}, are no ledgers, and are left out; the first is ${stray}`);
+  return 0;
 }
 
 async function inspectOrFail(shadow: Context, key: GroupKey): Promise<GroupInspection> {
@@ -278,10 +272,10 @@ function ledgerGroupOf(lease: LeaseObject): string | undefined {
 async function clear(
   cluster: Cluster,
   namespace: string,
-  { group, pod, wait, dryRun }: ReleaseArguments,
+  command: ReleaseArguments,
   { out, say }: Terminal,
-): Promise<void> {
-  const onWait = (sentence: string) => say(`waiting: ${sentence}`);
-  const released = await release(cluster, { namespace, group }, pod, { wait, dryRun, onWait });
+): Promise<ExitCode> {
+  const released = await release(cluster, namespace, command, (message) => say(`waiting: ${message}`));
   out(`${escapeControls(released)}\n`);
+  return 0;
 }

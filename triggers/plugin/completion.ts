@@ -1,6 +1,6 @@
 /** What the Tab key offers after `kubectl sluice`: a program beside the plugin asks for it, `kubectl_complete-sluice`. */
 import { parseArgs } from "node:util";
-import { commands, options, owners, processGroups } from "./arguments.ts";
+import { type ApiServerOptions, commands, options, outputs, owners, processGroups } from "./arguments.ts";
 
 /** The names that a cluster has; each is looked up only where it can come next. */
 export interface Names {
@@ -9,13 +9,6 @@ export interface Names {
   reserved(group: string): Promise<readonly string[]>;
   /** Suspended volume claims, with the groups of these. */
   suspended(): Promise<{ readonly claims: readonly string[]; readonly groups: readonly string[] }>;
-}
-
-/** What is written so far of where to look. */
-export interface TypedFlags {
-  readonly namespace: string | undefined;
-  readonly kubeconfig: string | undefined;
-  readonly context: string | undefined;
 }
 
 /** `ShellCompDirectiveNoFileComp` of spf13/cobra, whose words kubectl reads: nothing of this is a file's name. */
@@ -27,24 +20,14 @@ export const noFiles = ":4";
  */
 const plainName = /^[A-Za-z0-9._:/-]+$/;
 
-const outputs: Readonly<Record<string, readonly string[]>> = { why: ["json"], suspended: ["json", "yaml"] };
-
 /** The words before the last one, with what they say of where to look. What is wrong with them is not told here. */
-export function readWritten(words: readonly string[]): TypedFlags & { readonly names: readonly string[] } {
-  const { values, positionals } = parseArgs({
-    args: [...words.slice(0, -1)],
-    options,
-    allowPositionals: true,
-    strict: false,
-  });
+export function readWritten(words: readonly string[]): ApiServerOptions & { readonly names: readonly string[] } {
+  const args = words.slice(0, -1);
+  const { values, positionals } = parseArgs({ args, options, allowPositionals: true, strict: false });
   const text = (value: unknown) => (typeof value === "string" ? value : undefined);
   const { namespace, kubeconfig, context } = values;
-  return {
-    names: positionals,
-    namespace: text(namespace),
-    kubeconfig: text(kubeconfig),
-    context: text(context),
-  };
+  const place = { namespace: text(namespace), kubeconfig: text(kubeconfig), context: text(context) };
+  return { names: positionals, ...place };
 }
 
 /** What may stand in the place of the last word, whose beginning it is. Throws what `names` throw. */

@@ -1,7 +1,7 @@
 /** `kubectl sluice recover`: writes the wish to have volumes back, and tells the truth about what it can still do. */
 
 import { volumeProtection, recover as wish } from "../../functions/shared/annotations/suspension.ts";
-import { type Cluster, hasCode, type PvcObject } from "../../functions/shared/kubernetes/cluster.ts";
+import { type Cluster, hasCode, type ObjectKey, type PvcObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { find } from "../../functions/shared/kubernetes/find.ts";
 import { maxConflicts } from "../../functions/shared/ledger/reservation.ts";
 import {
@@ -12,15 +12,9 @@ import {
   usualMarks,
 } from "../../functions/shared/volumes/foundationdb-marks.ts";
 import { isSuspensionAsked, type Pvc, parsePvc, valueIn } from "../../functions/shared/volumes/pvc.ts";
+import type { Recover } from "./arguments.ts";
 import { formatSpan } from "./span.ts";
 import { inspectSuspended } from "./suspended.ts";
-
-export interface RecoverOptions {
-  /** The FoundationDBCluster whose process groups are named; absent: they are volume claims, groups or StatefulSets. */
-  readonly of?: string | undefined;
-  readonly wait: boolean;
-  readonly dryRun: boolean;
-}
 
 /** What is said of one volume claim, and whether it is what was asked for. */
 export interface RecoverResult {
@@ -35,25 +29,20 @@ const lookAtPvcEveryMs = 500;
  * Each name is a suspended volume claim, or a group or StatefulSet: all of it. The wish is written under the revision of a read
  * that shows no removal, so that it wins against one, or is refused. Throws ClusterError.
  */
-export async function recover(
-  cluster: Cluster,
-  namespace: string,
-  names: readonly string[],
-  options: RecoverOptions,
-): Promise<readonly RecoverResult[]> {
+export async function recover(cluster: Cluster, namespace: string, wanted: Recover): Promise<readonly RecoverResult[]> {
   const claims: string[] = [];
   const said: RecoverResult[] = [];
+  const { names, cluster: of } = wanted;
+  const what = of === undefined ? "suspended volume claim, group or StatefulSet" : "volume of a process group";
+  const where = of === undefined ? "" : ` in the FoundationDBCluster ${of}`;
   for (const name of names) {
-    const { of } = options;
     const found = await (of === undefined
       ? claimsOf(cluster, namespace, name)
       : claimsOfGroup(cluster, namespace, of, name));
-    const what = of === undefined ? "suspended volume claim, group or StatefulSet" : "volume of a process group";
-    const where = of === undefined ? "" : ` in the FoundationDBCluster ${of}`;
     if (found.length === 0) said.push(refused(`there is no ${what} ${JSON.stringify(name)}${where}`));
     claims.push(...found);
   }
-  const asked = await Promise.all([...new Set(claims)].map((name) => ask(cluster, { namespace, name }, options)));
+  const asked = await Promise.all([...new Set(claims)].map((name) => ask(cluster, { namespace, name }, wanted)));
   return [...said, ...asked];
 }
 
@@ -72,7 +61,7 @@ async function claimsOfGroup(cluster: Cluster, namespace: string, of: string, id
   return own.map(({ metadata }) => metadata.name);
 }
 
-async function marksOf(cluster: Cluster, key: { namespace: string; name: string }): Promise<Marks> {
+async function marksOf(cluster: Cluster, key: ObjectKey): Promise<Marks> {
   try {
     return parseMarks(await cluster.get("foundationdbclusters", key));
   } catch (error) {
@@ -82,11 +71,7 @@ async function marksOf(cluster: Cluster, key: { namespace: string; name: string 
   }
 }
 
-async function ask(
-  cluster: Cluster,
-  key: { namespace: string; name: string },
-  options: RecoverOptions,
-): Promise<RecoverResult> {
+async function ask(cluster: Cluster, key: ObjectKey, { wait, dryRun }: Recover): Promise<RecoverResult> {
   const { name } = key;
   for (let conflicts = 0; conflicts < maxConflicts; conflicts++) {
     const object = await find(cluster, "persistentvolumeclaims", key);
@@ -94,7 +79,7 @@ async function ask(
     const { uid, resourceVersion } = object.metadata;
     const why = whyNot(object);
     if (why !== undefined) return refused(why);
-    if (options.dryRun) return { isDone: true, sentence: `${name}: would be recovered` };
+    if (dryRun) return { isDone: true, sentence: `${name}: would be recovered` };
     try {
       const body = { metadata: { uid, resourceVersion, annotations: { [wish.key]: "true" } } };
       await cluster.patch("persistentvolumeclaims", key, body);
@@ -102,7 +87,7 @@ async function ask(
       if (!hasCode(error, 404, 409)) throw error;
       continue;
     }
-    if (options.wait) return waitFor(cluster, key, uid);
+    if (wait) return waitFor(cluster, key, uid);
     return { isDone: true, sentence: `${name}: nothing removes it any more; its pod comes back with the same volume` };
   }
   return refused(`${name} is not recovered: others write it all the time; try again`);
@@ -115,11 +100,7 @@ function whyNot(object: PvcObject): string | undefined {
 }
 
 /** Until nothing of ours stands on it, which is when its pod is ready with it. */
-async function waitFor(
-  cluster: Cluster,
-  key: { namespace: string; name: string },
-  uid: string,
-): Promise<RecoverResult> {
+async function waitFor(cluster: Cluster, key: ObjectKey, uid: string): Promise<RecoverResult> {
   const sinceMs = cluster.monotonicMs();
   for (;;) {
     const object = await find(cluster, "persistentvolumeclaims", key);

@@ -6,17 +6,10 @@ import { dropAfterMs, maxConflicts } from "../../functions/shared/ledger/reserva
 import { changeOf } from "../../functions/shared/transaction/claims.ts";
 import { isConflict } from "../../functions/shared/transaction/ledger-copy.ts";
 import { podNameOf } from "../../functions/shared/workloads/pods.ts";
-import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts";
+import type { ReleaseArguments } from "./arguments.ts";
 import { createShadow, type Inspection, lookAt } from "./inspection.ts";
 import { abandonedFromMs, outlook, placeOf, type Situation } from "./reservations.ts";
 import { formatSpan } from "./span.ts";
-
-export interface ReleaseOptions {
-  readonly wait: boolean;
-  readonly dryRun: boolean;
-  /** Called with what it waits for, once for each reason. */
-  readonly onWait: (sentence: string) => void;
-}
 
 /** Nothing was released, and the sentence says why. */
 export class NotReleased extends Error {}
@@ -35,28 +28,34 @@ type Judgement =
 const lookAtGroupEveryMs = 2_000;
 
 /**
- * Releases the reservation of a pod, and resolves to a sentence about what was done.
+ * Releases the reservation of a pod, and resolves to a message about what was done. `onWait` gets what it waits for, once for
+ * each reason.
  *
  * It goes by a conditional write (rule R3), when it has settled (R6), when it is abandoned (R10), or when its StatefulSet is
  * gone and no function can act on it any more. Throws {@link NotReleased}, LedgerUnreadable, ClusterError.
  */
-export async function release(cluster: Cluster, key: GroupKey, pod: string, options: ReleaseOptions): Promise<string> {
+export async function release(
+  cluster: Cluster,
+  namespace: string,
+  { group, pod, wait, dryRun }: ReleaseArguments,
+  onWait: (message: string) => void,
+): Promise<string> {
   let toldOf: string | undefined;
   for (let conflicts = 0; conflicts < maxConflicts; ) {
-    const look = await lookAt(createShadow(cluster, key.namespace), key);
+    const look = await lookAt(createShadow(cluster, namespace), { namespace, group });
     const situation = find(look, pod);
     if (situation === undefined) return endedByItself(look, pod, toldOf !== undefined);
-    const judgement = await judge(cluster, key, situation);
+    const judgement = await judge(cluster, namespace, situation);
     const by = `${situation.reservation.by} reserved it ${formatSpan(look.nowMs - situation.reservation.stampMs)} ago`;
     const sentence = `${by}; ${judgement.because}`;
     if (!judgement.mayGo) {
-      if (!options.wait) throw new NotReleased(`${pod} is not released: ${sentence}`);
-      if (toldOf !== judgement.kind) options.onWait(`${pod}: ${sentence}`);
+      if (!wait) throw new NotReleased(`${pod} is not released: ${sentence}`);
+      if (toldOf !== judgement.kind) onWait(`${pod}: ${sentence}`);
       toldOf = judgement.kind;
       await cluster.sleep(Math.min(lookAtGroupEveryMs, judgement.possibleInMs));
       continue;
     }
-    if (options.dryRun) return `${pod}: would be released: ${sentence}`;
+    if (dryRun) return `${pod}: would be released: ${sentence}`;
     if (await write(cluster, look, situation)) return `${pod}: released: ${sentence}`;
     conflicts++;
   }
@@ -85,7 +84,7 @@ function notReserved({ observed, situations, key }: Inspection, pod: string): st
 }
 
 /** Whether a reservation may be removed now; otherwise when it may, and what would settle it. */
-async function judge(cluster: Cluster, { namespace }: GroupKey, situation: Situation): Promise<Judgement> {
+async function judge(cluster: Cluster, namespace: string, situation: Situation): Promise<Judgement> {
   const { reservation, standing, nowMs } = situation;
   if (standing === "settled") return { mayGo: true, because: "it has settled" };
   if (standing === "abandoned")

@@ -103,23 +103,13 @@ function ledgerLines({ ledger }: GroupInspection): string[] {
   return [];
 }
 
-function zoneRow({
-  name,
-  ready,
-  wanted,
-  outdated,
-  maxUnavailable,
-  paused,
-  updateStrategy,
-  down,
-  missingBesides,
-  leaving,
-}: ZoneInspection) {
+function zoneRow(zone: ZoneInspection): string[] {
+  const { name, ready, wanted, outdated, maxUnavailable, updateStrategy, down, missingBesides, leaving } = zone;
   const byReason = Map.groupBy(down, ({ why }) => why);
   const parts = [...byReason].map(([why, pods]) => `${why}: ${formatOrdinals(pods.map(({ ordinal }) => ordinal))}`);
   if (missingBesides > 0) parts.push(`${missingBesides} more missing`);
   if (leaving.length > 0) parts.push(`leaving: ${leaving.length}`);
-  const notes = [paused ? "paused" : "", updateStrategy === "OnDelete" ? "" : updateStrategy].filter(Boolean);
+  const notes = [zone.paused ? "paused" : "", updateStrategy === "OnDelete" ? "" : updateStrategy].filter(Boolean);
   const told = [parts.join("; ") || "-", ...notes.map((note) => `(${note})`)].join(" ");
   return [name, `${ready}/${wanted}`, `${outdated}`, `${maxUnavailable}`, told];
 }

@@ -10,6 +10,11 @@ export interface Recorded {
   readonly body: string;
 }
 
+/** Says why a file holds no request. */
+export interface Mistake {
+  readonly mistake: string;
+}
+
 const structuredType = "application/cloudevents+json";
 /** The body is written anew, and may be longer or shorter than the one that was recorded. */
 const ofTransfer = ["content-length", "content-encoding", "transfer-encoding"];
@@ -18,29 +23,25 @@ const ofTransfer = ["content-length", "content-encoding", "transfer-encoding"];
  * The request that a text stands for, or why it is none: a CloudEvent in structured mode, an AdmissionReview, or a request as
  * `{"path", "headers", "body"}`, which is how a CloudEvent in binary mode is recorded. `path` may be left out.
  */
-export function readRecorded(
-  text: string,
-  admissions: readonly AdmissionDefinition[],
-): Recorded | { readonly mistake: string } {
+export function readRecorded(text: string, admissions: readonly AdmissionDefinition[]): Recorded | Mistake {
   const value = fieldsOf(parse(text));
-  if (value === undefined) return { mistake: expectation("it is no JSON object") };
+  if (value === undefined) return mistake("it is no JSON object");
   if ("headers" in value) return readRequest(value, admissions);
   if (isReview(value)) return requestOfReview(value, { "content-type": "application/json" }, text, admissions);
   if ("specversion" in value || ("type" in value && "source" in value)) {
     return { path: "/", headers: { "content-type": structuredType }, body: text };
   }
-  return { mistake: expectation("it is none of them") };
+  return mistake("it is none of them");
 }
 
 function readRequest(
   { path, headers: given, body }: Fields,
   admissions: readonly AdmissionDefinition[],
-): Recorded | { readonly mistake: string } {
+): Recorded | Mistake {
   const headers = readHeaders(given);
-  if (headers === undefined) return { mistake: expectation("its headers are not names with a text each") };
-  if (path !== undefined && (typeof path !== "string" || !path.startsWith("/"))) {
-    return { mistake: expectation('its path does not begin with "/"') };
-  }
+  if (headers === undefined) return mistake("its headers are not names with a text each");
+  if (path !== undefined && (typeof path !== "string" || !path.startsWith("/")))
+    return mistake('its path does not begin with "/"');
   const text = typeof body === "string" ? body : JSON.stringify(body ?? {});
   if (path !== undefined) return { path, headers, body: text };
   const review = fieldsOf(typeof body === "string" ? parse(body) : body);
@@ -67,7 +68,7 @@ function requestOfReview(
   headers: Readonly<Record<string, string>>,
   body: string,
   admissions: readonly AdmissionDefinition[],
-): Recorded | { readonly mistake: string } {
+): Recorded | Mistake {
   const { resource, subResource } = fieldsOf(request) ?? {};
   const reviewed = [fieldsOf(resource)?.resource, subResource].filter((one) => typeof one === "string" && one !== "");
   const registrations = admissions.map(({ registration }) => registration);
@@ -75,9 +76,7 @@ function requestOfReview(
   if (path !== undefined) return { path, headers, body };
   const judged = registrations.flatMap(({ rule }) => rule.resources).join(" or ") || "nothing";
   const what = reviewed.length === 0 ? "a resource that it does not name" : JSON.stringify(reviewed.join("/"));
-  return {
-    mistake: expectation(`it reviews ${what}, and here is judged ${judged}, unless a path is written beside it`),
-  };
+  return mistake(`it reviews ${what}, and here is judged ${judged}, unless a path is written beside it`);
 }
 
 /** A user may have cut the kind away. The server then answers that it is missing. */
@@ -85,11 +84,10 @@ function isReview({ kind, request }: Fields): boolean {
   return kind === "AdmissionReview" || fieldsOf(request) !== undefined;
 }
 
-function expectation(because: string): string {
-  return (
-    "write a CloudEvent in structured mode, an AdmissionReview, or a request as " +
-    `{"path": "/", "headers": {"ce-id": …}, "body": {…}}, in JSON: ${because}`
-  );
+function mistake(because: string): Mistake {
+  const request = '{"path": "/", "headers": {"ce-id": …}, "body": {…}}';
+  const wanted = `a CloudEvent in structured mode, an AdmissionReview, or a request as ${request}`;
+  return { mistake: `write ${wanted}, in JSON: ${because}` };
 }
 
 function parse(text: string): unknown {

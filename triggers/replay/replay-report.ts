@@ -21,8 +21,10 @@ export function blockOf(lines: Block): string {
 }
 
 export class ReplayReport {
-  readonly #blocks: string[] = [];
-  readonly #troubles: string[] = [];
+  /** All that was said, in the order in which it was. */
+  readonly blocks: string[] = [];
+  /** What went wrong besides, a message each: where there is any, what was decided may not be all. */
+  readonly troubles: string[] = [];
   /** What became of an event. */
   event: EventResult | undefined;
   /** The StatefulSet that an event is of, or of a pod of. */
@@ -30,18 +32,8 @@ export class ReplayReport {
   /** Whether any function has decided anything. */
   isDecided = false;
 
-  /** All that was said, in the order in which it was. */
-  get blocks(): readonly string[] {
-    return this.#blocks;
-  }
-
-  /** What went wrong besides, a sentence each: where there is any, what was decided may not be all. */
-  get troubles(): readonly string[] {
-    return this.#troubles;
-  }
-
   say(...lines: Block): void {
-    this.#blocks.push(blockOf(lines));
+    this.blocks.push(blockOf(lines));
   }
 
   pass({ key, function: name, guard, zone, sentence, wouldTake = [] }: ReconcileReport): void {
@@ -86,10 +78,10 @@ export class ReplayReport {
     return {
       ...silent,
       log: (level, sentence) => {
-        if (level === "warn" || level === "error") this.#troubles.push(sentence);
+        if (level === "warn" || level === "error") this.troubles.push(sentence);
       },
       pass: (report) => this.pass(report),
-      problem: (_key, _by, sentence) => void this.#troubles.push(sentence),
+      problem: (_key, _by, sentence) => void this.troubles.push(sentence),
       malformed: (_key, statefulSet, _annotation, sentence) =>
         this.say(["object", `StatefulSet ${statefulSet}`], ["warning", sentence]),
       event: (result) => {

@@ -21,7 +21,7 @@ import { type Cron, startCron } from "../workqueue/cron.ts";
 import { answerOf, wakingTypes } from "../workqueue/enqueue.ts";
 import { causeOf } from "../workqueue/worker.ts";
 import { readOnly } from "./read-only.ts";
-import { type Recorded, readRecorded } from "./recorded.ts";
+import { type Mistake, type Recorded, readRecorded } from "./recorded.ts";
 import { type Block, blockOf, ReplayReport } from "./replay-report.ts";
 
 export interface ReplayOptions {
@@ -46,7 +46,7 @@ export interface Replayed {
 export async function readRecording(
   file: string,
   admissions: readonly AdmissionDefinition[],
-): Promise<Recorded | { readonly mistake: string }> {
+): Promise<Recorded | Mistake> {
   const name = file === "-" ? "standard input" : file;
   try {
     const text = file === "-" ? Buffer.concat(await process.stdin.toArray()).toString() : await readFile(file, "utf8");
@@ -184,17 +184,13 @@ async function sayWhyNothing(heard: ReplayReport, { cluster, namespaces }: Repla
   if (heard.isDecided || heard.troubles.length > 0 || !(heard.event === "queued" || heard.event === "ignored")) return;
   const { statefulSet } = heard;
   if (statefulSet !== undefined) {
-    const sentence = (await isThere(cluster, statefulSet))
-      ? `it has no label ${rolloutGroup.key}, so that it is in no group, and no function is woken`
-      : "it is gone, so that it is in no group, and no function is woken";
+    const isThere = (await find(cluster, "statefulsets", statefulSet)) !== undefined;
+    const why = isThere ? `it has no label ${rolloutGroup.key}` : "it is gone";
+    const sentence = `${why}, so that it is in no group, and no function is woken`;
     return heard.say(["object", `StatefulSet ${statefulSet.namespace}/${statefulSet.name}`], ["sentence", sentence]);
   }
   const served = namespaces === undefined ? "all namespaces are" : `NAMESPACE=${namespaces.join(",")} is`;
   const ignored = "its type, its kind or its name wakes no function, or its namespace is not served";
   const why = heard.event === "queued" ? "there is no group that could be swept" : ignored;
   heard.say(["sentence", `no function is woken: ${why}; ${served} served`]);
-}
-
-async function isThere(cluster: Cluster, key: ObjectKey): Promise<boolean> {
-  return (await find(cluster, "statefulsets", key)) !== undefined;
 }

@@ -24,52 +24,47 @@ import {
 import { type GroupObservation, observeGroup } from "../../shared/transaction/observe-group.ts";
 import { podNameOf } from "../../shared/workloads/pods.ts";
 import type { GroupKey } from "../../shared/workloads/statefulsets.ts";
+import type { EvictionSnapshot, ReviewedEviction } from "../decide.ts";
+import type { Eviction } from "../decide-alone.ts";
 import { type Made, without } from "./granted.ts";
-import type { MayWait } from "./parked-reviews.ts";
-import { type ReviewQueue, ReviewQueues, type WaitingReview } from "./queue.ts";
+import { type EvictionReview, type ReviewQueue, ReviewQueues, type WaitingReview } from "./queue.ts";
 import { type Decision, sortRulings } from "./rulings.ts";
 
-/** What is asked for, and how. */
-export interface EvictionReview<Subject> extends MayWait {
-  readonly subject: Subject;
-  /** Judged like any other, and leaves no trace (rule R16). */
-  readonly dryRun: boolean;
-  /** No answer is of use after this moment of the monotonic clock. */
-  readonly deadlineMs: number;
-}
-
-/** A function's own part: what it makes of an observation, and its rulings, one for each petition, in their order. */
-export interface BatchDecider<Subject, Snapshot> {
+/** What a batch is decided by, and its decisions, one for each review, in their order. */
+export interface BatchDecider {
   readonly name: string;
   observe(
     context: Context,
     observed: GroupObservation,
-    petitions: readonly EvictionReview<Subject>[],
-  ): Promise<Snapshot>;
-  decide(snapshot: Snapshot): readonly Decision[];
-  /** Asks pods what the rulings rest on (rule R22): the snapshot with their answers; undefined where no pod is to be asked. */
-  ask?(context: Context, observed: GroupObservation, snapshot: Snapshot): Promise<Snapshot> | undefined;
+    reviews: readonly ReviewedEviction[],
+  ): Promise<EvictionSnapshot>;
+  decide(snapshot: EvictionSnapshot): readonly Decision[];
+  /** Asks pods what the decisions rest on (rule R22): the snapshot with their answers; undefined if no pod is asked. */
+  ask?(context: Context, observed: GroupObservation, snapshot: EvictionSnapshot): Promise<EvictionSnapshot> | undefined;
   /**
    * Looks at what is let go once more, after the write that reserves it: resolves to the refusal of what is another thing by now,
    * whose reservation is then undone. Undefined where the answer itself sees to that.
    */
-  confirm?(context: Context, key: GroupKey, subject: Subject): Promise<Denied | undefined> | undefined;
+  confirm?(context: Context, key: GroupKey, eviction: Eviction): Promise<Denied | undefined> | undefined;
 }
 
-type PendingReview<Subject> = WaitingReview<Made> & EvictionReview<Subject>;
-type EvictionLine<Subject> = ReviewQueue<PendingReview<Subject>, Made>;
-
-interface Granted<Subject> extends Made {
-  readonly waiting: PendingReview<Subject>;
+interface Granted extends Made {
+  readonly waiting: WaitingReview;
   readonly answer: AdmissionAnswer;
 }
 
-export class GroupCommit<Subject, Snapshot> {
-  readonly #context: Context;
-  readonly #gate: BatchDecider<Subject, Snapshot>;
-  readonly #lines: ReviewQueues<PendingReview<Subject>, Made>;
+/** The refusal where the ledger cannot be used, or the API server fails, while `what` is decided; undefined for other errors. */
+export function refuseUnusable(error: unknown, what: string): Denied | undefined {
+  const unusable = waitForLedger(error);
+  return unusable === undefined ? refuseFailure(error, what) : askAgain(unusable.guard, unusable.sentence);
+}
 
-  constructor(context: Context, gate: BatchDecider<Subject, Snapshot>) {
+export class GroupCommit {
+  readonly #context: Context;
+  readonly #gate: BatchDecider;
+  readonly #lines: ReviewQueues;
+
+  constructor(context: Context, gate: BatchDecider) {
     this.#context = context;
     this.#gate = gate;
     this.#lines = new ReviewQueues(context, gate.name, (line, batch) => this.#serve(line, batch));
@@ -81,17 +76,15 @@ export class GroupCommit<Subject, Snapshot> {
   }
 
   /**
-   * Resolves to the answer, before the petition's deadline and no later than 5 s after a write that reserves for it (rule R9).
+   * Resolves to the answer, before the review's deadline and no later than 5 s after a write that reserves for it (rule R9).
    * Rejects only where the decision itself breaks; whatever the API server does is a refusal that says so.
    */
-  submit(key: GroupKey, petition: EvictionReview<Subject>): Promise<AdmissionAnswer> {
+  submit(key: GroupKey, review: EvictionReview): Promise<AdmissionAnswer> {
     const { promise, resolve, reject } = Promise.withResolvers<AdmissionAnswer>();
     this.#lines.join(key, (line) => {
       const late = () => this.#lines.answer(waiting, tooLate());
-      const waiting: PendingReview<Subject> = {
-        ...petition,
-        ...{ line, latestMs: petition.deadlineMs, isAnswered: false, resolve, reject, late },
-      };
+      const state = { line, latestMs: review.deadlineMs, isAnswered: false, resolve, reject, late };
+      const waiting: WaitingReview = { ...review, ...state };
       return waiting;
     });
     return promise;
@@ -102,20 +95,17 @@ export class GroupCommit<Subject, Snapshot> {
     this.#lines.stop();
   }
 
-  async #serve(line: EvictionLine<Subject>, batch: readonly PendingReview<Subject>[]): Promise<void> {
+  async #serve(line: ReviewQueue, batch: readonly WaitingReview[]): Promise<void> {
     try {
-      await this.#decideTogether(line.key, line, batch);
+      await this.#decideTogether(line, batch);
     } catch (error) {
-      this.#lines.holdOrRefuse(line, batch, (waiting) => this.#failureOf(waiting, line.key, error));
+      this.#lines.holdOrRefuse(line, batch, (waiting) => this.#failureOf(waiting, error));
     }
   }
 
-  async #decideTogether(
-    key: GroupKey,
-    line: EvictionLine<Subject>,
-    batch: readonly PendingReview<Subject>[],
-  ): Promise<void> {
+  async #decideTogether(line: ReviewQueue, batch: readonly WaitingReview[]): Promise<void> {
     const context = this.#context;
+    const { key } = line;
     const memory = context.memoryOf(key);
     for (let conflicts = 0; conflicts < maxConflicts; conflicts++) {
       this.#lines.dismiss(batch);
@@ -124,7 +114,7 @@ export class GroupCommit<Subject, Snapshot> {
       let loaded = knownLedger(context, memory);
       try {
         loaded ??= await loadLedger(context, key, memory, this.#isTraceless(present));
-        await this.#attempt(key, line, loaded, present);
+        await this.#attempt(line, loaded, present);
         return;
       } catch (error) {
         forgetLedger(memory, loaded);
@@ -138,24 +128,19 @@ export class GroupCommit<Subject, Snapshot> {
   }
 
   /** Rule R16: nothing may be left behind by these. */
-  #isTraceless(present: readonly PendingReview<Subject>[]): boolean {
+  #isTraceless(present: readonly WaitingReview[]): boolean {
     return this.#context.mode === "shadow" || present.every(({ dryRun }) => dryRun);
   }
 
-  async #attempt(
-    key: GroupKey,
-    line: EvictionLine<Subject>,
-    loaded: Ledger | undefined,
-    present: readonly PendingReview<Subject>[],
-  ): Promise<void> {
+  async #attempt(line: ReviewQueue, loaded: Ledger | undefined, present: readonly WaitingReview[]): Promise<void> {
     const context = this.#context;
     if (loaded === undefined) {
-      const sentence = `no StatefulSet of ${key.group} is left that the pod could belong to: try again`;
+      const sentence = `no StatefulSet of ${line.key.group} is left that the pod could belong to: try again`;
       for (const one of present) this.#lines.answer(one, askAgain("pod-unseen", sentence));
       return;
     }
     const ledger = without(loaded, line.withdrawn);
-    const memory = context.memoryOf(key);
+    const memory = context.memoryOf(line.key);
     let { observed, rulings } = await this.#judge(ledger, memory, present, false);
     if (rulings.some(({ answer }) => isFinal(answer))) {
       ({ observed, rulings } = await this.#judge(ledger, memory, present, true));
@@ -173,7 +158,7 @@ export class GroupCommit<Subject, Snapshot> {
     this.#lines.holdOrRefuse(line, unreserved.keys(), (waiting) => unreserved.get(waiting));
   }
 
-  async #judge(ledger: Ledger, memory: GroupMemory, present: readonly PendingReview<Subject>[], consistent: boolean) {
+  async #judge(ledger: Ledger, memory: GroupMemory, present: readonly WaitingReview[], consistent: boolean) {
     const context = this.#context;
     const observed = await observeGroup(context, ledger, { permitSinceMs: memory.ledgerReadMs, consistent });
     const snapshot = await this.#gate.observe(context, observed, present);
@@ -196,11 +181,7 @@ export class GroupCommit<Subject, Snapshot> {
   }
 
   /** Rules R3, R8 and R12: new and renewed reservations in one conditional write, minus the settled; then the answers. */
-  async #grant(
-    line: EvictionLine<Subject>,
-    observed: GroupObservation,
-    granted: readonly Granted<Subject>[],
-  ): Promise<void> {
+  async #grant(line: ReviewQueue, observed: GroupObservation, granted: readonly Granted[]): Promise<void> {
     const { cluster } = this.#context;
     const sentMs = Math.min(cluster.monotonicMs(), observed.view.statefulSetsReadMs ?? Number.POSITIVE_INFINITY);
     // Rule R9: a client that hears of an allowance later than this could act on a reservation that others have dropped.
@@ -217,7 +198,7 @@ export class GroupCommit<Subject, Snapshot> {
       throw error;
     }
     const said = await this.#confirm(
-      line,
+      line.key,
       granted.filter((one) => this.#isInTime(one)),
     );
     const inTime = said.filter((one) => one.answer.allowed && this.#isInTime(one));
@@ -231,26 +212,21 @@ export class GroupCommit<Subject, Snapshot> {
       this.#lines.answer(one.waiting, one.answer.allowed ? { ...one.answer, reserved: true } : one.answer);
   }
 
-  #isInTime({ waiting }: Granted<Subject>): boolean {
+  #isInTime({ waiting }: Granted): boolean {
     const { isAnswered, signal, deadlineMs } = waiting;
     return !isAnswered && !signal?.aborted && deadlineMs > this.#context.cluster.monotonicMs();
   }
 
   /** What was granted, with the refusals of what is another thing by now. */
-  async #confirm(
-    { key }: EvictionLine<Subject>,
-    granted: readonly Granted<Subject>[],
-  ): Promise<readonly Granted<Subject>[]> {
-    const looks = granted.map(({ waiting }) => this.#gate.confirm?.(this.#context, key, waiting.subject));
-    const refusals = await Promise.all(looks);
+  async #confirm(key: GroupKey, granted: readonly Granted[]): Promise<readonly Granted[]> {
+    const confirmed = granted.map(({ waiting }) => this.#gate.confirm?.(this.#context, key, waiting.eviction));
+    const refusals = await Promise.all(confirmed);
     return granted.map((one, index) => ({ ...one, answer: refusals[index] ?? one.answer }));
   }
 
   /** The refusal where a decision has failed; undefined for a fault of ours, with which the caller's promise is rejected. */
-  #failureOf(waiting: PendingReview<Subject>, key: GroupKey, error: unknown): Denied | undefined {
-    const unusable = waitForLedger(error);
-    if (unusable !== undefined) return askAgain(unusable.guard, unusable.sentence);
-    const refusal = refuseFailure(error, `pods of ${key.group}`);
+  #failureOf(waiting: WaitingReview, error: unknown): Denied | undefined {
+    const refusal = refuseUnusable(error, `pods of ${waiting.line.key.group}`);
     if (refusal !== undefined) return refusal;
     this.#lines.close(waiting, "refused");
     waiting.reject(error);

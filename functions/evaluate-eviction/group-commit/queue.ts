@@ -11,12 +11,20 @@ import { Deadlines, type HasDeadline } from "../../shared/clock/deadlines.ts";
 import type { Reporter } from "../../shared/contract/reporter.ts";
 import type { Cluster } from "../../shared/kubernetes/cluster.ts";
 import { type GroupKey, groupPathOf } from "../../shared/workloads/statefulsets.ts";
+import type { ReviewedEviction } from "../decide.ts";
+import type { Made } from "./granted.ts";
 import { type HeldLine, type HeldOutcome, HeldReviews, type MayWait } from "./parked-reviews.ts";
 import { RateEstimate } from "./rate-estimate.ts";
 
+/** What is asked for, and how. A dry run is decided like any other review, and leaves no trace (rule R16). */
+export interface EvictionReview extends ReviewedEviction, MayWait {
+  /** No answer is of use after this moment of the monotonic clock. */
+  readonly deadlineMs: number;
+}
+
 /** A review that waits for its answer. */
-export interface WaitingReview<Withdrawn> extends MayWait, HasDeadline {
-  readonly line: ReviewQueue<WaitingReview<Withdrawn>, Withdrawn>;
+export interface WaitingReview extends EvictionReview, HasDeadline {
+  readonly line: ReviewQueue;
   deadlineMs: number;
   /** What `deadlineMs` was when it came: an attempt to let it go brings that forward. */
   readonly latestMs: number;
@@ -26,16 +34,16 @@ export interface WaitingReview<Withdrawn> extends MayWait, HasDeadline {
 }
 
 /** Those of one group who were not looked at yet, those who wait, and what was written for some who were then refused. */
-export interface ReviewQueue<Review, Withdrawn> {
+export interface ReviewQueue {
   readonly key: GroupKey;
-  readonly queue: Review[];
+  readonly queue: WaitingReview[];
   /** Reviews that wait their turn. Each batch has them first, and those of `queue` after them. */
-  readonly held: HeldLine<Review>;
+  readonly held: HeldLine<WaitingReview>;
   /**
    * Reservations that stand in the ledger though their petition was refused: the next write undoes them. What they renewed
    * stands again, for an earlier allowance may still be under way.
    */
-  withdrawn: readonly Withdrawn[];
+  withdrawn: readonly Made[];
   isServed: boolean;
   /** Monotonic time of the first change that no look has taken up yet; undefined if there is none. */
   changedMs: number | undefined;
@@ -59,19 +67,19 @@ const largestBatch = 500;
  * waits up to 100 ms for its memory to catch up with etcd.
  */
 const gatherMs = 25;
-/** A ledger that others write is left alone for longer. */
-const contendedMs = 250;
+/** A ledger that others write is left alone for longer, but not for the second of a reconcile: a client waits. */
+const contendedGatherMs = 250;
 /** No event tells that a time has passed, and one may be lost: so often those who wait are looked at in any case. */
 const lookAgainMs = 1_000;
 /** Of groups that had evictions lately; one that is forgotten is learnt again. */
 const rememberedPaces = 1_000;
 
-export class ReviewQueues<Review extends WaitingReview<Withdrawn>, Withdrawn> {
+export class ReviewQueues {
   readonly deadlines: Deadlines;
   readonly #context: LineContext;
-  readonly #serve: (line: ReviewQueue<Review, Withdrawn>, batch: readonly Review[]) => Promise<void>;
-  readonly #lines = new Map<string, ReviewQueue<Review, Withdrawn>>();
-  readonly #held: HeldReviews<Review>;
+  readonly #serve: (line: ReviewQueue, batch: readonly WaitingReview[]) => Promise<void>;
+  readonly #lines = new Map<string, ReviewQueue>();
+  readonly #held: HeldReviews<WaitingReview>;
   /** A line may be empty while those who were sent away are on their way back. */
   readonly #paces = new BoundedMap<string, RateEstimate>(rememberedPaces);
 
@@ -79,7 +87,7 @@ export class ReviewQueues<Review extends WaitingReview<Withdrawn>, Withdrawn> {
   constructor(
     context: LineContext,
     by: string,
-    serve: (line: ReviewQueue<Review, Withdrawn>, batch: readonly Review[]) => Promise<void>,
+    serve: (line: ReviewQueue, batch: readonly WaitingReview[]) => Promise<void>,
   ) {
     const { cluster, cache, reporter } = context;
     this.#context = context;
@@ -98,7 +106,7 @@ export class ReviewQueues<Review extends WaitingReview<Withdrawn>, Withdrawn> {
   }
 
   /** One more in the line of a group. */
-  join(key: GroupKey, make: (line: ReviewQueue<Review, Withdrawn>) => Review): void {
+  join(key: GroupKey, make: (line: ReviewQueue) => WaitingReview): void {
     const line = this.#lineOf(key);
     const review = make(line);
     line.queue.push(review);
@@ -116,19 +124,19 @@ export class ReviewQueues<Review extends WaitingReview<Withdrawn>, Withdrawn> {
   }
 
   /** Others have written the ledger: a change in the next moments is no reason to look at once. */
-  leaveAlone(line: ReviewQueue<Review, Withdrawn>): void {
-    line.quietUntilMs = this.#context.cluster.monotonicMs() + contendedMs;
+  leaveAlone(line: ReviewQueue): void {
+    line.quietUntilMs = this.#context.cluster.monotonicMs() + contendedGatherMs;
   }
 
-  mayWait(review: Review, answer: AdmissionAnswer): boolean {
+  mayWait(review: WaitingReview, answer: AdmissionAnswer): boolean {
     return !answer.allowed && !review.isAnswered && this.#held.mayWait(review, answer);
   }
 
   /** Keeps the reviews that may wait, in the order of arrival and as far as there is room; answers the others. */
   holdOrRefuse(
-    line: ReviewQueue<Review, Withdrawn>,
-    asked: Iterable<Review>,
-    answerOf: (review: Review) => AdmissionAnswer | undefined,
+    line: ReviewQueue,
+    asked: Iterable<WaitingReview>,
+    answerOf: (review: WaitingReview) => AdmissionAnswer | undefined,
   ): void {
     const nowMs = this.#context.cluster.monotonicMs();
     let [waiting, unheld] = [0, 0];
@@ -152,7 +160,7 @@ export class ReviewQueues<Review extends WaitingReview<Withdrawn>, Withdrawn> {
   }
 
   /** Answers reviews whose client has gone, or whose time ran out while the process was stopped: they reserve nothing. */
-  dismiss(batch: readonly Review[]): void {
+  dismiss(batch: readonly WaitingReview[]): void {
     const nowMs = this.#context.cluster.monotonicMs();
     for (const review of batch) {
       if (review.isAnswered) continue;
@@ -161,25 +169,25 @@ export class ReviewQueues<Review extends WaitingReview<Withdrawn>, Withdrawn> {
     }
   }
 
-  answer(review: Review, said: AdmissionAnswer, outcome?: HeldOutcome): void {
+  answer(review: WaitingReview, said: AdmissionAnswer, outcome?: HeldOutcome): void {
     const nowMs = this.#context.cluster.monotonicMs();
     const isOver = (review.holdUntilMs ?? 0) <= nowMs;
-    const line = review.line as ReviewQueue<Review, Withdrawn>;
+    const { line } = review;
     if (said.allowed && said.reserved === true) this.#paceOf(line).letGo(nowMs, line.held.size > 0);
     this.close(review, outcome ?? (said.allowed ? "allowed" : isOver ? "over" : "refused"));
     review.resolve(said);
   }
 
   /** Its answer is of no use after that moment, if it was of any until then. */
-  hasten(review: Review, deadlineMs: number): void {
+  hasten(review: WaitingReview, deadlineMs: number): void {
     if (deadlineMs >= review.deadlineMs) return;
     review.deadlineMs = deadlineMs;
     if (!review.isAnswered) this.deadlines.add(review);
   }
 
   /** Marks a review as answered, and takes it out of its line. A promise keeps to the first answer that it is given. */
-  close(review: Review, outcome: HeldOutcome): void {
-    const line = review.line as ReviewQueue<Review, Withdrawn>;
+  close(review: WaitingReview, outcome: HeldOutcome): void {
+    const { line } = review;
     review.isAnswered = true;
     this.deadlines.delete(review);
     this.#held.leave(line.held, review, outcome);
@@ -187,25 +195,25 @@ export class ReviewQueues<Review extends WaitingReview<Withdrawn>, Withdrawn> {
   }
 
   /** Ends the wait of a review. While its line is served only `gone` ends it, because the batch may be about to let it go. */
-  #endHold(review: Review, outcome: "over" | "gone"): void {
-    const line = review.line as ReviewQueue<Review, Withdrawn>;
+  #endHold(review: WaitingReview, outcome: "over" | "gone"): void {
+    const { line } = review;
     const held = line.held.get(review);
     if (held !== undefined && (outcome === "gone" || !line.isServed)) this.answer(review, held.refusal, outcome);
   }
 
-  #paceOf({ key }: ReviewQueue<Review, Withdrawn>): RateEstimate {
+  #paceOf({ key }: ReviewQueue): RateEstimate {
     const path = groupPathOf(key);
     const pace = this.#paces.get(path) ?? new RateEstimate();
     this.#paces.set(path, pace);
     return pace;
   }
 
-  #lineOf(key: GroupKey): ReviewQueue<Review, Withdrawn> {
+  #lineOf(key: GroupKey): ReviewQueue {
     const path = groupPathOf(key);
     const known = this.#lines.get(path);
     if (known !== undefined) return known;
     const again = { deadlineMs: Number.POSITIVE_INFINITY, late: () => void this.#lookAgain(line) };
-    const line: ReviewQueue<Review, Withdrawn> = {
+    const line: ReviewQueue = {
       ...{ key, queue: [], held: new Map(), withdrawn: [], isServed: false, changedMs: undefined },
       ...{ again, restUntilMs: Number.POSITIVE_INFINITY, quietUntilMs: Number.NEGATIVE_INFINITY },
     };
@@ -213,7 +221,7 @@ export class ReviewQueues<Review extends WaitingReview<Withdrawn>, Withdrawn> {
     return line;
   }
 
-  async #serveLine(line: ReviewQueue<Review, Withdrawn>): Promise<void> {
+  async #serveLine(line: ReviewQueue): Promise<void> {
     const { held, queue } = line;
     line.isServed = true;
     line.changedMs = undefined;
@@ -224,7 +232,7 @@ export class ReviewQueues<Review extends WaitingReview<Withdrawn>, Withdrawn> {
   }
 
   /** Plans the next look at the reviews that wait; forgets a line that has neither reviews nor withdrawn reservations. */
-  #restOf(line: ReviewQueue<Review, Withdrawn>): void {
+  #restOf(line: ReviewQueue): void {
     const { key, held, queue, withdrawn } = line;
     if (held.size > 0) {
       const nowMs = this.#context.cluster.monotonicMs();
@@ -250,19 +258,19 @@ export class ReviewQueues<Review extends WaitingReview<Withdrawn>, Withdrawn> {
   }
 
   /** Something has just changed: in a moment all of them are looked at together. */
-  #isGathering({ again, changedMs }: ReviewQueue<Review, Withdrawn>): boolean {
+  #isGathering({ again, changedMs }: ReviewQueue): boolean {
     return changedMs !== undefined && again.deadlineMs <= this.#context.cluster.monotonicMs() + gatherMs;
   }
 
   /** Plans the next look: a moment after the first change that no look has taken up, or after the rest. */
-  #lookInTime({ again, changedMs, restUntilMs, quietUntilMs }: ReviewQueue<Review, Withdrawn>): void {
+  #lookInTime({ again, changedMs, restUntilMs, quietUntilMs }: ReviewQueue): void {
     const soonMs = changedMs === undefined ? Number.POSITIVE_INFINITY : Math.max(quietUntilMs, changedMs + gatherMs);
     const isSooner = Math.min(restUntilMs, soonMs) < again.deadlineMs;
     again.deadlineMs = Math.min(restUntilMs, soonMs);
     if (isSooner) this.deadlines.add(again);
   }
 
-  async #lookAgain(line: ReviewQueue<Review, Withdrawn>): Promise<void> {
+  async #lookAgain(line: ReviewQueue): Promise<void> {
     line.again.deadlineMs = Number.POSITIVE_INFINITY;
     // The caller that tells of a change finishes its own work first.
     await undefined;

@@ -1,6 +1,5 @@
 import type { Context } from "../contract/context.ts";
 import type { Definition } from "../contract/definition.ts";
-import type { Registration } from "./registration.ts";
 
 /** What the API server asks before it changes an object. Any client may have sent it: only the types of its fields are sure. */
 export interface AdmissionRequest {
@@ -68,6 +67,28 @@ export interface AdmissionHandler {
   review(request: AdmissionRequest): Promise<AdmissionAnswer>;
   /** Answers the reviews that wait, because the process is ending; no review waits after that. Absent: no review ever waits. */
   stop?(): void;
+}
+
+/** The function's own part of a webhook configuration. */
+interface Registration {
+  /** Only a mutating webhook may change what it reviews. */
+  readonly kind: "Mutating" | "Validating";
+  /** Name of the webhook, without the namespace that the manifests append. */
+  readonly webhook: string;
+  /** One of the function's paths. */
+  readonly path: string;
+  readonly rule: {
+    readonly apiGroups: readonly string[];
+    readonly apiVersions: readonly string[];
+    readonly operations: readonly string[];
+    readonly resources: readonly string[];
+  };
+  readonly sideEffects: "None" | "NoneOnDryRun";
+  /** Whether the API server refuses a request (`Fail`) or allows it (`Ignore`) if it gets no answer in time. */
+  readonly failurePolicy: "Fail" | "Ignore";
+  readonly timeoutSeconds: number;
+  /** CEL expressions; the API server asks nothing about an object for which any of them is false. */
+  readonly matchConditions?: readonly { readonly name: string; readonly expression: string }[];
 }
 
 /** A function that answers admission reviews. */

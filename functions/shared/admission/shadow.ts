@@ -3,18 +3,16 @@ import type { Context } from "../contract/context.ts";
 import { allow } from "./answers.ts";
 import type { AdmissionAnswer, AdmissionDefinition, AdmissionHandler } from "./definition.ts";
 
-/** Opens a function for the reviews of one process, in the mode of that process. */
-export function openHandler({ open, refusesInShadow }: AdmissionDefinition, context: Context): AdmissionHandler {
-  const handler = open(context);
-  return refusesInShadow === true ? handler : inShadowMode(context.mode, handler);
-}
-
 /**
- * In shadow mode, a handler that allows every request unchanged, with a warning about each refusal. A review that breaks still
- * rejects, because `whenBroken` decides about it.
+ * Opens a function for the reviews of one process. In shadow mode its handler allows every request unchanged, with a warning
+ * about each refusal. A review that breaks still rejects, because `whenBroken` decides about it.
  */
-export function inShadowMode(mode: Context["mode"], handler: AdmissionHandler): AdmissionHandler {
-  if (mode === "act") return handler;
+export function openHandler(
+  { open, refusesInShadow }: Pick<AdmissionDefinition, "open" | "refusesInShadow">,
+  context: Context,
+): AdmissionHandler {
+  const handler = open(context);
+  if (context.mode === "act" || refusesInShadow === true) return handler;
   return {
     review: async (request) => allowedInShadow(await handler.review(request)),
     stop: () => handler.stop?.(),

@@ -1,6 +1,6 @@
 /**
- * How large a list or a map may be that others write: in an annotation, a label selector or a budget. What one object costs a
- * pass must not grow with the size of a field times the number of objects. What Sluice writes itself has bounds of its own.
+ * Bounds of lists and maps that others write: in an annotation, a label selector or a budget. What a reconcile costs must not
+ * grow with the size of a field times the number of objects. What Sluice writes itself has bounds of its own.
  */
 
 export const mostEntries = 100;
@@ -12,7 +12,7 @@ export function isTooLong(text: string): boolean {
   return text.length > mostBytes || (3 * text.length > mostBytes && Buffer.byteLength(text) > mostBytes);
 }
 
-/** What is too large about these keys and values, for a sentence; undefined where nothing is. */
+/** What is too large about these keys and values, for a message; undefined if nothing is. */
 export function describeExcess(entries: readonly (readonly [string, unknown])[]): string | undefined {
   if (entries.length > mostEntries) return `has ${entries.length} entries: write at most ${mostEntries}`;
   return describeBytes(entries);

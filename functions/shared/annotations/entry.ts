@@ -2,6 +2,7 @@
 
 import { isObjectName } from "../base/dns-names.ts";
 import { showValue, unshown } from "../base/escape-control.ts";
+import { parseDuration } from "../base/settings.ts";
 import type { Metadata } from "../kubernetes/cluster.ts";
 import { isTooLong, mostBytes } from "./bounds.ts";
 
@@ -32,14 +33,17 @@ type EntryMaker = <T>(
   words: Omit<Annotation<T>, "key" | "kind" | "on" | "parse">,
 ) => Annotation<T>;
 
+/** What the entries of one maker have in common besides. */
+type Traits = Pick<Annotation<unknown>, "isWrittenByUs">;
+
 /** Makes the entries of the annotations on one type of object. */
-export function annotationOn(on: Annotation<unknown>["on"]): EntryMaker {
-  return (key, parse, words) => ({ key, kind: "annotation", on, parse, ...words });
+export function annotationOn(on: Annotation<unknown>["on"], traits: Traits = {}): EntryMaker {
+  return (key, parse, words) => ({ key, kind: "annotation", on, parse, ...traits, ...words });
 }
 
 /** Makes the entries of the labels on one type of object. */
-export function labelOn(on: Annotation<unknown>["on"]): EntryMaker {
-  return (key, parse, words) => ({ key, kind: "label", on, parse, ...words });
+export function labelOn(on: Annotation<unknown>["on"], traits: Traits = {}): EntryMaker {
+  return (key, parse, words) => ({ key, kind: "label", on, parse, ...traits, ...words });
 }
 
 /** Of an entry whose every text is a value, however long: it is compared as a whole, and costs nothing to read. */
@@ -48,6 +52,12 @@ export const nonEmptyText = (text: string): string | undefined => (text === "" ?
 export const objectName = (text: string): string | undefined => (isObjectName(text) ? text : undefined);
 /** Of an entry that says yes by one word, and no by its absence. */
 export const onlyTrue = (text: string): true | undefined => (text === "true" ? true : undefined);
+/** Of an entry whose value is one of these words. */
+export const oneOf = <const Word extends string>(words: readonly Word[]): Annotation<Word>["parse"] => {
+  return (text) => words.find((word) => word === text);
+};
+/** A Go duration of at least 0, in milliseconds. */
+export const nonNegativeDuration = (text: string) => parseDuration(text, 0, Number.POSITIVE_INFINITY);
 
 /** A value on an object that does not parse: its object keeps working with the fallback, and its owner is told. */
 export interface Malformed {
@@ -57,7 +67,7 @@ export interface Malformed {
 
 /**
  * The parsed value of an entry on an object, or undefined where it is absent or malformed; the latter is added to
- * `malformed` with a sentence that says what to write instead.
+ * `malformed` with a message that says what to write instead.
  */
 export function read<T>(entry: Annotation<T>, metadata: Metadata, malformed?: Malformed[]): T | undefined {
   const text = (entry.kind === "label" ? metadata.labels : metadata.annotations)?.[entry.key];

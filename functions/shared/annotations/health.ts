@@ -2,8 +2,7 @@
 
 import { isObjectName } from "../base/dns-names.ts";
 import { isPath, parsePort } from "../base/ports-and-paths.ts";
-import { annotationOn, objectName } from "./entry.ts";
-import { isProduct, type ProductName, productNames } from "./health-products.ts";
+import { annotationOn, objectName, oneOf } from "./entry.ts";
 
 /** Where a pod is asked: all of a URL but its host, which is the pod's own. */
 export interface QuestionUrl {
@@ -12,6 +11,29 @@ export interface QuestionUrl {
   /** With its query. */
   readonly path: string;
 }
+
+/** What a user may, or must, write of a product whose pods can be asked. */
+interface ProductTraits {
+  /** Where its pods answer, unless a user says otherwise; absent: the user must say. */
+  readonly url?: QuestionUrl;
+  /** True for one that answers no request without a password. */
+  readonly needsSecret: boolean;
+  /** True where a user may say which field of the answer says yes. */
+  readonly takesField: boolean;
+}
+
+export type ProductName = "rabbitmq" | "http";
+
+export const productTraits: Readonly<Record<ProductName, ProductTraits>> = {
+  rabbitmq: {
+    url: { scheme: "http", port: 15_672, path: "/api/health/checks/node-is-quorum-critical" },
+    needsSecret: true,
+    takesField: false,
+  },
+  http: { needsSecret: false, takesField: true },
+};
+
+const productNames = Object.keys(productTraits) as readonly ProductName[];
 
 /** A field of a JSON object, and what it must say. */
 export interface ExpectedField {
@@ -51,15 +73,11 @@ export function parseExpectedField(text: string): ExpectedField | undefined {
   return path.some((name) => name === "") ? undefined : { path, value: text.slice(end + 1) };
 }
 
-export const healthQuestion = onStatefulSet<ProductName>(
-  "sluice.dev/health-question",
-  (text) => (isProduct(text) ? text : undefined),
-  {
-    grammar: productNames.join(" or "),
-    fallback: "absent: no pod is asked; malformed: no pod of the StatefulSet is taken",
-    says: "each pod is asked before it goes whether the others can do without it, and no other pod goes meanwhile",
-  },
-);
+export const healthQuestion = onStatefulSet("sluice.dev/health-question", oneOf(productNames), {
+  grammar: productNames.join(" or "),
+  fallback: "absent: no pod is asked; malformed: no pod of the StatefulSet is taken",
+  says: "each pod is asked before it goes whether the others can do without it, and no other pod goes meanwhile",
+});
 
 export const healthUrl = onStatefulSet("sluice.dev/health-url", parseQuestionUrl, {
   grammar: "http://:PORT/PATH or https://:PORT/PATH, without a host: it is the pod's own",
@@ -86,15 +104,11 @@ export const healthField = onStatefulSet("sluice.dev/health-field", parseExpecte
   says: "which field of the answer says yes, and by which value",
 });
 
-export const healthUnknown = onStatefulSet<"wait" | "go">(
-  "sluice.dev/health-unknown",
-  (text) => (text === "wait" || text === "go" ? text : undefined),
-  {
-    grammar: "wait or go",
-    fallback: "wait",
-    says: "what a pod does that gives no answer: it waits, or it goes if no other pod of the group is down",
-  },
-);
+export const healthUnknown = onStatefulSet("sluice.dev/health-unknown", oneOf(["wait", "go"]), {
+  grammar: "wait or go",
+  fallback: "wait",
+  says: "what a pod does that gives no answer: it waits, or it goes if no other pod of the group is down",
+});
 
 export const questionEntries = [
   healthQuestion,

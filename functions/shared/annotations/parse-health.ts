@@ -3,8 +3,6 @@
 import type { Metadata } from "../kubernetes/cluster.ts";
 import { type Annotation, type Malformed, read } from "./entry.ts";
 import * as keys from "./health.ts";
-import type { ProductName } from "./health-products.ts";
-import { productTraits } from "./health-products.ts";
 
 export interface HealthQuestion {
   /** How it is asked; undefined where it is malformed: no pod can be asked, and none goes. */
@@ -15,7 +13,7 @@ export interface HealthQuestion {
 }
 
 export interface Ask {
-  readonly product: ProductName;
+  readonly product: keys.ProductName;
   readonly url: keys.QuestionUrl;
   /** The name of the Secret that it is asked with. */
   readonly secret: string | undefined;
@@ -26,8 +24,8 @@ export interface Ask {
 
 /** Undefined for an object whose annotations ask its pods nothing. `serviceName`: what gives its pods their names in DNS. */
 export function parseQuestion(metadata: Metadata, serviceName: string): HealthQuestion | undefined {
-  const isSaid = keys.questionEntries.some(({ key }) => metadata.annotations?.[key] !== undefined);
-  if (!isSaid) return undefined;
+  const isWritten = ({ key }: { readonly key: string }) => metadata.annotations?.[key] !== undefined;
+  if (!keys.questionEntries.some(isWritten)) return undefined;
   const malformed: Malformed[] = [];
   const of = <T>(entry: Annotation<T>): T | undefined => read(entry, metadata, malformed);
   const unknown = of(keys.healthUnknown) ?? "wait";
@@ -37,17 +35,15 @@ export function parseQuestion(metadata: Metadata, serviceName: string): HealthQu
   const [said, secret, field] = [of(keys.healthUrl), of(keys.healthSecret), of(keys.healthField)];
   const authority = of(keys.healthAuthority);
   const wrong = (sentence: string) => malformed.push({ key: keys.healthQuestion.key, sentence });
-  if (metadata.annotations?.[keys.healthQuestion.key] === undefined)
+  if (!isWritten(keys.healthQuestion))
     wrong(`annotation ${keys.healthQuestion.key} is missing, though others say how to ask: write what is asked`);
-  const row = product && productTraits[product];
+  const row = product && keys.productTraits[product];
   const url = said ?? row?.url;
-  const isSaidUrl = metadata.annotations?.[keys.healthUrl.key] !== undefined;
-  if (row !== undefined && url === undefined && !isSaidUrl)
+  if (row !== undefined && url === undefined && !isWritten(keys.healthUrl))
     wrong(
       `annotation ${keys.healthUrl.key} is missing, and ${product} has no usual one: write ${keys.healthUrl.grammar}`,
     );
-  const isSaidSecret = metadata.annotations?.[keys.healthSecret.key] !== undefined;
-  if (row?.needsSecret && !isSaidSecret)
+  if (row?.needsSecret && !isWritten(keys.healthSecret))
     wrong(`annotation ${keys.healthSecret.key} is missing, and ${product} answers no request without a password`);
   if (row?.takesField === false && field !== undefined)
     wrong(`annotation ${keys.healthField.key} says nothing of ${product}, whose answers are known: remove it`);

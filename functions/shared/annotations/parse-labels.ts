@@ -6,7 +6,7 @@ export const labelValue = /^[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
 export const labelKey =
   /^(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?\/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
 
-/** A volume claim is read anew in each pass, and all of a group mostly say the same. */
+/** Each reconcile reads a volume claim anew, and the volume claims of a group mostly say the same. */
 const readLabels = new BoundedMap<string, ReadonlyMap<string, string> | undefined>(1_000);
 
 /** Undefined where one of them is no label, and where they are too many. */

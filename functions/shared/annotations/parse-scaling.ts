@@ -1,6 +1,6 @@
 /** What a StatefulSet says of its size, parsed once at the border. */
+import { parsePath, parsePort } from "../base/ports-and-paths.ts";
 import type { Metadata } from "../kubernetes/cluster.ts";
-import { endpointGrammar, type PodEndpoint, parseEndpoint } from "./endpoint.ts";
 import { type Annotation, type Malformed, read, tellMalformed } from "./entry.ts";
 import * as keys from "./scaling.ts";
 
@@ -12,6 +12,16 @@ export interface Mirrored {
   readonly name: string;
   /** Whether our replicas are written to its status. */
   readonly isWrittenBack: boolean;
+}
+
+/** Where each pod of a StatefulSet is asked: all of a URL but its host, which is the pod's own. */
+export interface PodEndpoint {
+  readonly scheme: "http" | "https";
+  readonly port: number;
+  /** With its query. */
+  readonly path: string;
+  /** The header `authorization` that the user and the password of the URL ask for; absent without them. */
+  readonly authorization?: string;
 }
 
 /** Pods are told so long before they go. */
@@ -107,6 +117,32 @@ function delayOf(metadata: Metadata, malformed: Malformed[]): Delay | undefined 
     malformed.push({ key: entry.key, sentence: tellMalformed({ ...entry, grammar: endpointGrammar }, url) });
   }
   return { delayMs, endpoint };
+}
+
+const endpointGrammar = "a URL of http or https with a path, such as http://pod:8080/ingester/prepare";
+
+const usualPorts = { http: 80, https: 443 } as const;
+
+/** The endpoint that a URL names; undefined for what is no URL of http or https that can be called (spec 3.4). */
+export function parseEndpoint(text: string): PodEndpoint | undefined {
+  if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) return undefined;
+  const url = new URL(text);
+  const scheme = url.protocol === "https:" ? "https" : "http";
+  // What the text says, and not what the parser makes of `:99999` or of a default.
+  const port = url.port === "" ? usualPorts[scheme] : parsePort(url.port);
+  const path = parsePath(`${url.pathname}${url.search}`);
+  if (port === undefined || path === undefined) return undefined;
+  if (url.username === "" && url.password === "") return { scheme, port, path };
+  const credentials = `${decoded(url.username)}:${decoded(url.password)}`;
+  return { scheme, port, path, authorization: `Basic ${Buffer.from(credentials).toString("base64")}` };
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 function named(text: string | undefined): string | undefined {

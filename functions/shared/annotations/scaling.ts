@@ -1,8 +1,8 @@
 /** The labels and annotations that rollout-operator's users put on StatefulSets for the sizes of these, as they write them. */
 
-import { parseGoBoolean, parseGoDuration, parsePrometheusDuration, parseTime } from "../clock/durations.ts";
+import { parseGoBoolean, parsePrometheusDuration, parseTime } from "../clock/durations.ts";
 import { mostEntries } from "./bounds.ts";
-import { annotationOn, anyText, labelOn } from "./entry.ts";
+import { annotationOn, anyText, labelOn, nonNegativeDuration } from "./entry.ts";
 
 /** Only the word itself says yes, and any other value says no. */
 const isTrue = (text: string): boolean => text === "true";
@@ -17,12 +17,7 @@ function parseReplicas(text: string): number | undefined {
   return replicas <= largestReplicas ? replicas : undefined;
 }
 
-function parseMinTime(text: string): number | undefined {
-  const ms = parseGoDuration(text);
-  return ms !== undefined && ms >= 0 ? ms : undefined;
-}
-
-/** The group of `group/version`; the version is not looked at, and a version alone is of the core group. */
+/** The group of `group/version`; the version is ignored, and a version alone is of the core group. */
 function parseApiGroup(text: string): string | undefined {
   const parts = text.split("/");
   if (parts.length > 2) return undefined;
@@ -55,7 +50,7 @@ export const upscaleOnlyWhenLeaderReady = onStatefulSet("grafana.com/rollout-ups
 
 export const minTimeBetweenZonesDownscale = labelOfStatefulSet(
   "grafana.com/min-time-between-zones-downscale",
-  parseMinTime,
+  nonNegativeDuration,
   {
     grammar: "a Go duration, such as 12h or 1h30m",
     fallback: "a zone is not made smaller after another one was",
@@ -150,7 +145,8 @@ export const noDownscale = labelOfStatefulSet("grafana.com/no-downscale", isTrue
   says: "a downscale is refused; on Deployments and ReplicaSets as well",
 });
 
-export const scalingEntries = [
+/** What says the size of a StatefulSet that follows or mirrors. */
+export const followingEntries = [
   downscaleLeader,
   upscaleOnlyWhenLeaderReady,
   minTimeBetweenZonesDownscale,
@@ -158,8 +154,11 @@ export const scalingEntries = [
   mirrorName,
   mirrorKind,
   mirrorApiVersion,
-  mirrorWriteBack,
   forceReplicas,
+] as const;
+export const scalingEntries = [
+  ...followingEntries,
+  mirrorWriteBack,
   delayedDownscale,
   prepareDelayedDownscaleUrl,
   prepareDownscale,

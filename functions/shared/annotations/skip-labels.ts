@@ -4,10 +4,9 @@ import { isObjectName } from "../base/dns-names.ts";
 import { escapeControls } from "../base/escape-control.ts";
 import { parseFields } from "../base/fields.ts";
 import { parseBoolean } from "../base/settings.ts";
-import { parseGoDuration, parseTime } from "../clock/durations.ts";
-import { annotationOn } from "./entry.ts";
-
-export { read } from "./entry.ts";
+import { parseTime } from "../clock/durations.ts";
+import { annotationOn, nonNegativeDuration } from "./entry.ts";
+import { labelValue } from "./parse-labels.ts";
 
 /** The label that pods get. */
 export interface SkipLabel {
@@ -33,12 +32,10 @@ export const usualSkipLabelKeys: readonly string[] = [skipPreStopChecks.key, "sl
 /** What a label gets as its value where any will do. */
 export const anyValue = "true";
 
-const namePattern = /^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/;
-
 function isLabelKey(text: string): boolean {
   const parts = text.split("/");
   const [prefix, name] = parts.length === 2 ? parts : ["a", text];
-  return parts.length <= 2 && namePattern.test(name ?? "") && isObjectName(prefix ?? "");
+  return parts.length <= 2 && labelValue.test(name ?? "") && isObjectName(prefix ?? "");
 }
 
 /** Prefixes of Kubernetes itself, whose labels mean something to its controllers; their subdomains are so as well. */
@@ -66,7 +63,7 @@ function parseSkipLabel(text: string): SkipLabel | "none" | undefined {
   if (text === "none") return "none";
   const end = text.indexOf("=");
   const [key, value] = end < 0 ? [text, undefined] : [text.slice(0, end), text.slice(end + 1)];
-  if (!isLabelKey(key) || (value !== undefined && !namePattern.test(value))) return undefined;
+  if (!isLabelKey(key) || (value !== undefined && !labelValue.test(value))) return undefined;
   return { key, value };
 }
 
@@ -93,11 +90,6 @@ export function formatStamp({ atMs, key = addedNone }: LabelStamp): string {
   return `${new Date(atMs).toISOString()} ${key}`;
 }
 
-function parsePositive(text: string): number | undefined {
-  const ms = parseGoDuration(text);
-  return ms !== undefined && ms >= 0 ? ms : undefined;
-}
-
 function parseStatus(text: string): SkipStatus | undefined {
   const { guard, sentence, label, since } = parseFields(text) ?? {};
   const sinceMs = typeof since === "string" ? parseTime(since) : undefined;
@@ -118,7 +110,7 @@ export const skipLabel = onOwner("sluice.dev/skip-label", parseSkipLabel, {
   says: "once the object is being deleted, its pods get this label, so that their stop hooks let go",
 });
 
-export const skipDeadline = onOwner("sluice.dev/skip-deadline", parsePositive, {
+export const skipDeadline = onOwner("sluice.dev/skip-deadline", nonNegativeDuration, {
   grammar: "a Go duration, such as 5m or 90s",
   fallback: "5m",
   says: "how long after its deletion the object is let go though not all of its pods have the label",

@@ -6,35 +6,22 @@ import { parseBoolean } from "../base/settings.ts";
 import { parsePrometheusDuration, parseTime } from "../clock/durations.ts";
 import { mostEntries } from "./bounds.ts";
 import { drainEntries } from "./drain.ts";
-import { annotationOn, labelOn, nonEmptyText, onlyTrue } from "./entry.ts";
+import { annotationOn, labelOn, nonEmptyText, oneOf, onlyTrue } from "./entry.ts";
 import { labelKey, labelValue, parseLabels } from "./parse-labels.ts";
-import { protectedVolume } from "./volume-finalizers.ts";
-
-export {
-  drainAuthority,
-  drainEntries,
-  drainedPod,
-  drainField,
-  drainSecret,
-  drainUrl,
-  drainWitnesses,
-} from "./drain.ts";
-export { read } from "./entry.ts";
-export { protectedVolume, volumeHold, volumeProtection } from "./volume-finalizers.ts";
 
 /** `Suspending`: its pod is still to go. `Suspended`: the pod is gone, and the time runs. `Removing`: nothing brings it back. */
-export type SuspensionState = "Suspending" | "Suspended" | "Removing";
+const states = ["Suspending", "Suspended", "Removing"] as const;
+export type SuspensionState = (typeof states)[number];
 /** How many may go at one time: everything that is due, a zone, one member, nothing. */
-export type RemovalMode = "All" | "Zone" | "Group" | "None";
+const modes = ["All", "Zone", "Group", "None"] as const;
+export type RemovalMode = (typeof modes)[number];
 
-/** The guard that holds a volume claim, and its sentence. */
+/** The guard that holds a volume claim, and its message. */
 export interface SuspensionMessage {
   readonly guard: string;
   readonly sentence: string;
 }
 
-const modes: readonly string[] = ["All", "Zone", "Group", "None"] satisfies RemovalMode[];
-const states: readonly string[] = ["Suspending", "Suspended", "Removing"] satisfies SuspensionState[];
 /** As rollout-operator's and FoundationDB's users write it: without a unit it is seconds. */
 const bareSeconds = /^\d{1,12}$/;
 
@@ -60,6 +47,9 @@ export function formatMessage({ guard, sentence }: SuspensionMessage): string {
 
 const onStatefulSet = annotationOn("StatefulSet");
 const onPvc = annotationOn("PersistentVolumeClaim");
+/** Sluice alone writes these. */
+const onPvcByUs = annotationOn("PersistentVolumeClaim", { isWrittenByUs: true });
+const labelOfPvcByUs = labelOn("PersistentVolumeClaim", { isWrittenByUs: true });
 
 /** Time between two removals where an owner does not say how long, in milliseconds. */
 export const usualWaitMs = 60_000;
@@ -72,15 +62,11 @@ export const suspendDuration = onStatefulSet("sluice.dev/suspend-duration", pars
   says: "how long a volume is kept after its pod has gone; one on the volume claim itself counts where it is longer",
 });
 
-export const removalMode = onStatefulSet(
-  "sluice.dev/removal-mode",
-  (text) => (modes.includes(text) ? (text as RemovalMode) : undefined),
-  {
-    grammar: "All, Zone, Group or None",
-    fallback: "absent: Zone; malformed: None",
-    says: "how many pods or volumes may go at one time: all that are due, those of one zone, one member, or none",
-  },
-);
+export const removalMode = onStatefulSet("sluice.dev/removal-mode", oneOf(modes), {
+  grammar: "All, Zone, Group or None",
+  fallback: "absent: Zone; malformed: None",
+  says: "how many pods or volumes may go at one time: all that are due, those of one zone, one member, or none",
+});
 
 export const waitBetweenRemovals = onStatefulSet("sluice.dev/wait-between-removals", parseWait, {
   grammar: "a duration such as 90s, or a number of seconds; a negative one is 60s",
@@ -155,95 +141,96 @@ export const podSelector = onPvc("sluice.dev/pod-selector", parseLabels, {
   says: "with sluice.dev/owner: which other pods are of the group, so that they are well while one of another zone goes",
 });
 
-export const suspendState = onPvc(
-  "sluice.dev/suspend-state",
-  (text) => (states.includes(text) ? (text as SuspensionState) : undefined),
-  {
-    grammar: "Suspending, Suspended or Removing",
-    fallback: "absent: not suspended; malformed: nothing is removed",
-    says: "how far it is; written by us",
-    isWrittenByUs: true,
-  },
-);
+export const suspendState = onPvcByUs("sluice.dev/suspend-state", oneOf(states), {
+  grammar: "Suspending, Suspended or Removing",
+  fallback: "absent: not suspended; malformed: nothing is removed",
+  says: "how far it is; written by us",
+});
 
-export const suspendOwnerUid = onPvc("sluice.dev/suspend-owner-uid", nonEmptyText, {
+export const suspendOwnerUid = onPvcByUs("sluice.dev/suspend-owner-uid", nonEmptyText, {
   grammar: "the uid of a StatefulSet, or an owner and a zone",
   fallback: "absent or malformed: nothing is removed",
   says: "what it was suspended from; written by us",
-  isWrittenByUs: true,
 });
 
-export const suspendPodUid = onPvc("sluice.dev/suspend-pod-uid", nonEmptyText, {
+export const suspendPodUid = onPvcByUs("sluice.dev/suspend-pod-uid", nonEmptyText, {
   grammar: "the uid of a pod",
   fallback: "absent: no pod was taken down for it",
   says: "the pod that was taken down; written by us",
-  isWrittenByUs: true,
 });
 
 /** A pod has no more: each of its volume claims names all of them. */
 const longestTogether = mostEntries * 254;
 
-export const suspendTogether = onPvc(
+export const suspendTogether = onPvcByUs(
   "sluice.dev/suspend-together",
   (text) => (text.length > longestTogether ? undefined : nonEmptyText(text)),
   {
     grammar: "names of volume claims, with commas between them",
     fallback: "absent: its pod has no other volume claim, or a StatefulSet made it",
     says: "the volume claims of its pod, which go or stay together when that is gone; written by us",
-    isWrittenByUs: true,
     isLong: true,
   },
 );
 
-export const suspendPodCreated = onPvc("sluice.dev/suspend-pod-created", parseTime, {
+export const suspendPodCreated = onPvcByUs("sluice.dev/suspend-pod-created", parseTime, {
   grammar: time,
   fallback: "absent or malformed: no function has seen a pod with the volume since its suspension was asked for",
   says: "when the newest pod that was seen with the volume was made: an older word on the drain says nothing; written by us",
-  isWrittenByUs: true,
 });
 
-export const suspendedAt = onPvc("sluice.dev/suspended-at", parseTime, {
+export const suspendedAt = onPvcByUs("sluice.dev/suspended-at", parseTime, {
   grammar: time,
   fallback: "absent, malformed or of the future: the time begins anew",
   says: "when its pod was seen to be gone: the time runs from then; written by us",
-  isWrittenByUs: true,
 });
 
-export const suspendKeptFor = onPvc("sluice.dev/suspend-kept-for", parseDuration, {
+export const suspendKeptFor = onPvcByUs("sluice.dev/suspend-kept-for", parseDuration, {
   grammar: "a number of seconds",
   fallback: "absent or malformed: once its StatefulSet is gone, only a duration of its own says how long it is kept",
   says: "how long it is kept, as its StatefulSet said last: that counts when the StatefulSet is gone; written by us",
-  isWrittenByUs: true,
 });
 
-export const suspendMessage = onPvc("sluice.dev/suspend-message", parseMessage, {
+export const suspendMessage = onPvcByUs("sluice.dev/suspend-message", parseMessage, {
   grammar: "GUARD: SENTENCE",
   fallback: "it is written anew",
   says: "what is waited for; written by us",
-  isWrittenByUs: true,
   isLong: true,
 });
 
-export const removalClaim = onPvc("sluice.dev/removal-claim", nonEmptyText, {
+export const removalClaim = onPvcByUs("sluice.dev/removal-claim", nonEmptyText, {
   grammar: "the id of a claim",
   fallback: "absent: no claim of the ledger rests on it",
   says: "the claim of the ledger under which it is removed (rule R10a); written by us",
-  isWrittenByUs: true,
 });
 
-export const removalHeld = onPvc("sluice.dev/removal-held", onlyTrue, {
+export const removalHeld = onPvcByUs("sluice.dev/removal-held", onlyTrue, {
   grammar: "true",
   fallback: "absent or malformed: a wish is fulfilled without a wait for the owner",
   says: "the owner wants it removed, and that is held back: a wish waits until the owner gives that up; written by us",
-  isWrittenByUs: true,
 });
 
+/** Our finalizer on a volume claim that is suspended, or about to be: it keeps its volume, whichever account deletes it. */
+export const volumeHold = "sluice.dev/volume-hold";
+
+/**
+ * Our finalizer on any volume claim that is protected, whether or not it is suspended. A function that ends a suspension removes
+ * the other finalizer, and never this one, unless the volume claim is being deleted.
+ */
+export const volumeProtection = "sluice.dev/volume-protection";
+
 /** For `kubectl get pvc -l sluice.dev/suspended`: all that have our finalizer have it. */
-export const suspended = labelOn("PersistentVolumeClaim")("sluice.dev/suspended", onlyTrue, {
+export const suspended = labelOfPvcByUs("sluice.dev/suspended", onlyTrue, {
   grammar: "true",
   fallback: "absent: it is not suspended",
   says: "the volume claim is suspended, or about to be; written by us",
-  isWrittenByUs: true,
+});
+
+/** For `kubectl get pvc -l sluice.dev/protected`: all that have that finalizer have it. */
+export const protectedVolume = labelOfPvcByUs("sluice.dev/protected", onlyTrue, {
+  grammar: "true",
+  fallback: "absent: it is not protected",
+  says: "the volume claim keeps its volume, whichever account deletes it; written by us",
 });
 
 /** On a pod itself: with the right to write pods a user may also have one deleted. */

@@ -4,17 +4,15 @@
  */
 import { fieldsOf, isTime, parseFields } from "../base/fields.ts";
 import { parseBoolean } from "../base/settings.ts";
-import { annotationOn, anyText, labelOn } from "./entry.ts";
+import { annotationOn, anyText, labelOn, onlyTrue } from "./entry.ts";
 import { foundationEntries } from "./foundationdb.ts";
 import { questionEntries } from "./health.ts";
 import { rebalanceEntries } from "./rebalancing.ts";
 import * as scaling from "./scaling.ts";
 import { skipEntries } from "./skip-labels.ts";
 import { suspensionEntries } from "./suspension.ts";
-import { webhookEntries } from "./webhooks.ts";
 
 export { type Annotation, type Malformed, read } from "./entry.ts";
-export { injectCertificateAuthority, reviewKey, webhookNamespace } from "./webhooks.ts";
 
 /** A budget as a user writes it: pods, or percent of `spec.replicas`. */
 export type Allowance = { readonly pods: number } | { readonly percent: number };
@@ -46,7 +44,7 @@ function parseMs(text: string): number | undefined {
   return /^\d+$/.test(text) && isTime(ms) ? ms : undefined;
 }
 
-/** When the suspended volumes of a group were looked at, without a gap in between; milliseconds since the epoch. */
+/** When the suspended volumes of a group were observed without a gap, in milliseconds since the epoch. */
 export interface Looks {
   readonly sinceMs: number;
   readonly untilMs: number;
@@ -145,7 +143,8 @@ export const membersThrough = inLedger("sluice.dev/members-through", parseRevisi
 
 export const members = inLedger("sluice.dev/members", parseNames, {
   grammar: 'JSON: ["STATEFULSET", …]',
-  fallback: "absent: the zones that are in the group; malformed: no zone, so that each of them is looked at afresh",
+  fallback:
+    "absent: the zones that are in the group; malformed: no zone, so that each of them counts as one that joins",
   says: "the zones that the last decision counted: one that joins is waited for (rule R4)",
 });
 
@@ -186,7 +185,7 @@ export const looks = inLedger("sluice.dev/looks", parseLooks, {
   grammar: 'JSON: {"since": MS since the epoch, "until": MS}',
   fallback:
     "absent or malformed: nothing was seen before now, so that the time of every suspended volume counts from now",
-  says: "since when the suspended volumes of the group have been looked at without a gap, and when that was last noted",
+  says: "since when the suspended volumes of the group have been observed without a gap, and when that was last noted",
 });
 
 export const lastRemoval = inLedger("sluice.dev/last-removal", parseMs, {
@@ -195,7 +194,27 @@ export const lastRemoval = inLedger("sluice.dev/last-removal", parseMs, {
   says: "when the last removal of a pod or a volume ended: the next one waits from then",
 });
 
-/** What only those read and write that suspend volumes, or collect ledgers. */
+const labelOfConfiguration = labelOn("WebhookConfiguration");
+
+export const injectCertificateAuthority = labelOfConfiguration("grafana.com/inject-rollout-operator-ca", onlyTrue, {
+  grammar: "true",
+  fallback: "its caBundle is left alone",
+  says: "the authorities of our certificate are written into the caBundle of each of its webhooks",
+});
+
+export const webhookNamespace = labelOfConfiguration("grafana.com/namespace", anyText, {
+  grammar: "the name of a namespace",
+  fallback: "the configuration is left alone",
+  says: "the namespace of those who answer its webhooks: others leave it alone",
+});
+
+export const reviewKey = labelOfConfiguration("sluice.dev/review-key", onlyTrue, {
+  grammar: "true",
+  fallback: "the paths of its webhooks are left alone",
+  says: "the paths of its webhooks begin with a key that only API servers know",
+});
+
+/** Only functions that suspend volumes or collect ledgers read and write these. */
 export const suspensionTimes = [looks, lastRemoval] as const;
 
 /** What `kubectl apply` writes: whether the manifest said how many replicas there are to be. */
@@ -229,7 +248,9 @@ export const annotationTable = [
   verdicts,
   lastDownscales,
   ...suspensionTimes,
-  ...webhookEntries,
+  injectCertificateAuthority,
+  webhookNamespace,
+  reviewKey,
   lastApplied,
   ...scaling.scalingEntries,
   ...questionEntries,

@@ -26,8 +26,8 @@ export interface TurnOwner {
 export type Slot = { readonly end: () => void } | "full" | "late" | "aborted";
 
 interface Waiting extends TurnOwner {
-  begin(): void;
-  giveUp(why: "full"): void;
+  /** Ends its wait. */
+  leave(slot: Slot): void;
 }
 
 export class Semaphore {
@@ -55,13 +55,13 @@ export class Semaphore {
     if (!this.#makeRoom(asked)) return Promise.resolve("full");
     return new Promise((resolve) => {
       const over = new AbortController();
-      const leave = (turn: Slot) => {
+      const leave = (slot: Slot) => {
         this.#remove(one);
         over.abort();
         signal?.removeEventListener("abort", onAbort);
-        resolve(turn);
+        resolve(slot);
       };
-      const one: Waiting = { ...asked, begin: () => leave(this.#turn(asked)), giveUp: leave };
+      const one: Waiting = { ...asked, leave };
       const onAbort = () => leave("aborted");
       this.#add(one);
       signal?.addEventListener("abort", onAbort, { once: true });
@@ -110,7 +110,7 @@ export class Semaphore {
         // Its next turn comes behind those of all groups that wait.
         this.#waiting.delete(group);
         this.#waiting.set(group, calls);
-        call.begin();
+        call.leave(this.#turn(call));
         return true;
       }
     }
@@ -134,7 +134,7 @@ export class Semaphore {
   #makeRoom({ group }: TurnOwner): boolean {
     if (this.#waitingCount < this.#options.mostWaiting) return true;
     const last = [...(this.#largest(group) ?? [])].at(-1);
-    last?.giveUp("full");
+    last?.leave("full");
     return last !== undefined;
   }
 

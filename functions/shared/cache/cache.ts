@@ -5,14 +5,7 @@
 
 import type { StoredBudget, Surroundings } from "../groups/governing.ts";
 import type { PodDisruptionBudget } from "../groups/pod-disruption-budget.ts";
-import type {
-  Cluster,
-  ObjectKey,
-  PodDisruptionBudgetObject,
-  PodObject,
-  StatefulSetObject,
-  ZoneBudgetObject,
-} from "../kubernetes/cluster.ts";
+import type { Cluster, ObjectKey, PodObject, StatefulSetObject, ZoneBudgetObject } from "../kubernetes/cluster.ts";
 import { find, listIfServed } from "../kubernetes/find.ts";
 import { type Pod, parsePod } from "../workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
@@ -165,11 +158,6 @@ export function selectorOf(matchLabels: Readonly<Record<string, string>>): strin
 /** The budgets of a namespace, or of all, by a consistent LIST; none where the CRD is not installed. Throws ClusterError. */
 export function listBudgets(cluster: LookUps, namespace: string | undefined): Promise<readonly ZoneBudgetObject[]> {
   return listIfServed(cluster, "zoneawarepoddisruptionbudgets", namespace);
-}
-
-/** The PodDisruptionBudgets of a namespace by a consistent LIST. Throws ClusterError. */
-export async function listDisruptionBudgets(cluster: Cluster, namespace: string): Promise<PodDisruptionBudgetObject[]> {
-  return (await cluster.list("poddisruptionbudgets", { namespace })).items;
 }
 
 /** A pod by a GET; undefined where it is gone. Throws ClusterError. */

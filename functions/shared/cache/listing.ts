@@ -19,7 +19,6 @@ import {
   getPod,
   indexPods,
   listBudgets,
-  listDisruptionBudgets,
   listPods,
   selectorOf,
   type ViewNeed,
@@ -56,7 +55,7 @@ export function createListReader(cluster: Cluster, namespaces: readonly string[]
     orphans: (namespace) => listOrphans(cluster, namespace),
     budgets: async (namespace) => (await listBudgets(cluster, namespace)).map(parseStoredBudget),
     disruptionBudgets: async (namespace) =>
-      (await listDisruptionBudgets(cluster, namespace)).map(parseDisruptionBudget),
+      (await cluster.list("poddisruptionbudgets", { namespace })).items.map(parseDisruptionBudget),
   };
 }
 

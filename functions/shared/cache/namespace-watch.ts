@@ -37,11 +37,11 @@ interface Doubt {
 export class NamespaceWatch {
   readonly #options: NamespaceWatchOptions;
   readonly cache: WatchCache;
+  readonly #opening = Promise.withResolvers<boolean>();
   /** Resolves to whether the first lists are in memory: false where they cannot be had. Never rejects. */
-  readonly opened: Promise<boolean>;
+  readonly opened = this.#opening.promise;
   readonly #known = new BoundedMap<string, GroupKey>(mostKnownGroups);
   readonly #ended = new AbortController();
-  readonly #open: (isOpen: boolean) => void;
   /** By type, the last event of which the watch may not have told. */
   readonly #doubts = new Map<Resource, Doubt>();
   readonly beganMs: number;
@@ -55,9 +55,6 @@ export class NamespaceWatch {
     const { cluster, namespace, onChange } = options;
     this.beganMs = cluster.monotonicMs();
     this.#usedMs = this.beganMs;
-    const { promise, resolve } = Promise.withResolvers<boolean>();
-    this.opened = promise;
-    this.#open = resolve;
     this.cache = createWatchCache({
       ...options,
       namespaces: [namespace],
@@ -73,7 +70,7 @@ export class NamespaceWatch {
     });
     void this.cache.ready.then(() => {
       this.#isReady = true;
-      this.#open(true);
+      this.#opening.resolve(true);
     });
     void this.#endWhenIdle();
   }
@@ -176,7 +173,7 @@ export class NamespaceWatch {
   #end(how: WatchEnd, error?: unknown): void {
     if (this.#ended.signal.aborted) return;
     this.#ended.abort();
-    this.#open(false);
+    this.#opening.resolve(false);
     this.#stopped = this.cache.stop();
     this.#options.onEnd(this, how, this.#known.values(), error);
   }

@@ -19,8 +19,6 @@ interface StoredObject<T> {
 /** What happened to an object in a watch event; `ignored`: its spec is already known. */
 export type StoreEvent = "updated" | "ignored" | "deleted";
 
-type Objects = readonly { readonly metadata: Metadata }[];
-
 export interface ObjectStoreOptions<T, O> {
   readonly clock: Pick<Cluster, "monotonicMs">;
   parse(object: O): T;
@@ -28,14 +26,7 @@ export interface ObjectStoreOptions<T, O> {
   seen(value: T, how: StoreEvent): void;
 }
 
-export class ObjectStore<T, O extends { readonly metadata: Metadata }> {
-  readonly store: Store<{ readonly metadata: Metadata }> = {
-    replace: (objects, resourceVersion) => {
-      this.#replace(objects as readonly O[]);
-      noteRelist(this.#progress, Number(resourceVersion), this.#options.clock.monotonicMs());
-    },
-    apply: (event) => this.#apply(event),
-  };
+export class ObjectStore<T, O extends { readonly metadata: Metadata }> implements Store<O> {
   readonly #options: ObjectStoreOptions<T, O>;
   readonly #kept = new Map<string, StoredObject<T>>();
   readonly #listedMs = new BoundedMap<string, number>(rememberedListings);
@@ -48,7 +39,7 @@ export class ObjectStore<T, O extends { readonly metadata: Metadata }> {
   }
 
   /** The objects of a namespace: from the watch, if it spoke in the last 30 s, or else from `list`. Rejects as `list` does. */
-  async read(namespace: string, list: () => Promise<Objects>): Promise<readonly T[]> {
+  async read(namespace: string, list: () => Promise<readonly O[]>): Promise<readonly T[]> {
     const { heardMs } = this.#progress;
     const knownMs = Math.max(heardMs, this.#listedMs.get(namespace) ?? heardMs);
     if (this.#options.clock.monotonicMs() - knownMs > silentAfterMs) {
@@ -60,11 +51,11 @@ export class ObjectStore<T, O extends { readonly metadata: Metadata }> {
     return [...this.#kept.values()].filter((one) => one.namespace === namespace).map(({ value }) => value);
   }
 
-  async #list(namespace: string, list: () => Promise<Objects>): Promise<void> {
+  async #list(namespace: string, list: () => Promise<readonly O[]>): Promise<void> {
     const askedMs = this.#options.clock.monotonicMs();
     const before = this.#progress.reached;
     try {
-      const objects = (await list()) as readonly O[];
+      const objects = await list();
       // Whatever the watch told meanwhile is newer.
       if (this.#progress.reached !== before) return;
       this.#replace(objects, namespace);
@@ -74,7 +65,12 @@ export class ObjectStore<T, O extends { readonly metadata: Metadata }> {
     }
   }
 
-  #apply(event: WatchEvent<{ readonly metadata: Metadata }>): void {
+  replace(objects: readonly O[], resourceVersion: string): void {
+    this.#replace(objects);
+    noteRelist(this.#progress, Number(resourceVersion), this.#options.clock.monotonicMs());
+  }
+
+  apply(event: WatchEvent<O>): void {
     const nowMs = this.#options.clock.monotonicMs();
     if (event.type === "BOOKMARK") {
       noteRevision(this.#progress, Number(event.resourceVersion), nowMs);
@@ -84,7 +80,7 @@ export class ObjectStore<T, O extends { readonly metadata: Metadata }> {
     const path = `${namespace}/${name}`;
     // The deletion may be that of an earlier object of the same name, which a list has already shown to exist again.
     const isNews = (this.#kept.get(path)?.resourceVersion ?? 0) <= Number(resourceVersion);
-    if (event.type !== "DELETED") this.#put(event.object as O);
+    if (event.type !== "DELETED") this.#put(event.object);
     else if (isNews) this.#remove(path);
     noteRevision(this.#progress, Number(resourceVersion), nowMs);
   }

@@ -24,22 +24,28 @@ interface Moment {
   byName: ReadonlyMap<string, Pod> | undefined;
 }
 
+/** What memory has of one owner. It is dropped with the owner's last pod. */
+interface OwnerPods {
+  /** By name. */
+  readonly pods: Map<string, Pod>;
+  /** Undefined while no view has been taken since they last changed. */
+  moment: Moment | undefined;
+  /** The largest resourceVersion of any change to one of them, deletions too (rule R8). */
+  seenThrough: number;
+  /** The revision at which a consistent LIST last said the same of them as this memory does. */
+  confirmedAt: number;
+  /** Monotonic time at which the last LIST was sent that confirmed them after silence. */
+  confirmedMs: number;
+}
+
 /** The pods and StatefulSets of one namespace, or of all, as two watches tell. Its own progress is that of the watch of pods. */
 export interface GroupWatchMemory extends WatchProgress {
   readonly clock: Pick<Cluster, "monotonicMs">;
   readonly pods: Map<string, Pod>;
   /** By {@link ownerOf}. */
-  readonly podsByOwner: Map<string, Map<string, Pod>>;
-  /** Of the owners whose pods have not changed since a view was last taken. */
-  readonly moments: Map<string, Moment>;
+  readonly owners: Map<string, OwnerPods>;
   /** When each pod was first known here, by uid: what it runs was wanted by its StatefulSet at some time before. */
   readonly bornMs: Map<string, number>;
-  /** The largest resourceVersion of any change to a pod of that owner, deletions too (rule R8). */
-  readonly seenByOwner: Map<string, number>;
-  /** The revision at which a consistent LIST last said the same of an owner's pods as this memory does. */
-  readonly confirmedByOwner: Map<string, number>;
-  /** Monotonic time at which the last LIST was sent that confirmed an owner's pods after silence. */
-  readonly confirmedMsByOwner: Map<string, number>;
   readonly membership: Membership;
 }
 
@@ -48,12 +54,8 @@ export function emptyMemory(clock: Pick<Cluster, "monotonicMs">): GroupWatchMemo
     ...newProgress(clock.monotonicMs()),
     clock,
     pods: new Map(),
-    podsByOwner: new Map(),
-    moments: new Map(),
+    owners: new Map(),
     bornMs: new Map(),
-    seenByOwner: new Map(),
-    confirmedByOwner: new Map(),
-    confirmedMsByOwner: new Map(),
     membership: emptyMembership(clock.monotonicMs()),
   };
 }
@@ -61,6 +63,15 @@ export function emptyMemory(clock: Pick<Cluster, "monotonicMs">): GroupWatchMemo
 /** Cache key of a pod: the uid of its StatefulSet. An orphan's key is the StatefulSet's name, taken from the pod's name. */
 function ownerOf(pod: Pod): string | undefined {
   return pod.ownerUid ?? (pod.orphaned ? orphansOf(pod.namespace, statefulSetNameOf(pod.name)) : undefined);
+}
+
+function ownerIn({ owners }: GroupWatchMemory, key: string): OwnerPods {
+  const known = owners.get(key);
+  if (known !== undefined) return known;
+  const unknown = { moment: undefined, seenThrough: 0, confirmedAt: 0, confirmedMs: Number.NEGATIVE_INFINITY };
+  const owner: OwnerPods = { pods: new Map(), ...unknown };
+  owners.set(key, owner);
+  return owner;
 }
 
 /** No uid holds a slash. */
@@ -77,8 +88,8 @@ export function podsMadeFor(memory: GroupWatchMemory, namespace: string, statefu
 /** The standing pods of a namespace that no StatefulSet controls any more. */
 export function orphansIn(memory: GroupWatchMemory, namespace: string): readonly Pod[] {
   const prefix = orphansOf(namespace, "");
-  const owners = [...memory.podsByOwner].filter(([owner]) => owner.startsWith(prefix));
-  return owners.flatMap(([, pods]) => [...pods.values()].filter(isStanding));
+  const owners = [...memory.owners].filter(([key]) => key.startsWith(prefix));
+  return owners.flatMap(([, { pods }]) => [...pods.values()].filter(isStanding));
 }
 
 /** Tells whether a budget selects any pod of an owner, at one moment. Each answer is computed once, however often it is asked. */
@@ -87,7 +98,7 @@ export function hasPodsIn(memory: GroupWatchMemory): HasPods {
   return ({ uid }, budget) => {
     const answers = known.get(budget) ?? new Map<string, boolean>();
     known.set(budget, answers);
-    const pods = memory.podsByOwner.get(uid)?.values() ?? [];
+    const pods = memory.owners.get(uid)?.pods.values() ?? [];
     const answer = answers.get(uid) ?? [...pods].some(({ labels }) => selects(budget, labels));
     answers.set(uid, answer);
     return answer;
@@ -101,7 +112,7 @@ export function reaches(
   statefulSets: readonly StatefulSet[],
   revision: number,
 ): Promise<boolean> {
-  const confirmed = () => Math.min(...statefulSets.map(({ uid }) => memory.confirmedByOwner.get(uid) ?? 0));
+  const confirmed = () => Math.min(...statefulSets.map(({ uid }) => memory.owners.get(uid)?.confirmedAt ?? 0));
   return awaitProgress(
     cluster,
     memory,
@@ -110,14 +121,9 @@ export function reaches(
 }
 
 /** Monotonic time at which the watch last told anything, or a LIST confirmed the pods of all these StatefulSets. */
-export function podsHeardOfMs(memory: GroupWatchMemory, statefulSets: readonly StatefulSet[]): number {
-  const times = statefulSets.map(({ uid }) => memory.confirmedMsByOwner.get(uid) ?? Number.NEGATIVE_INFINITY);
+export function podsHeardOfMs(memory: GroupWatchMemory, statefulSets: readonly Pick<StatefulSet, "uid">[]): number {
+  const times = statefulSets.map(({ uid }) => memory.owners.get(uid)?.confirmedMs ?? Number.NEGATIVE_INFINITY);
   return times.length === 0 ? memory.heardMs : Math.max(memory.heardMs, Math.min(...times));
-}
-
-/** The same of one pod, for which a LIST of its StatefulSet's pods counts. */
-export function podHeardOfMs({ heardMs, confirmedMsByOwner }: GroupWatchMemory, { ownerUid = "" }: Pod): number {
-  return Math.max(heardMs, confirmedMsByOwner.get(ownerUid) ?? Number.NEGATIVE_INFINITY);
 }
 
 /**
@@ -134,7 +140,7 @@ export function confirm(
     memory.relist.abort();
     return;
   }
-  for (const { uid } of statefulSets) memory.confirmedMsByOwner.set(uid, askedMs);
+  for (const { uid } of statefulSets) ownerIn(memory, uid).confirmedMs = askedMs;
 }
 
 /**
@@ -165,8 +171,11 @@ export function viewOfMemory(
   const byOwner = new Map<string, Moment>();
   let seenThrough = 0;
   for (const { uid } of surroundings.statefulSets) {
-    byOwner.set(uid, momentOf(memory, uid));
-    seenThrough = Math.max(seenThrough, memory.seenByOwner.get(uid) ?? 0);
+    const owner = memory.owners.get(uid);
+    if (owner === undefined) continue;
+    owner.moment ??= { pods: [...owner.pods.values()], byName: undefined };
+    byOwner.set(uid, owner.moment);
+    seenThrough = Math.max(seenThrough, owner.seenThrough);
   }
   return {
     ...surroundings,
@@ -186,47 +195,32 @@ export function viewOfMemory(
   };
 }
 
-function momentOf(memory: GroupWatchMemory, ownerUid: string): Moment {
-  const known = memory.moments.get(ownerUid);
-  if (known !== undefined) return known;
-  const siblings = memory.podsByOwner.get(ownerUid);
-  if (siblings === undefined) return { pods: [], byName: undefined };
-  const moment: Moment = { pods: [...siblings.values()], byName: undefined };
-  memory.moments.set(ownerUid, moment);
-  return moment;
-}
-
-function putPod(memory: GroupWatchMemory, pod: Pod, owner: string): void {
+function putPod(memory: GroupWatchMemory, pod: Pod, key: string): void {
   const path = pathOf(pod);
   const known = memory.pods.get(path);
-  if (known !== undefined && ownerOf(known) !== owner) removePod(memory, known);
+  if (known !== undefined && ownerOf(known) !== key) removePod(memory, known);
   if (known !== undefined && known.uid !== pod.uid) memory.bornMs.delete(known.uid);
   if (!memory.bornMs.has(pod.uid)) memory.bornMs.set(pod.uid, memory.clock.monotonicMs());
   memory.pods.set(path, pod);
-  const siblings = memory.podsByOwner.get(owner) ?? new Map<string, Pod>();
-  siblings.set(pod.name, pod);
-  memory.podsByOwner.set(owner, siblings);
-  noteChange(memory, owner, pod.resourceVersion);
+  const owner = ownerIn(memory, key);
+  owner.pods.set(pod.name, pod);
+  noteChange(owner, pod.resourceVersion);
 }
 
 function removePod(memory: GroupWatchMemory, pod: Pod): void {
   memory.pods.delete(pathOf(pod));
   memory.bornMs.delete(pod.uid);
   // Memory keeps no pod without a key.
-  const owner = ownerOf(pod) as string;
-  const siblings = memory.podsByOwner.get(owner);
-  siblings?.delete(pod.name);
-  noteChange(memory, owner, pod.resourceVersion);
-  if (siblings?.size !== 0) return;
-  memory.podsByOwner.delete(owner);
-  memory.seenByOwner.delete(owner);
-  memory.confirmedByOwner.delete(owner);
-  memory.confirmedMsByOwner.delete(owner);
+  const key = ownerOf(pod) as string;
+  const owner = ownerIn(memory, key);
+  owner.pods.delete(pod.name);
+  noteChange(owner, pod.resourceVersion);
+  if (owner.pods.size === 0) memory.owners.delete(key);
 }
 
-function noteChange(memory: GroupWatchMemory, ownerUid: string, resourceVersion: number): void {
-  memory.moments.delete(ownerUid);
-  memory.seenByOwner.set(ownerUid, Math.max(memory.seenByOwner.get(ownerUid) ?? 0, resourceVersion));
+function noteChange(owner: OwnerPods, resourceVersion: number): void {
+  owner.moment = undefined;
+  owner.seenThrough = Math.max(owner.seenThrough, resourceVersion);
 }
 
 /**
@@ -236,22 +230,18 @@ function noteChange(memory: GroupWatchMemory, ownerUid: string, resourceVersion:
 export function learnPods(memory: GroupWatchMemory, statefulSets: readonly StatefulSet[], pods: PodIndex): void {
   for (const { uid } of statefulSets) {
     // Replies overtake each other: an older list would bring back what a newer one knew to be gone.
-    if (pods.listedAt < (memory.confirmedByOwner.get(uid) ?? 0)) continue;
-    learnOwner(memory, uid, pods);
-    if (isAsListed(memory, uid, pods)) memory.confirmedByOwner.set(uid, pods.listedAt);
+    if (pods.listedAt < (memory.owners.get(uid)?.confirmedAt ?? 0)) continue;
+    const part = { known: [...(memory.owners.get(uid)?.pods.values() ?? [])], listed: pods.byOwner.get(uid) ?? [] };
+    const { byName: names, listedAt } = pods;
+    const { put, remove } = compareWithList({ byPath: memory.pods, ...part, names, listedAt, reached: memory.reached });
+    for (const pod of put) putPod(memory, pod, uid);
+    for (const pod of remove) removePod(memory, pod);
+    if (isAsListed(memory, uid, pods)) ownerIn(memory, uid).confirmedAt = pods.listedAt;
   }
 }
 
-function learnOwner(memory: GroupWatchMemory, uid: string, { byOwner, byName, listedAt }: PodIndex): void {
-  const { pods, podsByOwner, reached } = memory;
-  const part = { known: [...(podsByOwner.get(uid)?.values() ?? [])], listed: byOwner.get(uid) ?? [] };
-  const { put, remove } = compareWithList({ byPath: pods, ...part, names: byName, listedAt, reached });
-  for (const pod of put) putPod(memory, pod, uid);
-  for (const pod of remove) removePod(memory, pod);
-}
-
-function isAsListed({ pods, podsByOwner }: GroupWatchMemory, ownerUid: string, { byOwner }: PodIndex): boolean {
-  return saysTheSame(pods, podsByOwner.get(ownerUid)?.size ?? 0, byOwner.get(ownerUid) ?? []);
+function isAsListed({ pods, owners }: GroupWatchMemory, ownerUid: string, { byOwner }: PodIndex): boolean {
+  return saysTheSame(pods, owners.get(ownerUid)?.pods.size ?? 0, byOwner.get(ownerUid) ?? []);
 }
 
 /** Feeds the pods of a memory. It calls `changed` for each pod of which a decision reads something new. */
@@ -263,11 +253,7 @@ export function podStore(memory: GroupWatchMemory, changed: (pod: Pod) => void):
       const listed = objects.map(parsePod);
       const uids = new Set(listed.map(({ uid }) => uid));
       memory.pods.clear();
-      memory.podsByOwner.clear();
-      memory.moments.clear();
-      memory.seenByOwner.clear();
-      memory.confirmedByOwner.clear();
-      memory.confirmedMsByOwner.clear();
+      memory.owners.clear();
       for (const uid of [...memory.bornMs.keys()]) if (!uids.has(uid)) memory.bornMs.delete(uid);
       for (const pod of listed) {
         const owner = ownerOf(pod);
@@ -291,7 +277,7 @@ function applyEvent(memory: GroupWatchMemory, event: WatchEvent<PodObject>, chan
   const known = memory.pods.get(pathOf(pod));
   noteRevision(memory, pod.resourceVersion, nowMs);
   // A list may have told more than the watch has got to.
-  const confirmed = memory.confirmedByOwner.get(owner ?? "") ?? 0;
+  const confirmed = memory.owners.get(owner ?? "")?.confirmedAt ?? 0;
   if (pod.resourceVersion <= Math.max(known?.resourceVersion ?? 0, confirmed)) return;
   const isDeleted = event.type === "DELETED";
   if (!isDeleted && owner !== undefined) putPod(memory, pod, owner);

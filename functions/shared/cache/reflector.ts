@@ -58,14 +58,16 @@ export function reflect(
   stopped: AbortSignal,
   listed: () => void,
 ): Promise<void> {
-  return new Reflector(options, reflection, stopped, listed).run();
+  return new Reflector({ ...options, ...reflection, stopped, listed }).run();
+}
+
+interface ReflectorOptions extends FollowOptions, Reflection {
+  readonly stopped: AbortSignal;
+  readonly listed: () => void;
 }
 
 class Reflector {
-  readonly #options: FollowOptions;
-  readonly #reflection: Reflection;
-  readonly #stopped: AbortSignal;
-  readonly #listed: () => void;
+  readonly #options: ReflectorOptions;
   readonly #relists = new Pauses();
   readonly #endings = new Pauses();
   /** Where the watch goes on; undefined: with a list. */
@@ -73,44 +75,39 @@ class Reflector {
   #backoffMs = 0;
   #listedMs = Number.NEGATIVE_INFINITY;
 
-  constructor(options: FollowOptions, reflection: Reflection, stopped: AbortSignal, listed: () => void) {
+  constructor(options: ReflectorOptions) {
     this.#options = options;
-    this.#reflection = reflection;
-    this.#stopped = stopped;
-    this.#listed = listed;
   }
 
   async run(): Promise<void> {
-    const { progress } = this.#reflection;
-    while (!this.#stopped.aborted) {
+    const { progress, stopped } = this.#options;
+    while (!stopped.aborted) {
       // It may have been asked for while this paused.
       if (progress?.relist.signal.aborted) this.#resourceVersion = undefined;
       if (progress !== undefined) progress.relist = new AbortController();
-      const signal = progress === undefined ? this.#stopped : AbortSignal.any([this.#stopped, progress.relist.signal]);
+      const signal = progress === undefined ? stopped : AbortSignal.any([stopped, progress.relist.signal]);
       try {
         await this.#watch(this.#resourceVersion ?? (await this.#list(signal)), signal);
       } catch (error) {
-        if (this.#stopped.aborted) return;
+        if (stopped.aborted) return;
         await this.#recover(error, signal.aborted);
       }
     }
   }
 
   async #list(signal: AbortSignal): Promise<string> {
-    const { cluster } = this.#options;
-    const { resource, query, store, atMost } = this.#reflection;
+    const { cluster, resource, query, store, atMost, listed } = this.#options;
     this.#listedMs = cluster.monotonicMs();
     const list = await cluster.list(resource, atMost === undefined ? query : { ...query, atMost }, { signal });
     store.replace(list.items, list.resourceVersion);
     this.#resourceVersion = list.resourceVersion;
     this.#listedMs = cluster.monotonicMs();
-    this.#listed();
+    listed();
     return list.resourceVersion;
   }
 
   async #watch(resourceVersion: string, signal: AbortSignal): Promise<void> {
-    const { cluster } = this.#options;
-    const { resource, query, store } = this.#reflection;
+    const { cluster, resource, query, store } = this.#options;
     const watchedMs = cluster.monotonicMs();
     for await (const event of cluster.watch(resource, { ...query, resourceVersion }, { signal })) {
       this.#resourceVersion = event.type === "BOOKMARK" ? event.resourceVersion : event.object.metadata.resourceVersion;
@@ -123,8 +120,7 @@ class Reflector {
   }
 
   async #recover(error: unknown, isRelisting: boolean): Promise<void> {
-    const { cluster, onTrouble, leastBackoffMs = () => 0 } = this.#options;
-    const { resource, store, optional } = this.#reflection;
+    const { cluster, stopped, listed, onTrouble, leastBackoffMs = () => 0, resource, store, optional } = this.#options;
     if (isRelisting || hasCode(error, 410)) {
       this.#resourceVersion = undefined;
       return this.#pause(this.#relists.next(cluster.monotonicMs() - this.#listedMs < listServesMs), error);
@@ -132,17 +128,18 @@ class Reflector {
     if (optional && hasCode(error, 404)) {
       this.#resourceVersion = undefined;
       store.replace([], "0");
-      this.#listed();
-      return cluster.sleep(missingRequeueMs, this.#stopped);
+      listed();
+      return cluster.sleep(missingRequeueMs, stopped);
     }
     onTrouble(resource, error);
     this.#backoffMs = Math.min(longestWatchBackoffMs, this.#backoffMs * 2 + 100);
-    await cluster.sleep(Math.max(this.#backoffMs, leastBackoffMs(error)), this.#stopped);
+    await cluster.sleep(Math.max(this.#backoffMs, leastBackoffMs(error)), stopped);
   }
 
   async #pause(ms: number, error: unknown): Promise<void> {
     if (ms === 0) return;
-    this.#options.onTrouble(this.#reflection.resource, error);
-    await this.#options.cluster.sleep(ms, this.#stopped);
+    const { cluster, stopped, onTrouble, resource } = this.#options;
+    onTrouble(resource, error);
+    await cluster.sleep(ms, stopped);
   }
 }

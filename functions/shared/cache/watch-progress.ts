@@ -24,10 +24,7 @@ export function newProgress(nowMs: number): WatchProgress {
  * sent it is behind, or was restored to an earlier state.
  */
 export function noteRevision(progress: WatchProgress, revision: number, nowMs: number): void {
-  if (revision < progress.reached) return;
-  progress.heardMs = nowMs;
-  progress.reached = revision;
-  for (const waiting of progress.waiting) waiting();
+  if (revision >= progress.reached) noteRelist(progress, revision, nowMs);
 }
 
 /** Notes a list that took the place of all that was known: what is known is as new as the list, and no newer. */

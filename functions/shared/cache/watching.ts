@@ -14,18 +14,10 @@ import type {
 import { isOwnerGroup } from "../workloads/group-key.ts";
 import type { Pod } from "../workloads/pods.ts";
 import { type GroupKey, parseStatefulSet, type StatefulSet } from "../workloads/statefulsets.ts";
-import {
-  type GroupCache,
-  type GroupView,
-  getPod,
-  listBudgets,
-  listDisruptionBudgets,
-  silentAfterMs,
-  type ViewNeed,
-} from "./cache.ts";
+import { type GroupCache, type GroupView, getPod, listBudgets, silentAfterMs, type ViewNeed } from "./cache.ts";
 import { getGroupOf, getOwnerOf, listGroups, listPodsMadeFor, readOwnedView } from "./listing.ts";
 import { ObjectStore, type StoreEvent } from "./object-store.ts";
-import { emptyMemory, type GroupWatchMemory, orphansIn, podHeardOfMs, podStore, podsMadeFor } from "./pod-store.ts";
+import { emptyMemory, type GroupWatchMemory, orphansIn, podStore, podsHeardOfMs, podsMadeFor } from "./pod-store.ts";
 import { readAsListed, readView, type StatefulSetRead } from "./read-view.ts";
 import { type Reflection, reflect } from "./reflector.ts";
 import { SharedReads } from "./shared-reads.ts";
@@ -140,8 +132,10 @@ export function createWatchCache(options: WatchingOptions): WatchCache {
     groupOf: (namespace, name) => getGroupOf(cluster, namespace, name),
     ...readsOfOne(cluster, (namespace) => scopeOf(namespace).memory),
     budgets,
-    disruptionBudgets: (namespace) =>
-      scopeOf(namespace).disruptionBudgets.read(namespace, () => listDisruptionBudgets(cluster, namespace)),
+    disruptionBudgets(namespace) {
+      const list = async () => (await cluster.list("poddisruptionbudgets", { namespace })).items;
+      return scopeOf(namespace).disruptionBudgets.read(namespace, list);
+    },
     async stop() {
       stopping.abort();
       await Promise.all(loops);
@@ -182,7 +176,7 @@ function readsOfOne(
       const kept = memory.pods.get(`${namespace}/${name}`);
       // A client can name any number of pods that do not exist, but memory has only so many: reads of those wait for no other.
       if (kept === undefined) return getPod(lookUps, { namespace, name });
-      if (isRecent(podHeardOfMs(memory, kept))) return kept;
+      if (isRecent(podsHeardOfMs(memory, [{ uid: kept.ownerUid ?? "" }]))) return kept;
       return podReads.read(`${namespace}/${name}`, () => getPod(cluster, { namespace, name }));
     },
     async ownerOf(pod, lookUps = cluster) {
@@ -250,9 +244,9 @@ function followingsOf(watched: Watched, namespace: string, options: WatchingOpti
   return [
     { resource: "pods", query, store: pods, optional: false, progress: memory, ...atMost },
     { resource: "statefulsets", query, store: sets, optional: false, progress: membership },
-    { resource: "zoneawarepoddisruptionbudgets", query, store: budgets.store, optional: true },
+    { resource: "zoneawarepoddisruptionbudgets", query, store: budgets, optional: true },
     ...(options.disruptionBudgets
-      ? [{ resource: "poddisruptionbudgets", query, store: disruptionBudgets.store, optional: false } as const]
+      ? [{ resource: "poddisruptionbudgets", query, store: disruptionBudgets, optional: false } as const]
       : []),
   ];
 }

@@ -30,9 +30,11 @@ export function parseGoDuration(text: string): number | undefined {
   return isNegative && sumMs > 0 ? -sumMs : sumMs;
 }
 
-const dayMs = 86_400_000;
+export const secondMs = 1_000;
+export const hourMs = 3_600_000;
+const dayMs = 24 * hourMs;
 /** From the largest, which is the order that they must be written in. */
-const prometheusUnits = [365 * dayMs, 7 * dayMs, dayMs, 3_600_000, 60_000, 1_000, 1] as const;
+const prometheusUnits = [365 * dayMs, 7 * dayMs, dayMs, hourMs, 60_000, secondMs, 1] as const;
 const prometheusDuration = /^(?:(\d+)y)?(?:(\d+)w)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?(?:(\d+)ms)?$/;
 
 /** Prometheus' `model.ParseDuration`, in milliseconds; undefined for what it refuses. */

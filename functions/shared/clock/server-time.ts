@@ -5,11 +5,12 @@
  * one from both sides, and the bounds of several replies intersect: after a few of them little is left between.
  */
 
+import { secondMs } from "./durations.ts";
+
 /** How far the two clocks may drift apart between replies: 200 parts per million, four times what NTP corrects at rest. */
 const driftPerMs = 0.0002;
 /** Servers cache the header and are late to renew it by a few milliseconds when they are busy. */
 const slackMs = 20;
-const secondMs = 1000;
 
 export class ServerTime {
   /** Server time minus monotonic time lies between these two, in milliseconds. */

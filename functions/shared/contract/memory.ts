@@ -33,6 +33,8 @@ export interface GroupMemory {
   readonly refusals: Map<string, Refusal>;
   /** Reservations whose only attempt the API server refused, by pod uid: the next write takes them out. */
   readonly refusedOnce: Map<string, Reservation>;
+  /** Ids of claims under which nothing is under way, because the only attempt was refused: losing one costs time (R10a, R20). */
+  readonly withdrawnClaims: Set<string>;
   /** Since when this process has known each reservation as it stands, by pod uid, function and stamp, by the monotonic clock. */
   readonly knownSince: Map<string, number>;
   /** Since when this process has known zones that have joined, by name and uid, by the monotonic clock. */
@@ -64,6 +66,7 @@ export function createMemory(
     holding: undefined,
     refusals: new BoundedMap(remembered),
     refusedOnce: new BoundedMap(remembered),
+    withdrawnClaims: new Set(),
     knownSince: new Map(),
     joinedSince: new Map(),
     announced: new BoundedSet(remembered),

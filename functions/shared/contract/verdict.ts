@@ -5,6 +5,13 @@
  * they speak of, and when to look again without an event: `requeueAfterMs`, absent where the next event tells.
  */
 
+/** How soon to look again at what no event may tell of, in milliseconds. */
+export const requeueAfterMs = 30_000;
+/** How soon to try again what cannot be read, or what the API server refuses for good: a user may have mended it by then. */
+export const refusedRequeueMs = 30_000;
+/** How soon to reconcile again where other clients keep writing what it writes, in milliseconds. */
+export const contendedRequeueMs = 1_000;
+
 interface Circumstance {
   readonly zone?: string;
   readonly requeueAfterMs?: number | undefined;

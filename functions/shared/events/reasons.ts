@@ -18,7 +18,6 @@ export const eventReasons = {
   downscaling: "DelayedDownscaleStarted",
   downscaleWaiting: "DelayedDownscaleWaiting",
   downscaled: "DelayedDownscaleCompleted",
-  downscalePrepared: "DownscalePrepared",
   downscaleRefused: "DownscaleRefused",
   downscaleTakenBack: "DownscaleTakenBack",
   preparedUntold: "PreparedPodsUntold",

@@ -24,7 +24,7 @@ export async function recordOnce(context: Context, by: string, key: Key, announc
 
 /** Sends an Event about a key; that it cannot be sent is a log line and nothing more. Resolves to whether it was sent. */
 export async function tryCreateEvent(
-  { cluster, reporter }: Context,
+  { cluster, reporter }: Pick<Context, "cluster" | "reporter">,
   by: string,
   key: Key,
   announcement: NewEvent,

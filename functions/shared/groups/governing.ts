@@ -2,6 +2,7 @@
 
 import { mostEntries } from "../annotations/bounds.ts";
 import { rolloutGroup } from "../annotations/table.ts";
+import { fieldsOf } from "../base/fields.ts";
 import type { ZoneBudgetObject } from "../kubernetes/cluster.ts";
 import { budgetOfGroup, readGroup } from "../workloads/group-key.ts";
 import type { Pod } from "../workloads/pods.ts";
@@ -16,21 +17,20 @@ export interface StoredBudget {
   readonly uid: string;
   readonly generation: number;
   readonly parsed: { readonly budget: ZoneBudget } | InvalidBudget;
-  /** What it selects by. Of an invalid one all that can be read of its selector; where that is nothing, it selects every pod. */
+  /** What it selects by. Of an invalid one, what can be read of its selector: if that is nothing, it selects every pod. */
   readonly matchLabels: ReadonlyMap<string, string>;
-}
-
-/** What is said of a pod that cannot be judged until a user mends a budget or its labels. */
-export interface Ungovernable {
-  readonly guard: "several-budgets" | "invalid-budget" | "budget-spans-groups";
-  readonly sentence: string;
-  readonly field: string;
 }
 
 export type Governed =
   | { readonly kind: "none" }
   | { readonly kind: "one"; readonly name: string; readonly budget: ZoneBudget }
-  | ({ readonly kind: "ungovernable" } & Ungovernable);
+  /** No decision about the pod is possible until a user corrects a budget or the labels. */
+  | {
+      readonly kind: "ungovernable";
+      readonly guard: "several-budgets" | "invalid-budget" | "budget-spans-groups";
+      readonly sentence: string;
+      readonly field: string;
+    };
 
 export function parseStoredBudget(object: ZoneBudgetObject): StoredBudget {
   const { namespace = "", name, uid, generation = 0 } = object.metadata;
@@ -41,11 +41,8 @@ export function parseStoredBudget(object: ZoneBudgetObject): StoredBudget {
 }
 
 function readableLabels(spec: unknown): ReadonlyMap<string, string> {
-  const { selector } = (spec ?? {}) as { readonly selector?: { readonly matchLabels?: unknown } | null };
-  const labels = selector?.matchLabels ?? {};
-  // The entries of a text or a list would be labels that no pod has.
-  if (typeof labels !== "object" || Array.isArray(labels)) return new Map();
-  // Of more than are read the first ones select more pods than all would: a budget that is invalid holds what it may govern.
+  const labels = fieldsOf(fieldsOf(fieldsOf(spec)?.selector)?.matchLabels) ?? {};
+  // Fewer labels select more pods, as they should: an invalid budget holds every pod that it may govern.
   const entries = Object.entries(labels).slice(0, mostEntries);
   return new Map(entries.filter((entry): entry is [string, string] => typeof entry[1] === "string"));
 }
@@ -73,7 +70,7 @@ export interface Surroundings {
  */
 export function governing(pod: Pod, surroundings: Surroundings, key: GroupKey): Governed {
   const found = surroundings.budgets.filter((stored) => selects(stored, pod.labels));
-  // Whom an invalid one would select is not known, so that it is mended first.
+  // Which pods an invalid one would select is not known, so that a user must correct it first.
   const stored = found.find(({ parsed }) => !("budget" in parsed)) ?? found[0];
   if (stored === undefined) return { kind: "none" };
   const { name, parsed } = stored;

@@ -85,7 +85,7 @@ interface SortedPods {
   readonly missingOf: (partition: string) => number;
 }
 
-/** A pass may ask for each of a thousand pods. A zone's pods never change, so they are sorted once. */
+/** A reconcile may ask for each of a thousand pods. A zone's pods never change, so they are sorted once. */
 const sortedPods = new WeakMap<readonly Pod[], Map<ZoneBudget, SortedPods>>();
 
 function sortByPartition(zone: Zone, budget: ZoneBudget): SortedPods {

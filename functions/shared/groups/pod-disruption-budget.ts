@@ -1,5 +1,5 @@
 /**
- * PodDisruptionBudgets, as far as they would refuse an eviction after us (rule R15): what kube-apiserver looks at in
+ * PodDisruptionBudgets, as far as they would refuse an eviction after us (rule R15): what kube-apiserver checks in
  * `pkg/registry/core/pod/storage/eviction.go`, in its order.
  */
 
@@ -25,7 +25,7 @@ export interface PodDisruptionBudget {
   readonly minimum: Minimum;
 }
 
-/** What a pod has to have, made once for each budget: a budget is held against every pod. */
+/** What a pod must have. It is compiled once for each budget, because each budget is compared with every pod. */
 interface Selector {
   readonly labels: readonly (readonly [string, string])[];
   readonly expressions: readonly {
@@ -35,9 +35,9 @@ interface Selector {
   }[];
 }
 
-/** A selector that is not read: of each pod it may select it. */
+/** A selector that is too large to be read: it may select any pod. */
 interface TooLarge {
-  /** The end of a sentence. */
+  /** The end of a message. */
   readonly excess: string;
 }
 
@@ -85,14 +85,14 @@ export function compileSelector({ matchLabels = {}, matchExpressions = [] }: Lab
 export function refusalOf(pod: Pod, budgets: readonly PodDisruptionBudget[]): string | undefined {
   const several = severalBudgets(pod, budgets);
   if (several !== undefined) return several;
-  const budget = budgetsOn(pod, budgets).find((one) => refuses(one, pod));
+  const budget = refusingBudget(pod, budgets);
   if (budget === undefined) return refusalOfUnread(pod, budgets);
   const { name, behind } = budget;
   if (behind) return `the controller has not seen the last change of PodDisruptionBudget ${name} yet`;
   return `PodDisruptionBudget ${name} allows no disruption now`;
 }
 
-/** Of a budget whose selector is too large to be read: it may select the pod, and would refuse to let it go. */
+/** The refusal by a budget whose selector is too large to be read, because it may select the pod. */
 function refusalOfUnread(pod: Pod, budgets: readonly PodDisruptionBudget[]): string | undefined {
   if (isEvictedAnyway(pod)) return undefined;
   for (const budget of budgets) {
@@ -121,7 +121,7 @@ export function refusalOfAll(leaving: readonly Pod[], budgets: readonly PodDisru
   return `PodDisruptionBudget ${short.name} allows ${short.disruptionsAllowed} disruptions now, and ${leaving.length} pods are to go`;
 }
 
-/** A budget as the pods of its namespace are now: its controller may not have counted yet those that have just gone. */
+/** A budget, recounted by the pods of its namespace: its controller may not have counted those that have just gone. */
 export function asOfNow(budget: PodDisruptionBudget, pods: readonly Pod[]): PodDisruptionBudget {
   const ready = pods.filter(
     (pod) => pod.readySinceMs !== undefined && !pod.terminating && budgetsOn(pod, [budget]).length > 0,
@@ -138,19 +138,17 @@ export function severalBudgets(pod: Pod, budgets: readonly PodDisruptionBudget[]
   return `the PodDisruptionBudgets ${names} both select it, and the API server evicts no such pod: change the selector of one of them`;
 }
 
-/** The one budget over the pod that refuses to let it go now; undefined where none does, and where several select it. */
+/** The budget over the pod that refuses to let it go now; undefined if none does. */
 export function refusingBudget(pod: Pod, budgets: readonly PodDisruptionBudget[]): PodDisruptionBudget | undefined {
-  const [budget, second] = budgetsOn(pod, budgets);
-  return budget !== undefined && second === undefined && refuses(budget, pod) ? budget : undefined;
+  return budgetsOn(pod, budgets).find((budget) => refuses(budget, pod));
 }
 
-function refuses({ spares, healthy, behind, disruptionsAllowed }: PodDisruptionBudget, pod: Pod): boolean {
-  if (isSpared({ spares, healthy }, pod)) return false;
-  return behind || disruptionsAllowed <= 0;
+function refuses(budget: PodDisruptionBudget, pod: Pod): boolean {
+  return !isSpared(budget, pod) && (budget.behind || budget.disruptionsAllowed <= 0);
 }
 
 /** A pod that is not ready may go whatever the budget allows. */
-function isSpared({ spares, healthy }: Pick<PodDisruptionBudget, "spares" | "healthy">, pod: Pod): boolean {
+function isSpared({ spares, healthy }: PodDisruptionBudget, pod: Pod): boolean {
   return pod.readySinceMs === undefined && (spares === "unready" || healthy);
 }
 
@@ -158,7 +156,7 @@ function isEvictedAnyway({ finished, pending, terminating }: Pod): boolean {
   return finished || pending || terminating;
 }
 
-/** Those that select a pod: none for one that the API server evicts whatever they say. */
+/** The budgets that select a pod; none for a pod that the API server evicts whatever they say. */
 function budgetsOn(pod: Pod, budgets: readonly PodDisruptionBudget[]): readonly PodDisruptionBudget[] {
   if (isEvictedAnyway(pod)) return [];
   return budgets.filter((budget) => budget.namespace === pod.namespace && selectsLabels(budget, pod.labels));

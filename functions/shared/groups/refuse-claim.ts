@@ -1,5 +1,5 @@
-/** Whether a claim may be made: rules R17 and R25, over zones as one look has them. */
-import type { Claim, ClaimContent } from "../ledger/claim.ts";
+/** Whether a claim may be made: rules R17 and R25, over the zones of one observation. */
+import { type Claim, type ClaimContent, isWithin, type OrdinalRange } from "../ledger/claim.ts";
 import { type Blocked, blockedBy, kinds } from "../ledger/claim-kinds.ts";
 import type { Reservation } from "../ledger/reservation.ts";
 import { type Pod, podNameOf } from "../workloads/pods.ts";
@@ -35,7 +35,7 @@ export interface LedgerSurroundings {
 export function refuseClaim(around: LedgerSurroundings, content: ClaimContent, limit: number): Blocked | undefined {
   if (content.terms === "announced") return undefined;
   const own = around.zones.find(({ statefulSet }) => statefulSet.name === content.zone);
-  // Before whatever passes: no function waits for what can never be.
+  // Before any reason that passes by itself: no function waits for what can never be.
   const never = own && neverWithin(limit, content, own.statefulSet);
   if (never !== undefined) return { guard: "never-possible", sentence: never };
   const [departed] = around.departed;
@@ -62,38 +62,28 @@ function refuseByOthers({ zones }: LedgerSurroundings, own: Zone): Blocked | und
   return claim === undefined ? { guard: "zones-down", sentence: describeDown(other) } : blockedBy(claim);
 }
 
-/** One pod is not two functions': neither is what another has reserved claimed, nor what another has claimed. */
+/** No function claims a pod that another function has reserved or claimed. */
 function refuseMembers(own: Zone, { members }: ClaimContent): Blocked | undefined {
-  const isMember = (ordinal: number) => members.some(({ first, last }) => ordinal >= first && ordinal <= last);
-  const foreign = own.claims.find(
-    (claim) =>
-      !claim.isKnown ||
-      claim.members.some(({ first, last }) => {
-        return members.some((range) => range.first <= last && range.last >= first);
-      }),
-  );
+  const overlaps = ({ first, last }: OrdinalRange) => members.some((one) => one.first <= last && one.last >= first);
+  const foreign = own.claims.find((claim) => !claim.isKnown || claim.members.some(overlaps));
   if (foreign !== undefined) return blockedBy(foreign);
-  const reserved = [...own.reserved.keys()].find(isMember);
+  const reserved = [...own.reserved.keys()].find((ordinal) => isWithin(members, ordinal));
   if (reserved === undefined) return undefined;
   const pod = podNameOf({ statefulSet: own.statefulSet.name, ordinal: reserved });
   return { guard: "budget", sentence: `${pod} is reserved` };
 }
 
 function refuseByLimit(own: Zone, { members, kind }: ClaimContent, limit: number): Blocked | undefined {
-  const isNew = (ordinal: number) =>
-    !own.down.has(ordinal) && members.some(({ first, last }) => ordinal >= first && ordinal <= last);
-  const added =
-    kinds[kind].countsAs === "members-down"
-      ? [...own.pods, ...own.leaving].filter(({ ordinal }) => isNew(ordinal))
-      : [];
+  const isNew = ({ ordinal }: Pod) => !own.down.has(ordinal) && isWithin(members, ordinal);
+  const added = kinds[kind].countsAs === "members-down" ? [...own.pods, ...own.leaving].filter(isNew) : [];
   if (countDown(own) + added.length <= limit) return undefined;
   const sentence = `${describeDown(own)}, ${limit} may be, and ${added.length} more would be`;
   return { guard: "budget", sentence };
 }
 
 /**
- * Why the pods of a zone may not leave for good by a claim; undefined where they may. How many leave, the limit does not say:
- * `max-unavailable` is for pods that come back. A function that asks pods about their health does so besides (`heldLeaving`).
+ * Why the pods of a zone may not leave for good by a claim; undefined if they may. No limit bounds how many leave, because
+ * `max-unavailable` is for pods that come back. A function that asks pods about their health also checks that (`heldLeaving`).
  */
 export function refuseScaleDown(around: LedgerSurroundings, content: ClaimContent): Blocked | undefined {
   const held = refuseClaim(around, content, Number.POSITIVE_INFINITY);
@@ -101,7 +91,7 @@ export function refuseScaleDown(around: LedgerSurroundings, content: ClaimConten
   return held ?? (own && refuseLeaving(own, content));
 }
 
-/** The same where a webhook makes the claim, and judges all but this: while it has one of this zone, it goes on with that. */
+/** The same for a claim that a webhook makes, and checks otherwise. It goes on with a claim of the zone that stands already. */
 export function refuseOwnZone(
   { zones }: Pick<LedgerSurroundings, "zones">,
   content: ClaimContent,
@@ -114,7 +104,7 @@ type Leaving = Pick<ClaimContent, "members" | "uids">;
 
 /** The pods of a zone that go by a claim: at its ordinals, or by the uids that it names. */
 export function leaversOf({ pods }: Pick<Zone, "pods">, { members, uids = {} }: Leaving): readonly Pod[] {
-  return pods.filter(({ ordinal, name, uid }) => isNamed(members, ordinal) || uids[name] === uid);
+  return pods.filter(({ ordinal, name, uid }) => isWithin(members, ordinal) || uids[name] === uid);
 }
 
 /** Invariant Z2: what is down among the pods that stay; while all of these are well, any number goes. */
@@ -135,19 +125,15 @@ function refuseLeaving(own: Zone, content: Leaving): Blocked | undefined {
   return { guard: "budget", sentence };
 }
 
-/** The ordinals that stay and are down, lowest first; of those that have no pod no more than the limit of the zone, and one. */
+/** The ordinals that stay and are down, lowest first. Of those without a pod it lists at most one more than the zone's limit. */
 function stayingDown(own: Zone, { members }: Leaving, leavers: readonly Pod[]): readonly number[] {
   const leaving = new Set(leavers.map(({ ordinal }) => ordinal));
-  const down = [...own.down.keys()].filter((ordinal) => !leaving.has(ordinal) && !isNamed(members, ordinal));
+  const down = [...own.down.keys()].filter((ordinal) => !leaving.has(ordinal) && !isWithin(members, ordinal));
   let left = own.statefulSet.maxUnavailable + 1;
   for (const ordinal of missingOrdinals(own)) {
     // Ordinals go up, and what leaves is the highest of them. A user may have asked for 2^31.
-    if (left-- === 0 || isNamed(members, ordinal)) break;
+    if (left-- === 0 || isWithin(members, ordinal)) break;
     down.push(ordinal);
   }
   return down.sort((one, other) => one - other);
-}
-
-function isNamed(members: ClaimContent["members"], ordinal: number): boolean {
-  return members.some(({ first, last }) => ordinal >= first && ordinal <= last);
 }

@@ -1,6 +1,6 @@
 /**
  * ZoneAwarePodDisruptionBudgets, parsed at the border: either a budget whose every field can be relied on, or the first
- * field that is wrong with a sentence that says what to write instead. The order of the checks is rollout-operator's.
+ * field that is wrong with a message that says what to write instead. The order of the checks is rollout-operator's.
  */
 
 import { RE2JS } from "re2js";
@@ -11,7 +11,7 @@ import { shownCharacters } from "../base/escape-control.ts";
 import { type Fields, fieldsOf } from "../base/fields.ts";
 import { parseGoDuration } from "../clock/durations.ts";
 
-export const budgetKind = "ZoneAwarePodDisruptionBudget";
+const budgetKind = "ZoneAwarePodDisruptionBudget";
 
 /** Which part of a pod's name is its partition. */
 export interface PartitionRule {
@@ -40,7 +40,15 @@ export interface InvalidBudget {
   readonly sentence: string;
 }
 
-type ParsedField<T> = { readonly value: T } | InvalidBudget;
+/** The first field that is wrong. {@link parseZoneBudget} alone catches it. */
+class InvalidField extends Error {
+  readonly field: string;
+
+  constructor(field: string, sentence: string) {
+    super(sentence);
+    this.field = field;
+  }
+}
 
 /** Longer ones are refused unread: no name of a pod has more than 253 characters. */
 const longestExpression = 500;
@@ -51,82 +59,69 @@ const compiledExpressions = new BoundedMap<string, RE2JS>(100);
 
 /** The budget that an object of the API server is. Never throws, whatever the object. */
 export function parseZoneBudget(object: unknown): { readonly budget: ZoneBudget } | InvalidBudget {
+  try {
+    return { budget: parseBudget(object) };
+  } catch (error) {
+    if (!(error instanceof InvalidField)) throw error;
+    return { field: error.field, sentence: error.message };
+  }
+}
+
+function parseBudget(object: unknown): ZoneBudget {
   const whole = fieldsOf(object);
   const spec = fieldsOf(whole?.spec);
   if (whole === undefined || spec === undefined) {
-    return wrong(
-      "spec",
-      whole?.spec,
-      "write a spec with a selector and with maxUnavailable or maxUnavailablePercentage",
-    );
+    const advice = "write a spec with a selector and with maxUnavailable or maxUnavailablePercentage";
+    throw wrong("spec", whole?.spec, advice);
   }
-  if (whole.kind !== budgetKind) return wrong("kind", whole.kind, `write ${budgetKind}`);
+  if (whole.kind !== budgetKind) throw wrong("kind", whole.kind, `write ${budgetKind}`);
   const allowance = parseAllowance(spec);
-  if ("field" in allowance) return allowance;
   const partitions = parsePartitions(spec);
-  if ("field" in partitions) return partitions;
   const matchLabels = parseSelector(spec);
-  if ("field" in matchLabels) return matchLabels;
-  const delay = parseDelay(spec, partitions.value !== undefined);
-  if ("field" in delay) return delay;
-  if ("percent" in allowance.value && allowance.value.percent > 0 && partitions.value !== undefined) {
-    return {
-      field: "spec.maxUnavailablePercentage",
-      sentence:
-        "spec.maxUnavailablePercentage above 0 cannot be combined with spec.podNamePartitionRegex: " +
-        "write maxUnavailable, which counts the pods of a partition in all zones",
-    };
+  const crossZoneEvictionDelayMs = parseDelay(spec, partitions !== undefined);
+  if ("percent" in allowance && allowance.percent > 0 && partitions !== undefined) {
+    const field = "spec.maxUnavailablePercentage";
+    const sentence = `${field} above 0 cannot be combined with spec.podNamePartitionRegex: write maxUnavailable, which counts the pods of a partition in all zones`;
+    throw new InvalidField(field, sentence);
   }
-  return {
-    budget: {
-      allowance: allowance.value,
-      matchLabels: matchLabels.value,
-      partitions: partitions.value,
-      crossZoneEvictionDelayMs: delay.value,
-    },
-  };
+  return { allowance, matchLabels, partitions, crossZoneEvictionDelayMs };
 }
 
-function parseAllowance(spec: Fields): ParsedField<Allowance> {
+function parseAllowance(spec: Fields): Allowance {
   const { maxUnavailable: pods, maxUnavailablePercentage: percent } = spec;
   if (pods !== undefined && percent !== undefined) {
-    return {
-      field: "spec.maxUnavailable",
-      sentence:
-        "spec.maxUnavailable and spec.maxUnavailablePercentage are both written, and only one of them can hold: " +
-        "leave one out, even where it is 0",
-    };
+    const field = "spec.maxUnavailable";
+    const sentence = `${field} and spec.maxUnavailablePercentage are both written, and only one of them can hold: leave one out, even where it is 0`;
+    throw new InvalidField(field, sentence);
   }
   if (pods !== undefined && !isInteger(pods, 0, Number.MAX_SAFE_INTEGER)) {
-    return wrong("spec.maxUnavailable", pods, "write an integer of at least 0, or use maxUnavailablePercentage");
+    throw wrong("spec.maxUnavailable", pods, "write an integer of at least 0, or use maxUnavailablePercentage");
   }
   if (percent !== undefined && !isInteger(percent, 0, 100)) {
-    return wrong("spec.maxUnavailablePercentage", percent, "write an integer from 0 to 100, without a percent sign");
+    throw wrong("spec.maxUnavailablePercentage", percent, "write an integer from 0 to 100, without a percent sign");
   }
-  return { value: percent === undefined ? { pods: pods ?? 1 } : { percent } };
+  return percent === undefined ? { pods: pods ?? 1 } : { percent };
 }
 
-function parsePartitions(spec: Fields): ParsedField<PartitionRule | undefined> {
+function parsePartitions(spec: Fields): PartitionRule | undefined {
   const { podNamePartitionRegex: expression = "" } = spec;
   const field = "spec.podNamePartitionRegex";
   const advice = "write an RE2 expression for the whole name of a pod, with a capture group for its partition";
-  if (typeof expression !== "string") return wrong(field, expression, advice);
-  if (expression === "") return { value: undefined };
+  if (typeof expression !== "string") throw wrong(field, expression, advice);
+  if (expression === "") return undefined;
   if (expression.length > longestExpression) {
-    return { field, sentence: `${field} has ${expression.length} characters: write at most ${longestExpression}` };
+    throw new InvalidField(field, `${field} has ${expression.length} characters: write at most ${longestExpression}`);
   }
   let compiled: RE2JS;
   try {
     compiled = compile(expression);
   } catch (error) {
-    return wrong(field, expression, `${advice} (${(error as Error).message})`);
+    throw wrong(field, expression, `${advice} (${(error as Error).message})`);
   }
   if (compiled.programSize() > largestProgram) {
-    return wrong(field, expression, "write a smaller expression: its repetitions make too many steps");
+    throw wrong(field, expression, "write a smaller expression: its repetitions make too many steps");
   }
-  const group = parseGroup(spec, compiled.groupCount());
-  if ("field" in group) return group;
-  return { value: createPartitionRule(expression, compiled, group.value) };
+  return createPartitionRule(expression, compiled, parseGroup(spec, compiled.groupCount()));
 }
 
 /** A budget is parsed at each LIST and each event, and this takes longer than all the rest of it. */
@@ -140,23 +135,23 @@ function compile(expression: string): RE2JS {
   return compiled;
 }
 
-function parseGroup(spec: Fields, groups: number): ParsedField<number> {
+function parseGroup(spec: Fields, groups: number): number {
   const field = "spec.podNameRegexGroup";
   const { podNameRegexGroup: group } = spec;
   if (groups === 0) {
     const place = "spec.podNamePartitionRegex";
     const sentence = `${place} has no capture group: put the part that is the partition in parentheses`;
-    return { field: place, sentence };
+    throw new InvalidField(place, sentence);
   }
   if (group === undefined && groups > 1) {
     const sentence = `${field} is missing, and the expression has ${groups} capture groups: write which one is the partition, 1 to ${groups}`;
-    return { field, sentence };
+    throw new InvalidField(field, sentence);
   }
   if (group !== undefined && !isInteger(group, 1, groups)) {
     const range = groups === 1 ? "1" : `an integer from 1 to ${groups}`;
-    return wrong(field, group, `write ${range}, as many capture groups as the expression has`);
+    throw wrong(field, group, `write ${range}, as many capture groups as the expression has`);
   }
-  return { value: group ?? 1 };
+  return group ?? 1;
 }
 
 function createPartitionRule(expression: string, compiled: RE2JS, group: number): PartitionRule {
@@ -175,56 +170,49 @@ function createPartitionRule(expression: string, compiled: RE2JS, group: number)
   };
 }
 
-function parseSelector(spec: Fields): ParsedField<ReadonlyMap<string, string>> {
+function parseSelector(spec: Fields): ReadonlyMap<string, string> {
   const advice = "write matchLabels with the labels of the pods that the budget governs";
   const selector = fieldsOf(spec.selector);
-  if (selector === undefined) return wrong("spec.selector", spec.selector, advice);
+  if (selector === undefined) throw wrong("spec.selector", spec.selector, advice);
   if (selector.matchExpressions !== undefined) {
-    const sentence = `spec.selector.matchExpressions is not supported, and without it the budget would govern more pods: ${advice}`;
-    return { field: "spec.selector.matchExpressions", sentence };
+    const field = "spec.selector.matchExpressions";
+    const sentence = `${field} is not supported, and without it the budget would govern more pods: ${advice}`;
+    throw new InvalidField(field, sentence);
   }
+  const field = "spec.selector.matchLabels";
   const labels = fieldsOf(selector.matchLabels);
-  if (labels === undefined) return wrong("spec.selector.matchLabels", selector.matchLabels, advice);
+  if (labels === undefined) throw wrong(field, selector.matchLabels, advice);
   const entries = Object.entries(labels);
   const excess = describeExcess(entries);
-  if (excess !== undefined) {
-    return { field: "spec.selector.matchLabels", sentence: `spec.selector.matchLabels ${excess}` };
-  }
-  const matchLabels = new Map<string, string>();
-  for (const [key, value] of entries) {
-    if (typeof value !== "string") {
-      return wrong(
-        `spec.selector.matchLabels.${cut(key)}`,
-        value,
-        "write a string, in quotes where it looks like a number",
-      );
-    }
-    matchLabels.set(key, value);
-  }
-  return { value: matchLabels };
+  if (excess !== undefined) throw new InvalidField(field, `${field} ${excess}`);
+  const texts = entries.map(([key, value]): [string, string] => {
+    if (typeof value === "string") return [key, value];
+    throw wrong(`${field}.${cut(key)}`, value, "write a string, in quotes where it looks like a number");
+  });
+  return new Map(texts);
 }
 
-function parseDelay(spec: Fields, hasPartitions: boolean): ParsedField<number> {
+function parseDelay(spec: Fields, hasPartitions: boolean): number {
   const field = "spec.crossZoneEvictionDelay";
   const { crossZoneEvictionDelay: text = "" } = spec;
   const ms = text === "" ? 0 : typeof text === "string" ? parseGoDuration(text) : undefined;
-  if (ms === undefined || ms < 0) return wrong(field, text, "write a Go duration of at least 0, such as 90s or 5m");
+  if (ms === undefined || ms < 0) throw wrong(field, text, "write a Go duration of at least 0, such as 90s or 5m");
   if (ms > 0 && !hasPartitions) {
     const sentence = `${field} holds between the zones of a partition: write spec.podNamePartitionRegex too, or leave the delay out`;
-    return { field, sentence };
+    throw new InvalidField(field, sentence);
   }
-  return { value: ms };
+  return ms;
 }
 
 function isInteger(value: unknown, least: number, most: number): value is number {
   return Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= most;
 }
 
-function wrong(field: string, value: unknown, advice: string): InvalidBudget {
-  return { field, sentence: `${field} is ${value === undefined ? "missing" : show(value)}: ${advice}` };
+function wrong(field: string, value: unknown, advice: string): InvalidField {
+  return new InvalidField(field, `${field} is ${value === undefined ? "missing" : show(value)}: ${advice}`);
 }
 
-/** What stands in the object, short enough for a sentence. Not all of a large value is put into words first. */
+/** The value, short enough for a message. A large value is cut before it is formatted. */
 function show(value: unknown): string {
   if (Array.isArray(value)) return "a list";
   if (typeof value === "object" && value !== null) return "an object";

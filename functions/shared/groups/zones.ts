@@ -33,7 +33,7 @@ export interface Zone {
  * ledger holds.
  *
  * Rule R7: down are wanted ordinals that are missing, terminating or not Ready for `minReadySeconds`, and every ordinal
- * with an open reservation, wanted or not, whatever its pod looks like. So is every pod that a claim names (rule R18): of a
+ * with an open reservation, wanted or not, whatever the state of its pod. So is every pod that a claim names (rule R18): of a
  * claimed ordinal that has none, one is missing, or the StatefulSet wants none.
  */
 export function surveyZone(
@@ -54,7 +54,7 @@ export function surveyZone(
   const counted = countPods(statefulSet, wanted, nowMs, down);
   const ofZone = open.filter((reservation) => reservation.statefulSet === statefulSet.name);
   const reserved = new Map(ofZone.map((reservation) => [reservation.ordinal, reservation]));
-  const missing = counted.missing - markReserved(statefulSet, wanted, reserved.keys(), down);
+  const missing = counted.missing - markReserved(statefulSet, wanted, [...reserved.keys()], down);
   const own = claims.filter(({ zone }) => zone === statefulSet.name);
   if (own.length > 0) markClaimed(own, [...wanted, ...leaving], down);
   const { nextAvailableInMs } = counted;
@@ -88,17 +88,15 @@ function countPods(
 function markReserved(
   statefulSet: StatefulSet,
   wanted: readonly Pod[],
-  reserved: Iterable<number>,
+  reserved: readonly number[],
   down: Map<number, WhyDown>,
 ): number {
-  let missing = 0;
-  for (const ordinal of reserved) {
-    if (down.has(ordinal)) continue;
-    const isMissing = isWanted(statefulSet, ordinal) && !hasOrdinal(wanted, ordinal);
-    if (isMissing) missing++;
-    down.set(ordinal, isMissing ? "missing" : "reserved");
-  }
-  return missing;
+  const unmarked = reserved.filter((ordinal) => !down.has(ordinal));
+  if (unmarked.length === 0) return 0;
+  const standing = new Set(wanted.map(({ ordinal }) => ordinal));
+  const missing = new Set(unmarked.filter((ordinal) => isWanted(statefulSet, ordinal) && !standing.has(ordinal)));
+  for (const ordinal of unmarked) down.set(ordinal, missing.has(ordinal) ? "missing" : "reserved");
+  return missing.size;
 }
 
 /** Marks the pods that a claim names, unless they are down already (rule R18). */
@@ -113,18 +111,6 @@ function markClaimed(claims: readonly Claim[], pods: readonly Pod[], down: Map<n
 function outdatedOf({ updateRevision }: StatefulSet, wanted: readonly Pod[]): readonly Pod[] {
   if (updateRevision === undefined) return [];
   return wanted.filter((pod) => !pod.terminating && pod.revision !== updateRevision);
-}
-
-/** Whether one of the pods, which are in the order of their ordinals, has this one. */
-function hasOrdinal(pods: readonly Pod[], ordinal: number): boolean {
-  let low = 0;
-  let high = pods.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if ((pods[middle] as Pod).ordinal < ordinal) low = middle + 1;
-    else high = middle;
-  }
-  return pods[low]?.ordinal === ordinal;
 }
 
 /** How many ordinals of a zone are down (rule R7). */
@@ -152,7 +138,7 @@ export function claimOn({ claims }: Pick<Zone, "claims">, ordinal: number): Clai
   return claims.find((claim) => namesOrdinal(claim, ordinal));
 }
 
-/** The down ordinals of a zone for a sentence: `zone-a: 3 of 20 down (2 not ready, 1 reserved)`. */
+/** The down ordinals of a zone for a message: `zone-a: 3 of 20 down (2 not ready, 1 reserved)`. */
 export function describeDown(zone: Zone): string {
   const counts = new Map<WhyDown, number>(zone.missing > 0 ? [["missing", zone.missing]] : []);
   for (const why of zone.down.values()) counts.set(why, (counts.get(why) ?? 0) + 1);

@@ -1,7 +1,6 @@
 /** What can be asked whether a pod may go: a row for each product. */
 
-import type { ExpectedField } from "../annotations/health.ts";
-import type { ProductName } from "../annotations/health-products.ts";
+import type { ExpectedField, ProductName } from "../annotations/health.ts";
 import { fieldsOf, parseFields } from "../base/fields.ts";
 import type { PodAnswer } from "../http/pod-http.ts";
 import type { Health } from "../ledger/health-rule.ts";

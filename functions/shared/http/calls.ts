@@ -4,7 +4,7 @@ import { withoutQuery } from "../base/ports-and-paths.ts";
 import { Semaphore } from "../base/semaphore.ts";
 import { callerHeaders, inSpan } from "../base/spans.ts";
 import type { Clock } from "../clock/clock.ts";
-import { ExchangeError, type HttpAnswer } from "../transport/exchange.ts";
+import { ExchangeError, type ExchangeLimits, type HttpAnswer } from "../transport/exchange.ts";
 import { withTimeout } from "../transport/timeout.ts";
 import {
   type PodAddress,
@@ -17,7 +17,6 @@ import {
   placeOf,
 } from "./pod-http.ts";
 import { isClusterDomain, type PodUrl, targetOf } from "./target.ts";
-import type { Transport } from "./transport.ts";
 
 /** As rollout-operator asks pods: `-pods.client-timeout`, and 32 in parallel. */
 const defaultCallTimeoutMs = 5_000;
@@ -31,6 +30,19 @@ const defaultLongestWaitMs = 10_000;
 const defaultMostBytes = 2 ** 20;
 /** With a dot at its end, so that no search list is tried. */
 const defaultClusterDomain = "cluster.local.";
+
+/** What carries one request to a pod and its answer back: connections, or the embedded world. It rejects as an exchange does. */
+export interface Transport {
+  deliver(delivery: Delivery, limits: ExchangeLimits): Promise<HttpAnswer>;
+}
+
+export interface Delivery extends PodUrl {
+  readonly address: PodAddress;
+  readonly method: string;
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | undefined;
+}
 
 /** What one HTTP exchange with a pod was, for metrics. */
 export interface PodObservation {
@@ -65,17 +77,6 @@ export interface PodCallsOptions {
   readonly onRequest?: ((observation: PodObservation) => void) | undefined;
 }
 
-/**
- * HTTP to pods over this transport.
- *
- * @throws Error when the cluster's domain is none.
- */
-export function createPodCalls(options: PodCallsOptions): PodHttp {
-  const clusterDomain = options.clusterDomain ?? defaultClusterDomain;
-  if (!isClusterDomain(clusterDomain)) throw new Error(`"${clusterDomain}" is no domain of a cluster`);
-  return new PodCalls(options, clusterDomain);
-}
-
 /** One call, and what it may still do. */
 interface PodCall {
   readonly address: PodAddress;
@@ -86,14 +87,17 @@ interface PodCall {
   sent: boolean;
 }
 
-class PodCalls implements PodHttp {
+/** HTTP to pods over a transport. */
+export class PodCalls implements PodHttp {
   readonly #options: PodCallsOptions;
   readonly #clusterDomain: string;
   readonly #turns: Semaphore;
 
-  constructor(options: PodCallsOptions, clusterDomain: string) {
+  /** @throws Error when the cluster's domain is none. */
+  constructor(options: PodCallsOptions) {
     this.#options = options;
-    this.#clusterDomain = clusterDomain;
+    this.#clusterDomain = options.clusterDomain ?? defaultClusterDomain;
+    if (!isClusterDomain(this.#clusterDomain)) throw new Error(`"${this.#clusterDomain}" is no domain of a cluster`);
     const { clock, mostAtOnce = defaultMostAtOnce, mostPerGroup = defaultMostPerGroup } = options;
     const { mostWaiting = defaultMostWaiting, mostGroups = defaultMostGroups } = options;
     this.#turns = new Semaphore({ clock, mostAtOnce, mostGroups, mostPerGroup, mostWaiting });

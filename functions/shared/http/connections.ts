@@ -3,9 +3,8 @@ import type { LookupFunction } from "node:net";
 import { Agent, buildConnector, type Dispatcher } from "undici";
 import { SharedMemory } from "../base/growing-buffer.ts";
 import { type ExchangeLimits, exchange, type HttpAnswer } from "../transport/exchange.ts";
-import { createPodCalls, defaultMostAtOnce, type PodCallsOptions } from "./calls.ts";
+import { type Delivery, defaultMostAtOnce, PodCalls, type PodCallsOptions, type Transport } from "./calls.ts";
 import type { PodHttp } from "./pod-http.ts";
-import type { Delivery, Transport } from "./transport.ts";
 
 /** Pods come and go, and their names with other addresses: nothing is kept for long. In milliseconds. */
 const keepAliveMs = 10_000;
@@ -16,8 +15,6 @@ const mostHeaderBytes = 16_384;
 const mostAnswerBytes = 32 * 2 ** 20;
 
 export interface ConnectPodsOptions extends Omit<PodCallsOptions, "transport"> {
-  /** Whose certificates are trusted over https, in PEM; absent: those that Node trusts. */
-  readonly authorities?: string;
   /** Finds the address of a host; absent: the machine's resolver. */
   readonly lookup?: LookupFunction;
 }
@@ -33,33 +30,29 @@ export interface ConnectedPods extends PodHttp {
  * @throws Error when the cluster's domain is none.
  */
 export function connectPods(options: ConnectPodsOptions): ConnectedPods {
-  const { authorities, lookup, ...callOptions } = options;
-  const connections = new PodConnections({ authorities, lookup, mostPerPod: options.mostAtOnce ?? defaultMostAtOnce });
-  const calls = createPodCalls({ ...callOptions, transport: connections });
+  const { lookup, ...callOptions } = options;
+  const connections = new PodConnections(options.mostAtOnce ?? defaultMostAtOnce, lookup);
+  const calls = new PodCalls({ ...callOptions, transport: connections });
   return { send: (...call) => calls.send(...call), close: () => connections.close() };
-}
-
-interface ConnectionsOptions {
-  readonly authorities: string | undefined;
-  readonly lookup: LookupFunction | undefined;
-  readonly mostPerPod: number;
 }
 
 /** Authorities with connections of their own, at most: those that came first are closed beyond that. */
 const mostAuthorities = 32;
 
 class PodConnections implements Transport {
-  readonly #options: ConnectionsOptions;
-  /** By the authorities that are trusted. */
+  readonly #mostPerPod: number;
+  readonly #lookup: LookupFunction | undefined;
+  /** By the authorities that are trusted; undefined for those that Node trusts. */
   readonly #agents = new Map<string | undefined, Agent>();
   readonly #memory = new SharedMemory(mostAnswerBytes);
 
-  constructor(options: ConnectionsOptions) {
-    this.#options = options;
+  constructor(mostPerPod: number, lookup: LookupFunction | undefined) {
+    this.#mostPerPod = mostPerPod;
+    this.#lookup = lookup;
   }
 
   deliver({ origin, path, method, headers, body, address }: Delivery, limits: ExchangeLimits): Promise<HttpAnswer> {
-    const agent = this.#agentFor(address.authorities ?? this.#options.authorities);
+    const agent = this.#agentFor(address.authorities);
     // Without `reset: false` undici closes the connection after a DELETE with a body.
     const options: Dispatcher.DispatchOptions = { origin, path, method, headers, body: body ?? null, reset: false };
     return exchange(agent, options, limits, this.#memory);
@@ -73,7 +66,7 @@ class PodConnections implements Transport {
   #agentFor(authorities: string | undefined): Agent {
     const known = this.#agents.get(authorities);
     if (known !== undefined) return known;
-    const made = makeAgent({ ...this.#options, authorities });
+    const made = makeAgent(authorities, this.#mostPerPod, this.#lookup);
     this.#agents.set(authorities, made);
     const [oldest] = this.#agents;
     if (this.#agents.size > mostAuthorities && oldest !== undefined) {
@@ -85,7 +78,7 @@ class PodConnections implements Transport {
   }
 }
 
-function makeAgent({ authorities, lookup, mostPerPod }: ConnectionsOptions): Agent {
+function makeAgent(authorities: string | undefined, connections: number, lookup: LookupFunction | undefined): Agent {
   const connector = buildConnector({
     allowH2: false,
     timeout: connectTimeoutMs,
@@ -96,7 +89,7 @@ function makeAgent({ authorities, lookup, mostPerPod }: ConnectionsOptions): Age
     // A certificate has no dot at the end of a name, and neither has what is asked for in a handshake.
     connect: (options, callback) =>
       connector({ ...options, servername: options.hostname.replace(/\.$/, "") }, callback),
-    connections: mostPerPod,
+    connections,
     keepAliveTimeout: keepAliveMs,
     keepAliveMaxTimeout: keepAliveMs,
     maxHeaderSize: mostHeaderBytes,

@@ -16,7 +16,7 @@ export interface PodAddress {
   readonly group: string;
   /** From 1 to 65535; see `parsePort`. */
   readonly port: number;
-  /** The only authorities that are trusted over https, in PEM; absent: those that the client trusts. */
+  /** The only authorities that are trusted over https, in PEM; absent: those that Node trusts. */
   readonly authorities?: string | undefined;
 }
 

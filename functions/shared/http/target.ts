@@ -2,8 +2,6 @@
 import { isPath, isPort } from "../base/ports-and-paths.ts";
 import { type PodAddress, PodHttpError, type PodRequest, placeOf } from "./pod-http.ts";
 
-export { parsePath, parsePort } from "../base/ports-and-paths.ts";
-
 export interface PodUrl {
   /** Scheme, host and port. */
   readonly origin: string;

@@ -24,7 +24,7 @@ import {
   type WatchEvent,
   type WatchQuery,
 } from "./cluster.ts";
-import { AccessProvider, loadConfiguration } from "./configuration.ts";
+import { AccessProvider, type KubeConfig, loadConfiguration } from "./configuration.ts";
 import { Discovery } from "./discovery.ts";
 import { listPages } from "./list-pages.ts";
 import { readFileInPod } from "./read-file.ts";
@@ -57,8 +57,6 @@ export interface ConnectOptions {
   readonly requestTimeoutMs?: number;
   /** Connections for calls, at most: 16 unless told. Each open watch has one of its own. */
   readonly connections?: number;
-  /** Sent with every request, e.g. `X-Cluster`. */
-  readonly headers?: Readonly<Record<string, string>>;
   /** How long a watch may be silent before it is given up, in milliseconds: 70 s unless told. */
   readonly watchSilenceLimitMs?: number;
   /** Absent: the clock of this process, which its servers also measure their deadlines by. */
@@ -82,55 +80,30 @@ export interface KubernetesCluster extends Cluster {
  * @throws Error when there is no usable kubeconfig, or no such context in it.
  */
 export async function connect(options: ConnectOptions): Promise<KubernetesCluster> {
-  const configuration = await loadConfiguration(options.kubeconfig, options.context, options.server);
-  const timeoutMs = options.requestTimeoutMs ?? defaultRequestTimeoutMs;
-  const clock = options.clock ?? processClock;
-  const access = new AccessProvider(configuration, {
-    clock,
-    connections: options.connections ?? defaultConnections,
-    connectTimeoutMs: timeoutMs,
-  });
-  const serverTime = new ServerTime();
-  const requests = new Requests({
-    access,
-    clock,
-    serverTime,
-    headers: { ...options.headers, "user-agent": options.userAgent },
-    timeoutMs,
-    onRequest: options.onRequest,
-  });
-  const namespace = configuration.getContextObject(configuration.getCurrentContext())?.namespace?.trim() || "default";
-  return new ConnectedCluster({
-    access,
-    clock,
-    requests,
-    serverTime,
-    namespace,
-    silenceLimitMs: options.watchSilenceLimitMs ?? silenceLimitMs,
-  });
-}
-
-interface Parts {
-  readonly access: AccessProvider;
-  readonly clock: SteadyClock;
-  readonly requests: Requests;
-  readonly serverTime: ServerTime;
-  readonly namespace: string;
-  readonly silenceLimitMs: number;
+  return new ConnectedCluster(await loadConfiguration(options.kubeconfig, options.context, options.server), options);
 }
 
 class ConnectedCluster implements KubernetesCluster {
-  readonly #parts: Parts;
-  readonly #discovery: Discovery;
   readonly namespace: string;
+  readonly #clock: SteadyClock;
+  readonly #silenceLimitMs: number;
+  readonly #access: AccessProvider;
+  readonly #serverTime = new ServerTime();
+  readonly #requests: Requests;
+  readonly #discovery: Discovery;
 
-  constructor(parts: Parts) {
-    this.#parts = parts;
-    this.namespace = parts.namespace;
-    const { requests, clock } = parts;
+  constructor(configuration: KubeConfig, options: ConnectOptions) {
+    const { clock = processClock, connections = defaultConnections, userAgent, onRequest } = options;
+    const { requestTimeoutMs: timeoutMs = defaultRequestTimeoutMs } = options;
+    this.namespace = configuration.getContextObject(configuration.getCurrentContext())?.namespace?.trim() || "default";
+    this.#clock = clock;
+    this.#silenceLimitMs = options.watchSilenceLimitMs ?? silenceLimitMs;
+    this.#access = new AccessProvider(configuration, { clock, connections, connectTimeoutMs: timeoutMs });
+    const [access, serverTime] = [this.#access, this.#serverTime];
+    this.#requests = new Requests({ access, clock, serverTime, userAgent, timeoutMs, onRequest });
     const how = { verb: "get", method: "GET", repeatable: true, bodyLimitBytes: documentLimitBytes } as const;
     this.#discovery = new Discovery({
-      read: (path, label) => requests.send({ ...how, resource: path, path, label }),
+      read: (path, label) => this.#requests.send({ ...how, resource: path, path, label }),
       nowMs: () => clock.nowMs(),
     });
   }
@@ -227,7 +200,7 @@ class ConnectedCluster implements KubernetesCluster {
       path: `${path}?${parameters}`,
       repeatable: true,
     };
-    const { requests, silenceLimitMs } = this.#parts;
+    const [requests, silenceLimitMs] = [this.#requests, this.#silenceLimitMs];
     return {
       [Symbol.asyncIterator]: () => new WatchStream({ requests, request, signal: options?.signal, silenceLimitMs }),
     };
@@ -238,24 +211,24 @@ class ConnectedCluster implements KubernetesCluster {
   }
 
   async readFile(pod: ObjectKey, container: string, path: string, signal: AbortSignal): Promise<string | undefined> {
-    return await readFileInPod(await this.#parts.access.current(), { pod, container, path }, signal);
+    return await readFileInPod(await this.#access.current(), pod, container, path, signal);
   }
 
   serverTimeMs(): number {
     // Whole milliseconds: the stamps of a ledger are integers, and one that is not makes the ledger unreadable.
-    return Math.round(this.#parts.serverTime.at(this.monotonicMs()) ?? Date.now());
+    return Math.round(this.#serverTime.at(this.monotonicMs()) ?? Date.now());
   }
 
   wallTimeMs(): number {
-    return this.#parts.clock.wallMs();
+    return this.#clock.wallMs();
   }
 
   monotonicMs(): number {
-    return this.#parts.clock.nowMs();
+    return this.#clock.nowMs();
   }
 
   skippedMs(): number {
-    return this.#parts.clock.skippedMs();
+    return this.#clock.skippedMs();
   }
 
   sleep(ms: number, signal?: AbortSignal): Promise<void> {
@@ -269,12 +242,12 @@ class ConnectedCluster implements KubernetesCluster {
   }
 
   close(): Promise<void> {
-    return this.#parts.access.close();
+    return this.#access.close();
   }
 
   async #send<T>(request: ApiRequest, options?: CallOptions): Promise<T> {
     try {
-      return await this.#parts.requests.send<T>(request, options);
+      return await this.#requests.send<T>(request, options);
     } catch (error) {
       if (hasCode(error, 404)) this.#discovery.doubt(request.resource);
       throw error;

@@ -1,9 +1,10 @@
 /**
- * The whole I/O surface of Sluice: what a function may ask of the API server, and of time. What it may ask for stands in
- * `resources.ts` and `objects.ts`, and is exported from here, too, because a caller needs all of it.
+ * The whole I/O surface of Sluice: what a function may ask of the API server, and of time. It exports `resources.ts` and
+ * `objects.ts`, the types of objects, because a caller needs all of it.
  */
 import type { Clock } from "../clock/clock.ts";
-import type { AnsweredObject, ObjectKey, ObjectTypes, Resource, ServedKind } from "./resources.ts";
+import type { ObjectTypes } from "./objects.ts";
+import type { AnsweredObject, ObjectKey, Resource, ServedKind } from "./resources.ts";
 
 export type * from "./objects.ts";
 export type * from "./resources.ts";

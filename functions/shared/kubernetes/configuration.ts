@@ -4,7 +4,7 @@
  * Finding a configuration and every way to authenticate (token, token file read again, client certificate, exec plugin,
  * basic, OIDC) is its work. Connections are ours: it would open one per call.
  */
-import { access } from "node:fs/promises";
+import { existsSync } from "node:fs";
 import { registerHooks } from "node:module";
 import type { KubeConfig, RequestContext } from "@kubernetes/client-node";
 import { Agent, type Dispatcher } from "undici";
@@ -15,20 +15,23 @@ const credentialsLifeMs = 5_000;
 const connectionsAside = 4;
 const serviceAccountToken = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 
+interface Pools {
+  /** For calls that end. */
+  readonly calls: Dispatcher;
+  /** Of few connections: for calls of which others may ask many. */
+  readonly aside: Dispatcher;
+  /** Without a limit on connections, so that open watches never keep calls waiting. */
+  readonly watches: Dispatcher;
+}
+
 /** What a call needs to reach the API server as the configured user. */
-export interface Access {
+export interface Access extends Pools {
   /** Scheme, host and port. */
   readonly origin: string;
   /** What comes before `/api` in every path; empty but for proxies. */
   readonly pathPrefix: string;
   /** Authorization and impersonation. */
   readonly headers: Readonly<Record<string, string>>;
-  /** Pooled, for calls that end. */
-  readonly calls: Dispatcher;
-  /** Pooled, and few: for calls of which others may ask many. */
-  readonly aside: Dispatcher;
-  /** Without a limit on connections, so that open watches never keep calls waiting. */
-  readonly watches: Dispatcher;
 }
 
 export interface ConnectionLimits {
@@ -37,9 +40,9 @@ export interface ConnectionLimits {
   readonly connectTimeoutMs: number;
 }
 
+export type { KubeConfig };
+
 type DispatcherOptions = ReturnType<KubeConfig["createDispatcherOptions"]>;
-type AgentOptions = Parameters<KubeConfig["createDispatcherOptions"]>[1];
-type ConfigurationCluster = ReturnType<KubeConfig["getCurrentCluster"]>;
 
 /**
  * Loads client-node's KubeConfig without its generated API, which we never call: 34 MB of memory and 0.15 s of start
@@ -78,7 +81,7 @@ export async function loadConfiguration(
   const configuration = new KubeConfig();
   if (path !== undefined) {
     configuration.loadFromFile(path);
-  } else if (!process.env.KUBECONFIG && process.env.KUBERNETES_SERVICE_HOST && (await exists(serviceAccountToken))) {
+  } else if (!process.env.KUBECONFIG && process.env.KUBERNETES_SERVICE_HOST && existsSync(serviceAccountToken)) {
     configuration.loadFromCluster();
   } else {
     configuration.loadFromDefault();
@@ -104,13 +107,6 @@ export async function loadConfiguration(
   return configuration;
 }
 
-async function exists(path: string): Promise<boolean> {
-  return access(path).then(
-    () => true,
-    () => false,
-  );
-}
-
 /** Keeps {@link Access} up to date: connections are pooled, and made anew only when certificates change. */
 export class AccessProvider {
   readonly #configuration: KubeConfig;
@@ -120,9 +116,7 @@ export class AccessProvider {
   #known: Access | undefined;
   #expiresMs = 0;
   #connectionKey: string | undefined;
-  #calls: Dispatcher | undefined;
-  #aside: Dispatcher | undefined;
-  #watches: Dispatcher | undefined;
+  #pools: Pools | undefined;
   #tls: DispatcherOptions | undefined;
 
   constructor(configuration: KubeConfig, limits: ConnectionLimits) {
@@ -130,7 +124,18 @@ export class AccessProvider {
     this.#limits = limits;
     const original = configuration.createDispatcherOptions.bind(configuration);
     // client-node asks this method how to connect, then would open a connection of its own; "none" keeps it from that.
-    configuration.createDispatcherOptions = (cluster, options) => this.#connectionOptions(original, cluster, options);
+    configuration.createDispatcherOptions = (cluster, agentOptions) => {
+      const key = JSON.stringify([cluster?.server, cluster?.proxyUrl, agentOptions], (_, value) =>
+        value instanceof Uint8Array ? Buffer.from(value).toString("latin1") : value,
+      );
+      if (key === this.#connectionKey) return { type: "none" };
+      // client-node refuses plain HTTP unless told otherwise; to this machine nothing can be overheard (kubectl proxy).
+      const options: DispatcherOptions =
+        cluster !== null && isLoopback(cluster.server) ? { type: "none" } : original(cluster, agentOptions);
+      this.#tls = options;
+      this.#connectionKey = key;
+      return options.type === "agent" ? { type: "none" } : options;
+    };
   }
 
   /** Throws what client-node throws when credentials cannot be had: a missing file, a plugin that failed. */
@@ -161,7 +166,7 @@ export class AccessProvider {
 
   /** Ends every connection; calls and watches under way reject. */
   async close(): Promise<void> {
-    await Promise.all([this.#calls?.destroy(), this.#aside?.destroy(), this.#watches?.destroy()]);
+    await Promise.all(Object.values(this.#pools ?? {}).map((pool) => pool.destroy()));
   }
 
   async #authenticate(): Promise<Access> {
@@ -180,41 +185,18 @@ export class AccessProvider {
     await this.#configuration.applySecurityAuthentication(context as unknown as RequestContext);
     this.#connect(proxy);
     const { origin, pathname } = new URL(cluster.server);
-    const [calls, aside, watches] = [this.#calls, this.#aside, this.#watches];
-    if (calls === undefined || aside === undefined || watches === undefined) {
-      throw new Error("client-node made no connection");
-    }
-    const pathPrefix = pathname.replace(/\/+$/, "");
-    this.#known = { origin, pathPrefix, headers, calls, aside, watches };
+    if (this.#pools === undefined) throw new Error("client-node made no connection");
+    this.#known = { origin, pathPrefix: pathname.replace(/\/+$/, ""), headers, ...this.#pools };
     return this.#known;
   }
 
-  #connectionOptions(
-    original: KubeConfig["createDispatcherOptions"],
-    cluster: ConfigurationCluster,
-    agentOptions: AgentOptions,
-  ): DispatcherOptions {
-    const key = JSON.stringify([cluster?.server, cluster?.proxyUrl, agentOptions], (_, value) =>
-      value instanceof Uint8Array ? Buffer.from(value).toString("latin1") : value,
-    );
-    if (key === this.#connectionKey) return { type: "none" };
-    // client-node refuses plain HTTP unless told otherwise; to this machine nothing can be overheard (kubectl proxy).
-    const options: DispatcherOptions =
-      cluster !== null && isLoopback(cluster.server) ? { type: "none" } : original(cluster, agentOptions);
-    this.#tls = options;
-    this.#connectionKey = key;
-    return options.type === "agent" ? { type: "none" } : options;
-  }
-
-  /** Makes the pools when {@link #connectionOptions} met new certificates. A proxy's connections are client-node's. */
+  /** Makes the pools when client-node has met new certificates. A proxy's connections are client-node's. */
   #connect(proxy: Dispatcher | undefined): void {
     const options = this.#tls;
     if (options === undefined) return;
     this.#tls = undefined;
     // Those under way on the old connections may finish.
-    void this.#calls?.close();
-    void this.#aside?.close();
-    void this.#watches?.close();
+    for (const pool of Object.values(this.#pools ?? {})) void pool.close();
     const { connections, connectTimeoutMs } = this.#limits;
     const tls = options.type === "agent" ? (options.connect as Agent.Options["connect"] & object) : {};
     const shared: Agent.Options = {
@@ -225,9 +207,11 @@ export class AccessProvider {
       bodyTimeout: 0,
       allowH2: false,
     };
-    this.#calls = proxy ?? new Agent({ ...shared, connections });
-    this.#aside = proxy ?? new Agent({ ...shared, connections: connectionsAside });
-    this.#watches = proxy ?? new Agent(shared);
+    this.#pools = {
+      calls: proxy ?? new Agent({ ...shared, connections }),
+      aside: proxy ?? new Agent({ ...shared, connections: connectionsAside }),
+      watches: proxy ?? new Agent(shared),
+    };
   }
 }
 

@@ -1,4 +1,5 @@
 /** The errors that calls reject with, for an answer that refuses as well as for no answer. */
+import { parseFields } from "../base/fields.ts";
 import { ClusterError } from "./cluster.ts";
 
 /** The parts of a request that its errors name. */
@@ -56,13 +57,8 @@ export function refusal(
   retryAfter?: string | string[],
 ): ClusterError {
   const { verb, resource, path } = request;
-  let status: ApiStatus | undefined;
-  try {
-    const parsed: unknown = JSON.parse(body);
-    if (typeof parsed === "object" && parsed !== null && (parsed as ApiStatus).kind === "Status") status = parsed;
-  } catch {
-    // Not JSON: the text itself is all there is to say.
-  }
+  const parsed = parseFields(body) as ApiStatus | undefined;
+  const status = parsed?.kind === "Status" ? parsed : undefined;
   const seconds = Number.parseInt(String(retryAfter ?? status?.details?.retryAfterSeconds ?? ""), 10);
   return new ClusterError({
     code,

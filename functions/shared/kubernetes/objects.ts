@@ -30,6 +30,12 @@ export interface Metadata {
   readonly finalizers?: readonly string[];
 }
 
+export interface Condition {
+  readonly type: string;
+  readonly status: string;
+  readonly lastTransitionTime?: string;
+}
+
 export interface PodObject {
   readonly metadata: Metadata;
   readonly spec?: {
@@ -39,11 +45,7 @@ export interface PodObject {
     readonly phase?: string;
     readonly startTime?: string;
     /** Of a list, `Ready` alone. */
-    readonly conditions?: readonly {
-      readonly type: string;
-      readonly status: string;
-      readonly lastTransitionTime?: string;
-    }[];
+    readonly conditions?: readonly Condition[];
     readonly containerStatuses?: readonly ContainerStatus[];
     readonly initContainerStatuses?: readonly ContainerStatus[];
   };
@@ -186,11 +188,7 @@ export interface PvcObject {
   readonly status?: {
     readonly phase?: string;
     readonly capacity?: { readonly storage?: string };
-    readonly conditions?: readonly {
-      readonly type: string;
-      readonly status: string;
-      readonly lastTransitionTime?: string;
-    }[];
+    readonly conditions?: readonly Condition[];
   };
 }
 
@@ -204,13 +202,6 @@ export interface VolumeObject {
   readonly status?: { readonly phase?: string };
 }
 
-/** Which volume is attached to which node: cluster-scoped. */
-export interface VolumeAttachmentObject {
-  readonly metadata: Metadata;
-  readonly spec?: { readonly nodeName?: string; readonly source?: { readonly persistentVolumeName?: string } };
-  readonly status?: { readonly attached?: boolean };
-}
-
 /** Cluster-scoped, like a Namespace. */
 export interface NodeObject {
   readonly metadata: Metadata;
@@ -218,14 +209,7 @@ export interface NodeObject {
     readonly unschedulable?: boolean;
     readonly taints?: readonly { readonly key: string; readonly value?: string; readonly effect: string }[];
   };
-  readonly status?: {
-    readonly conditions?: readonly {
-      readonly type: string;
-      readonly status: string;
-      readonly lastHeartbeatTime?: string;
-      readonly lastTransitionTime?: string;
-    }[];
-  };
+  readonly status?: { readonly conditions?: readonly Condition[] };
 }
 
 export interface NamespaceObject {
@@ -247,4 +231,30 @@ export interface OtherObject {
   readonly metadata: Metadata;
   readonly spec?: unknown;
   readonly status?: unknown;
+}
+
+/** A type that is not in the table, by the path that the API server serves it under in all namespaces: see `ServedKind`. */
+export type DiscoveredResource = `/api${string}`;
+
+/** The objects of each resource type. */
+export interface ObjectTypes {
+  pods: PodObject;
+  statefulsets: StatefulSetObject;
+  leases: LeaseObject;
+  events: EventObject;
+  secrets: SecretObject;
+  poddisruptionbudgets: PodDisruptionBudgetObject;
+  zoneawarepoddisruptionbudgets: ZoneBudgetObject;
+  mutatingwebhookconfigurations: WebhookConfigurationObject;
+  validatingwebhookconfigurations: WebhookConfigurationObject;
+  configmaps: ConfigMapObject;
+  deployments: ScaledObject;
+  replicasets: ScaledObject;
+  persistentvolumeclaims: PvcObject;
+  persistentvolumes: VolumeObject;
+  nodes: NodeObject;
+  namespaces: NamespaceObject;
+  rabbitmqclusters: OtherObject;
+  foundationdbclusters: OtherObject;
+  [path: DiscoveredResource]: OtherObject;
 }

@@ -1,6 +1,7 @@
 /** Reads a file in a container: `cat` by way of the subresource `exec`, over a WebSocket. */
 import { type Dispatcher, WebSocket } from "undici";
 import { messageOf } from "../base/error-message.ts";
+import { parseFields } from "../base/fields.ts";
 import { ClusterError, type ObjectKey } from "./cluster.ts";
 import type { Access } from "./configuration.ts";
 
@@ -11,19 +12,15 @@ const outcome = 3;
 /** A label, and more than a caller needs of it. */
 const mostFileBytes = 4_096;
 
-export interface FileInPod {
-  readonly pod: ObjectKey;
-  readonly container: string;
-  readonly path: string;
-}
-
 /**
  * The text of the file; undefined where there is none, or where `cat` says so of it. Throws ClusterError: code 0 where the API
  * server does not open the connection, which it does not explain, or does not answer before the signal.
  */
 export async function readFileInPod(
   access: Access,
-  { pod, container, path }: FileInPod,
+  pod: ObjectKey,
+  container: string,
+  path: string,
   signal: AbortSignal,
 ): Promise<string | undefined> {
   const query = new URLSearchParams({ container, stdout: "true" });
@@ -49,7 +46,7 @@ function converse(socket: WebSocket, signal: AbortSignal): Promise<string | unde
     const message = Buffer.from(data as ArrayBuffer);
     if (message[0] === stdout && text.length < mostFileBytes) text = Buffer.concat([text, message.subarray(1)]);
     if (message[0] !== outcome) return;
-    const hasWorked = isSuccess(message.subarray(1).toString("utf8"));
+    const hasWorked = parseFields(message.subarray(1).toString("utf8"))?.status === "Success";
     resolve(hasWorked ? text.toString("utf8") : undefined);
     socket.close();
   });
@@ -59,12 +56,4 @@ function converse(socket: WebSocket, signal: AbortSignal): Promise<string | unde
   signal.addEventListener("abort", giveUp, { once: true });
   if (signal.aborted) giveUp();
   return promise.finally(() => signal.removeEventListener("abort", giveUp));
-}
-
-function isSuccess(text: string): boolean {
-  try {
-    return (JSON.parse(text) as { readonly status?: unknown }).status === "Success";
-  } catch {
-    return false;
-  }
 }

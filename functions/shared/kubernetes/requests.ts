@@ -9,7 +9,7 @@ import type { ServerTime } from "../clock/server-time.ts";
 import type { SteadyClock } from "../clock/steady-clock.ts";
 import { exchange, type HttpAnswer } from "../transport/exchange.ts";
 import { withTimeout } from "../transport/timeout.ts";
-import { ClusterError } from "./cluster.ts";
+import { type CallOptions, ClusterError } from "./cluster.ts";
 import type { Access, AccessProvider } from "./configuration.ts";
 import { aborted, afterTries, failure, refusal } from "./errors.ts";
 import { type FailedTry, retryDecision } from "./retry.ts";
@@ -25,8 +25,6 @@ export interface RequestObservation {
   readonly statusCode: number | "error";
   /** Without the wait for a connection, until the last byte; of a watch, until its headers. */
   readonly seconds: number;
-  /** Bytes of the body as they came, compressed or not; 0 for a watch. */
-  readonly bytesReceived: number;
 }
 
 export interface ApiRequest {
@@ -51,16 +49,9 @@ export interface RequestsOptions {
   readonly access: AccessProvider;
   readonly clock: SteadyClock;
   readonly serverTime: ServerTime;
-  readonly headers: Readonly<Record<string, string>>;
+  readonly userAgent: string;
   readonly timeoutMs: number;
   readonly onRequest: ((observation: RequestObservation) => void) | undefined;
-}
-
-/** A caller's wishes; see CallOptions. */
-export interface CallLimits {
-  readonly signal?: AbortSignal;
-  readonly notAfterMs?: number;
-  readonly aside?: boolean;
 }
 
 /** What ends one call: its signal, its deadline, and for each try the moment after which none is sent (rule R9). */
@@ -73,6 +64,8 @@ interface CallLimit {
 /** One try: its credentials, and whether and when its first byte went out. */
 interface Attempt {
   readonly access: Access;
+  /** Ends the call. */
+  readonly signal: AbortSignal;
   /** Throws when it is too late to send it. */
   readonly onSend: () => void;
   unsent: boolean;
@@ -89,57 +82,57 @@ export class Requests {
   }
 
   /** Sends a request, again where that is safe, and parses the JSON answer. Rejects with a {@link ClusterError} only. */
-  async send<T>(request: ApiRequest, limits: CallLimits = {}): Promise<T> {
-    return await this.#limited(request, limits, (limit) =>
-      this.#retried(request, limit, async (attempt) => {
-        const { access, onSend } = attempt;
-        const answer = await exchange(
-          limits.aside === true ? access.aside : access.calls,
-          // The server compresses from 128 KiB on. It is no slower on loopback, where encryption of 20 times the bytes costs
-          // both sides as much, and much faster elsewhere. Watches are never compressed.
-          this.#dispatchOptions(request, access, { "accept-encoding": "gzip" }),
-          { signal: limit.signal, maxBodyBytes: request.bodyLimitBytes, onSend },
-        );
-        const { status, headers } = answer;
-        const body = unpacked(answer, request.bodyLimitBytes);
-        this.#learnTime(headers, attempt.sentMs);
-        this.#observe(request, status, attempt.sentMs, answer.body.length);
-        const isLarge = body.length > largeAnswerBytes;
-        if (isLarge) await nextTurn();
-        const text = body.toString("utf8");
-        if (status >= 300) throw refusal(request, status, text, headers["retry-after"]);
-        const parsed = parse<T>(request, text);
-        if (isLarge) await nextTurn();
-        return parsed;
-      }),
-    );
+  async send<T>(request: ApiRequest, limits: CallOptions = {}): Promise<T> {
+    return await this.#call(request, limits, async (attempt) => {
+      const { access, onSend, signal } = attempt;
+      const answer = await exchange(
+        limits.aside === true ? access.aside : access.calls,
+        // The server compresses from 128 KiB on. It is no slower on loopback, where encryption of 20 times the bytes costs
+        // both sides as much, and much faster elsewhere. Watches are never compressed.
+        this.#dispatchOptions(request, access, { "accept-encoding": "gzip" }),
+        { signal, maxBodyBytes: request.bodyLimitBytes, onSend },
+      );
+      const { status, headers } = answer;
+      const body = unpacked(answer, request.bodyLimitBytes);
+      this.#learnTime(headers, attempt.sentMs);
+      this.#observe(request, status, attempt.sentMs);
+      const isLarge = body.length > largeAnswerBytes;
+      if (isLarge) await nextTurn();
+      const text = body.toString("utf8");
+      if (status >= 300) throw refusal(request, status, text, headers["retry-after"]);
+      const parsed = parse<T>(request, text);
+      if (isLarge) await nextTurn();
+      return parsed;
+    });
   }
 
   /** Opens a stream: only the wait for its headers is limited, and `signal` no longer counts once they came. */
-  async open(request: ApiRequest, limits: CallLimits): Promise<Dispatcher.ResponseData["body"]> {
-    return await this.#limited(request, limits, (limit) =>
-      this.#retried(request, limit, async (attempt) => {
-        attempt.onSend();
-        const { access, sentMs } = attempt;
-        const options = { ...this.#dispatchOptions(request, access, {}), signal: limit.signal };
-        const { statusCode, headers, body } = await access.watches.request(options);
-        this.#learnTime(headers, sentMs);
-        this.#observe(request, statusCode, sentMs, 0);
-        if (statusCode < 300) return body;
-        throw refusal(request, statusCode, await body.text(), headers["retry-after"]);
-      }),
-    );
+  async open(request: ApiRequest, limits: CallOptions): Promise<Dispatcher.ResponseData["body"]> {
+    return await this.#call(request, limits, async (attempt) => {
+      attempt.onSend();
+      const { access, sentMs, signal } = attempt;
+      const options = { ...this.#dispatchOptions(request, access, {}), signal };
+      const { statusCode, headers, body } = await access.watches.request(options);
+      this.#learnTime(headers, sentMs);
+      this.#observe(request, statusCode, sentMs);
+      if (statusCode < 300) return body;
+      throw refusal(request, statusCode, await body.text(), headers["retry-after"]);
+    });
   }
 
-  #limited<T>(request: ApiRequest, limits: CallLimits, work: (limit: CallLimit) => Promise<T>): Promise<T> {
+  /** Runs `work` for each try of a request, until the call's time is over. */
+  #call<T>(
+    request: ApiRequest,
+    { signal, notAfterMs = Number.POSITIVE_INFINITY }: CallOptions,
+    work: (attempt: Attempt) => Promise<T>,
+  ): Promise<T> {
     const { timeoutMs, clock } = this.#options;
-    const { signal, notAfterMs = Number.POSITIVE_INFINITY } = limits;
     const errorOf = (error: unknown, why?: "aborted" | "time") => {
       if (why === undefined) return error;
       return why === "time" ? failure(request, "Timeout", `no answer within ${timeoutMs} ms`) : aborted(request);
     };
     return withTimeout({ clock: waitingTime, timeoutMs, signal, errorOf }, (ending) =>
-      work({ signal: ending, endsMs: clock.nowMs() + timeoutMs, notAfterMs }),
+      this.#retried(request, { signal: ending, endsMs: clock.nowMs() + timeoutMs, notAfterMs }, work),
     );
   }
 
@@ -167,7 +160,7 @@ export class Requests {
 
   async #tried<T>(
     request: ApiRequest,
-    { notAfterMs }: CallLimit,
+    { signal, notAfterMs }: CallLimit,
     work: (attempt: Attempt) => Promise<T>,
   ): Promise<{ readonly value: T } | FailedTry> {
     const { clock } = this.#options;
@@ -184,13 +177,13 @@ export class Requests {
       attempt.unsent = false;
     };
     const startMs = clock.nowMs();
-    const attempt: Attempt = { access, onSend, unsent: true, late: startMs > notAfterMs, sentMs: startMs };
+    const attempt: Attempt = { access, signal, onSend, unsent: true, late: startMs > notAfterMs, sentMs: startMs };
     if (attempt.late) return { error: failure(request, "TooLate", "too late to send it"), unsent: true, late: true };
     try {
       return { value: await work(attempt) };
     } catch (error) {
       if (error instanceof ClusterError) return { error, unsent: false, late: false, access };
-      this.#observe(request, "error", startMs, 0);
+      this.#observe(request, "error", startMs);
       const { unsent, late } = attempt;
       return { error: failure(request, late ? "TooLate" : "ConnectionFailed", messageOf(error)), unsent, late };
     }
@@ -207,7 +200,7 @@ export class Requests {
       method: request.method,
       headers: {
         ...access.headers,
-        ...this.#options.headers,
+        "user-agent": this.#options.userAgent,
         ...headers,
         ...callerHeaders(),
         accept: request.accept ?? "application/json",
@@ -224,10 +217,10 @@ export class Requests {
     if (typeof headers.date === "string") serverTime.observe(headers.date, sentMs, clock.nowMs(), clock.skippedMs());
   }
 
-  #observe(request: ApiRequest, statusCode: number | "error", sentMs: number, bytesReceived: number): void {
+  #observe(request: ApiRequest, statusCode: number | "error", sentMs: number): void {
     const seconds = (this.#options.clock.nowMs() - sentMs) / 1000;
     if (statusCode !== "error") describeSpan({ "http.response.status_code": statusCode });
-    this.#options.onRequest?.({ method: request.method, path: request.label, statusCode, seconds, bytesReceived });
+    this.#options.onRequest?.({ method: request.method, path: request.label, statusCode, seconds });
   }
 }
 

@@ -1,23 +1,5 @@
 /** The types of objects that Sluice speaks of, and where the API server serves them. */
-import type {
-  ConfigMapObject,
-  EventObject,
-  LeaseObject,
-  NamespaceObject,
-  NodeObject,
-  OtherObject,
-  PodDisruptionBudgetObject,
-  PodObject,
-  PvcObject,
-  ScaledObject,
-  ScaleObject,
-  SecretObject,
-  StatefulSetObject,
-  VolumeAttachmentObject,
-  VolumeObject,
-  WebhookConfigurationObject,
-  ZoneBudgetObject,
-} from "./objects.ts";
+import type { DiscoveredResource, ObjectTypes, ScaleObject } from "./objects.ts";
 
 /** How the API server serves the objects of one type. */
 export interface ResourceType {
@@ -31,37 +13,26 @@ export interface ResourceType {
   readonly broughtBy?: string;
 }
 
-const core = { apiPath: "/api/v1", group: "", isNamespaced: true } as const;
-const apps = { apiPath: "/apis/apps/v1", group: "apps", isNamespaced: true } as const;
-const admissionRegistration = {
-  apiPath: "/apis/admissionregistration.k8s.io/v1",
-  group: "admissionregistration.k8s.io",
-  isNamespaced: false,
-} as const;
+const core = { apiPath: "/api/v1", group: "", isNamespaced: true };
+const inGroup = (group: string, version: string) => ({
+  apiPath: `/apis/${group}/${version}`,
+  group,
+  isNamespaced: true,
+});
+const apps = inGroup("apps", "v1");
+const admissionRegistration = { ...inGroup("admissionregistration.k8s.io", "v1"), isNamespaced: false };
 
 /** The resource types that Sluice speaks of, with the path that the API server serves them under. */
 export const resources = {
   pods: { ...core, kind: "Pod" },
   statefulsets: { ...apps, kind: "StatefulSet" },
-  leases: {
-    apiPath: "/apis/coordination.k8s.io/v1",
-    kind: "Lease",
-    group: "coordination.k8s.io",
-    isNamespaced: true,
-  },
+  leases: { ...inGroup("coordination.k8s.io", "v1"), kind: "Lease" },
   events: { ...core, kind: "Event" },
   secrets: { ...core, kind: "Secret" },
-  poddisruptionbudgets: {
-    apiPath: "/apis/policy/v1",
-    kind: "PodDisruptionBudget",
-    group: "policy",
-    isNamespaced: true,
-  },
+  poddisruptionbudgets: { ...inGroup("policy", "v1"), kind: "PodDisruptionBudget" },
   zoneawarepoddisruptionbudgets: {
-    apiPath: "/apis/rollout-operator.grafana.com/v1",
+    ...inGroup("rollout-operator.grafana.com", "v1"),
     kind: "ZoneAwarePodDisruptionBudget",
-    group: "rollout-operator.grafana.com",
-    isNamespaced: true,
   },
   mutatingwebhookconfigurations: { ...admissionRegistration, kind: "MutatingWebhookConfiguration" },
   validatingwebhookconfigurations: { ...admissionRegistration, kind: "ValidatingWebhookConfiguration" },
@@ -70,58 +41,18 @@ export const resources = {
   replicasets: { ...apps, kind: "ReplicaSet" },
   persistentvolumeclaims: { ...core, kind: "PersistentVolumeClaim" },
   persistentvolumes: { ...core, kind: "PersistentVolume", isNamespaced: false },
-  volumeattachments: {
-    apiPath: "/apis/storage.k8s.io/v1",
-    kind: "VolumeAttachment",
-    group: "storage.k8s.io",
-    isNamespaced: false,
-  },
   nodes: { ...core, kind: "Node", isNamespaced: false },
   namespaces: { ...core, kind: "Namespace", isNamespaced: false },
-  rabbitmqclusters: {
-    apiPath: "/apis/rabbitmq.com/v1beta1",
-    kind: "RabbitmqCluster",
-    group: "rabbitmq.com",
-    isNamespaced: true,
-    broughtBy: "rabbitmq",
-  },
+  rabbitmqclusters: { ...inGroup("rabbitmq.com", "v1beta1"), kind: "RabbitmqCluster", broughtBy: "rabbitmq" },
   foundationdbclusters: {
-    apiPath: "/apis/apps.foundationdb.org/v1beta2",
+    ...inGroup("apps.foundationdb.org", "v1beta2"),
     kind: "FoundationDBCluster",
-    group: "apps.foundationdb.org",
-    isNamespaced: true,
     broughtBy: "foundationdb",
   },
 } as const satisfies Readonly<Record<string, ResourceType>>;
 
-export interface ObjectTypes {
-  pods: PodObject;
-  statefulsets: StatefulSetObject;
-  leases: LeaseObject;
-  events: EventObject;
-  secrets: SecretObject;
-  poddisruptionbudgets: PodDisruptionBudgetObject;
-  zoneawarepoddisruptionbudgets: ZoneBudgetObject;
-  mutatingwebhookconfigurations: WebhookConfigurationObject;
-  validatingwebhookconfigurations: WebhookConfigurationObject;
-  configmaps: ConfigMapObject;
-  deployments: ScaledObject;
-  replicasets: ScaledObject;
-  persistentvolumeclaims: PvcObject;
-  persistentvolumes: VolumeObject;
-  volumeattachments: VolumeAttachmentObject;
-  nodes: NodeObject;
-  namespaces: NamespaceObject;
-  rabbitmqclusters: OtherObject;
-  foundationdbclusters: OtherObject;
-  [path: DiscoveredResource]: OtherObject;
-}
-
 /** A type of this table: what a function may say of itself that it watches, or keeps its keys by. */
 export type KnownResource = keyof typeof resources;
-
-/** Any other type, by the path that the API server serves it under in all namespaces: see {@link ServedKind}. */
-export type DiscoveredResource = `/api${string}`;
 
 /** What the verbs of a `Cluster` take. */
 export type Resource = KnownResource | DiscoveredResource;
@@ -164,17 +95,12 @@ export function objectPath(resource: Resource, key: ObjectKey, subresource?: str
 
 /** The API server's group, version and type as rollout-operator writes them: `core/v1/pods`. */
 function labelPrefix(resource: Resource): string {
-  const { apiPath, plural } = servedAt(resource);
-  return `${apiPath.startsWith("/api/") ? "core/" : ""}${apiVersionIn(apiPath)}/${plural}`;
+  return `${groupOf(resource) === "" ? "core/" : ""}${apiVersionOf(resource)}/${servedAt(resource).plural}`;
 }
 
 /** The `apiVersion` of its objects: the group and the version, or the version alone for the core group. */
 export function apiVersionOf(resource: Resource): string {
-  return apiVersionIn(servedAt(resource).apiPath);
-}
-
-function apiVersionIn(apiPath: string): string {
-  return apiPath.replace(/^\/apis?\//, "");
+  return servedAt(resource).apiPath.replace(/^\/apis?\//, "");
 }
 
 /** The API group of a type; empty for the core group. */

@@ -44,7 +44,7 @@ export class KeptPods {
   #metadata(metadata: Metadata): Metadata {
     const { name, namespace, uid, resourceVersion, generation, creationTimestamp, deletionTimestamp, finalizers } =
       metadata;
-    const kept = {
+    return {
       ...{ name, namespace: this.#text("namespace", namespace), uid, resourceVersion, generation },
       creationTimestamp: this.#text("created", creationTimestamp),
       deletionTimestamp,
@@ -52,23 +52,21 @@ export class KeptPods {
       annotations: this.#texts("annotation", metadata.annotations),
       ownerReferences: metadata.ownerReferences?.map((reference) => this.#owner(reference)),
       finalizers,
-    } satisfies EachOf<Metadata, "managedFields">;
-    return kept as Metadata;
+    } satisfies EachOf<Metadata, "managedFields"> as Metadata;
   }
 
   #owner({ apiVersion, kind, name, uid, controller }: OwnerReference): OwnerReference {
-    const kept = {
+    return {
       apiVersion: this.#text("owner's version", apiVersion),
       kind: this.#text("owner's kind", kind),
       name: this.#text("owner", name),
       uid: this.#text("owner's uid", uid),
       controller,
-    } satisfies EachOf<OwnerReference>;
-    return kept as OwnerReference;
+    } satisfies EachOf<OwnerReference> as OwnerReference;
   }
 
   #status({ phase, startTime, conditions, containerStatuses, initContainerStatuses }: PodStatus): PodStatus {
-    const kept = {
+    return {
       phase: this.#text("phase", phase),
       startTime: this.#text("started", startTime),
       conditions: conditions
@@ -80,19 +78,17 @@ export class KeptPods {
         })),
       containerStatuses: this.#containers(containerStatuses),
       initContainerStatuses: this.#containers(initContainerStatuses),
-    } satisfies EachOf<PodStatus>;
-    return kept as PodStatus;
+    } satisfies EachOf<PodStatus> as PodStatus;
   }
 
   #containers(all: PodStatus["containerStatuses"]): PodStatus["containerStatuses"] {
     return all?.map(({ name, ready, restartCount, state }, index) => {
-      const kept = {
+      return {
         name: this.#text(`container ${index}`, name),
         ready,
         restartCount,
         state: state && this.#state(state),
-      } satisfies EachOf<ContainerStatus>;
-      return kept as ContainerStatus;
+      } satisfies EachOf<ContainerStatus> as ContainerStatus;
     });
   }
 

@@ -1,8 +1,8 @@
 /**
  * Each kind of claim is one row: what it counts as, when it is settled, when it is abandoned, and what undoes it.
  *
- * Only the function that made a claim asks for its end, and ends it by a conditional write of its own (rule R10a). Everybody
- * else counts it, and waits.
+ * Only the function that made a claim asks for its end, and ends it by a conditional write of its own (rule R10a). All other
+ * functions count it, and wait.
  */
 
 import { cut } from "../base/truncate.ts";
@@ -52,8 +52,6 @@ function isUnanchored({ stampMs }: KnownClaim, { isAnchored }: ClaimedObjects, n
   return !isAnchored && nowMs - stampMs >= dropAfterMs;
 }
 
-const nothing = (): readonly OrdinalRange[] => [];
-
 export const kinds: Readonly<Record<KindName, KindRow>> = {
   "scale-down": {
     countsAs: "members-down",
@@ -76,7 +74,7 @@ export const kinds: Readonly<Record<KindName, KindRow>> = {
       return named.length > 0 && named.every(([name, uid]) => volumes.get(name) !== uid);
     },
     isAbandoned: isUnanchored,
-    undoes: nothing,
+    undoes: () => [],
   },
   process: {
     countsAs: "members-down",
@@ -92,7 +90,7 @@ export const kinds: Readonly<Record<KindName, KindRow>> = {
         return isAnother(pod, uid) || isReadyAnew;
       }),
     isAbandoned: isUnanchored,
-    undoes: nothing,
+    undoes: () => [],
   },
   node: {
     countsAs: "members-down",
@@ -101,7 +99,7 @@ export const kinds: Readonly<Record<KindName, KindRow>> = {
     ends: "when each member is back elsewhere and ready, or its StatefulSet does not want it any more",
     isSettled: (claim, where, nowMs) => membersAreBack(claim, where, nowMs, isAnother),
     isAbandoned: isUnanchored,
-    undoes: nothing,
+    undoes: () => [],
   },
 };
 
@@ -113,12 +111,13 @@ export const foreignGuard = { guard: "zone-claim-unknown" } as const;
  * none. An unwanted member would otherwise hold its group for ever. `isNew` gets the uid that the claim names for a pod.
  */
 function membersAreBack(
-  { zone, members, uids = {} }: KnownClaim,
+  claim: KnownClaim,
   { statefulSet, pods }: ClaimedObjects,
   nowMs: number,
   isNew: (pod: Pod, uid: string | undefined) => boolean,
 ): boolean {
-  const isAnyMissing = intersect(members, statefulSet).some(({ first, last }) => {
+  const { zone, uids = {} } = claim;
+  const isAnyMissing = wanted(claim, statefulSet).some(({ first, last }) => {
     const standing = [...pods.keys()].filter((ordinal) => ordinal >= first && ordinal <= last);
     return standing.length < last - first + 1;
   });
@@ -135,10 +134,6 @@ function isAnother(pod: Pod, uid: string | undefined): boolean {
 
 /** The members that the StatefulSet wants. */
 function wanted({ members }: KnownClaim, statefulSet: StatefulSet | undefined): readonly OrdinalRange[] {
-  return intersect(members, statefulSet);
-}
-
-function intersect(members: readonly OrdinalRange[], statefulSet: StatefulSet | undefined): readonly OrdinalRange[] {
   if (statefulSet === undefined) return [];
   const { start, replicas } = statefulSet;
   return members.flatMap((range) => {
@@ -168,7 +163,7 @@ export function blockedBy(claim: Claim): Blocked {
   return { guard: guardOfClaim(claim), sentence: describeClaim(claim) };
 }
 
-/** In bytes; a claim may name a thousand ranges, and each refusal says whose it is. */
+/** In bytes. A claim may name a thousand ranges, and each refusal describes the claim. */
 const longestMembers = 100;
 
 /** Who holds what, for what and since when: `a: 3-5 claimed for a scale-down (preparing) by …, since 2026-…`. */

@@ -6,7 +6,7 @@
  */
 
 import { longestObjectName } from "../base/dns-names.ts";
-import { type Fields, fieldsOf, isTime } from "../base/fields.ts";
+import { type Fields, fieldsOf, isTime, parseFields } from "../base/fields.ts";
 import { isPath, isPort } from "../base/ports-and-paths.ts";
 import { parseOrdinal } from "../workloads/pods.ts";
 
@@ -47,20 +47,12 @@ export interface ToldAt {
   readonly service: string;
 }
 
-/** What every version reads of a claim. */
-interface Stated {
-  /** Unique in its ledger. One fence is announced under one id in several ledgers. */
-  readonly id: string;
-  /** The name of a StatefulSet. */
-  readonly zone: string;
-  /** The line as it stands in the ledger. */
-  readonly line: string;
-}
-
 /** What is claimed, as its own function writes it. */
 export interface ClaimContent {
+  /** Unique in its ledger. One fence is announced under one id in several ledgers. */
   readonly id: string;
   readonly kind: KindName;
+  /** The name of a StatefulSet. */
   readonly zone: string;
   /** Ascending, none twice; at least one. */
   readonly members: readonly OrdinalRange[];
@@ -85,12 +77,14 @@ export interface ClaimContent {
   readonly undoneMs?: number;
 }
 
-export interface KnownClaim extends ClaimContent, Stated {
+export interface KnownClaim extends ClaimContent {
   readonly isKnown: true;
+  /** The line as it stands in the ledger. */
+  readonly line: string;
 }
 
 /** A claim of a kind that only a later version knows: its whole zone counts as down, and this version never ends it. */
-export interface ForeignClaim extends Stated {
+export interface ForeignClaim extends Pick<KnownClaim, "id" | "zone" | "line"> {
   readonly isKnown: false;
   readonly kind: string;
   /** Empty where it does not say. */
@@ -125,7 +119,7 @@ export function countRanges(claims: readonly Claim[]): number {
 }
 
 function parseClaim(line: string, unreadable: Unreadable): Claim {
-  const fields = fieldsOf(parseJson(line));
+  const fields = parseFields(line);
   const { id, kind, zone, by } = fields ?? {};
   if (fields === undefined || !isNonEmptyName(id) || !isNonEmptyName(kind) || !isNonEmptyName(zone)) {
     throw unreadable("a claim of it is no JSON object with an id, a kind and a zone");
@@ -205,9 +199,8 @@ export const leastNumber = 2 ** 30;
 
 /** The members as a person knows them: ordinals, or the names of pods and volume claims that have none. */
 export function describeMembers({ members, uids = {} }: Pick<ClaimContent, "members" | "uids">): string {
-  /** No claim holds a longer text in a field that is read here. */
-  const isNonEmptyNamed = members.every(({ first }) => first >= leastNumber);
-  return isNonEmptyNamed && Object.keys(uids).length > 0 ? Object.keys(uids).join(",") : formatMembers(members);
+  const isNamed = Object.keys(uids).length > 0 && members.every(({ first }) => first >= leastNumber);
+  return isNamed ? Object.keys(uids).join(",") : formatMembers(members);
 }
 
 function parseTable<Value>(
@@ -236,14 +229,6 @@ function parseToldAt(value: unknown): ToldAt | undefined {
 
 function isKindName(kind: string): kind is KindName {
   return (claimKinds as readonly string[]).includes(kind);
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /** A new claim. */
@@ -276,5 +261,10 @@ function asSpelled(line: string): Fields {
 
 /** True where the claim names the ordinal; a claim of an unknown kind names all of its zone. */
 export function namesOrdinal(claim: Claim, ordinal: number): boolean {
-  return !claim.isKnown || claim.members.some(({ first, last }) => ordinal >= first && ordinal <= last);
+  return !claim.isKnown || isWithin(claim.members, ordinal);
+}
+
+/** True where one of the ranges has the ordinal. */
+export function isWithin(ranges: readonly OrdinalRange[], ordinal: number): boolean {
+  return ranges.some(({ first, last }) => ordinal >= first && ordinal <= last);
 }

@@ -3,7 +3,7 @@
 import * as vocabulary from "../annotations/table.ts";
 import { longestObjectName } from "../base/dns-names.ts";
 import { escapeControls } from "../base/escape-control.ts";
-import { fieldsOf, isTime } from "../base/fields.ts";
+import { isTime, parseFields } from "../base/fields.ts";
 import { cut } from "../base/truncate.ts";
 import type { LeaseObject } from "../kubernetes/cluster.ts";
 import { parseOrdinal, podNameOf } from "../workloads/pods.ts";
@@ -50,7 +50,7 @@ export function parseLedger(key: GroupKey, lease: LeaseObject): StoredLedger {
       `annotation ${vocabulary.ledgerGroup.key} says ${JSON.stringify(group)}, not ${JSON.stringify(key.group)}`,
     );
   }
-  // What was made before formats had a number is of the first, and is told so by the next write.
+  // A ledger from before formats had a number is of the first format. The next write says so.
   const format = vocabulary.read(vocabulary.ledgerFormat, metadata) ?? knownFormat;
   if (format !== knownFormat) throw foreign(metadata.name, format);
   const malformed: vocabulary.Malformed[] = [];
@@ -83,7 +83,7 @@ export function parseLedger(key: GroupKey, lease: LeaseObject): StoredLedger {
   };
 }
 
-/** Nothing but a downscale, or a removal, waits for them: one that does not parse holds up nothing else. */
+/** Only downscales and removals depend on the times, so that a malformed one holds up nothing else. */
 function readTimes(
   metadata: LeaseObject["metadata"],
 ): Pick<Ledger, "lastDownscales" | "hasMalformedTimes" | "looks" | "lastRemovalMs"> {
@@ -92,7 +92,7 @@ function readTimes(
   const hasMalformedTimes = malformed.length > 0;
   const looks = vocabulary.read(vocabulary.looks, metadata);
   const isRemovalSaid = metadata.annotations?.[vocabulary.lastRemoval.key] !== undefined;
-  // One that cannot be read may be of this moment: as one of the future it counts as now, and is written anew.
+  // A malformed time may be of this moment: as one of the future it counts as now, and is written anew.
   const lastRemovalMs = vocabulary.read(vocabulary.lastRemoval, metadata) ?? Number.MAX_SAFE_INTEGER;
   return {
     ...(lastDownscales === undefined ? {} : { lastDownscales }),
@@ -105,11 +105,8 @@ function readTimes(
 function foreign(name: string, format: string): LedgerUnreadable {
   const why = `its format is ${JSON.stringify(format.slice(0, 60))}, and this version of Sluice knows ${knownFormat} alone`;
   // A user who deletes it deletes what a later version has reserved.
-  return new LedgerUnreadable(
-    name,
-    why,
-    "A later version of Sluice wrote it: run that version, and leave the Lease as it is.",
-  );
+  const remedy = "A later version of Sluice wrote it: run that version, and leave the Lease as it is.";
+  return new LedgerUnreadable(name, why, remedy);
 }
 
 export function formatReservations(list: readonly Reservation[]): string {
@@ -141,7 +138,7 @@ function parseReservations(text: string, unreadable: (why: string) => LedgerUnre
   return list;
 }
 
-/** One entry; undefined where it is malformed. What a later version adds to it is not judged: nothing is permitted by it. */
+/** One entry; undefined where it is malformed. What a later version adds to it is ignored, because it permits nothing. */
 function parseReservation(statefulSet: string, ordinal: string, entry: unknown): Reservation | undefined {
   const [uid, by, stampMs, sinceMs, sightedMs] = Array.isArray(entry) ? entry : [];
   if (parseOrdinal(ordinal) < 0 || ![statefulSet, uid, by].every(isBoundedText) || !isTime(stampMs)) return undefined;
@@ -157,15 +154,11 @@ function isBoundedText(text: unknown): text is string {
 
 /** The entries of a JSON object; undefined for a text that is none. */
 function entriesOf(text: string): [string, unknown][] | undefined {
-  try {
-    const table = fieldsOf(JSON.parse(text));
-    return table === undefined ? undefined : Object.entries(table);
-  } catch {
-    return undefined;
-  }
+  const table = parseFields(text);
+  return table && Object.entries(table);
 }
 
-/** Two functions may each have one of the same pod: the key of all but a rollout's names the function, too. */
+/** Two functions may each have a refusal of one pod, so that the key also names the function, unless that is a rollout. */
 export function formatRefusals(list: readonly Refusal[]): string {
   const entries = list.map(({ uid, pod, sentence, stampMs, by }) => {
     return by === undefined ? [uid, [pod, sentence, stampMs]] : [`${uid}/${by}`, [pod, sentence, stampMs, by]];
@@ -173,7 +166,7 @@ export function formatRefusals(list: readonly Refusal[]): string {
   return escapeControls(JSON.stringify(Object.fromEntries(entries)));
 }
 
-/** Refusals and verdicts only inform: what is malformed of them is dropped, for nothing is permitted by it. */
+/** Refusals and verdicts only inform: Sluice drops malformed ones, because nothing is permitted by them. */
 function parseRefusals(text: string): Refusal[] {
   return (entriesOf(text) ?? []).flatMap(([name, entry]): Refusal[] => {
     const [pod, sentence, stampMs, by] = Array.isArray(entry) ? entry : [];

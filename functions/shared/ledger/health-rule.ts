@@ -4,7 +4,7 @@ import type { Claim } from "./claim.ts";
 import { type Blocked, blockedBy } from "./claim-kinds.ts";
 import type { Reservation } from "./reservation.ts";
 
-/** An answer, and when it was asked for, by the monotonic clock in milliseconds. */
+/** An answer about health, and the monotonic time in milliseconds at which Sluice asked for it. */
 export interface HealthAnswer {
   readonly health: Health;
   readonly askedMs: number;
@@ -20,9 +20,9 @@ export interface OpenLedger {
 }
 
 /**
- * Rule R22: why a good answer permits nothing now; undefined where it does. Two pods may both be told that they are not needed,
- * as long as both stand: so it permits only while nothing else is open in the ledger, and only where it was asked for after the
- * ledger was read. `own`: the id of the claim that is gone on with.
+ * Rule R22: why an answer permits nothing now; undefined if it permits. Two pods may both be told that they are not needed, as
+ * long as both stand. So an answer permits only while nothing else is open in the ledger, and only if it was asked for after the
+ * ledger was read. `own`: id of the claim that the function goes on with.
  */
 export function refuseByHealth(
   ledger: OpenLedger,
@@ -43,17 +43,15 @@ export function refuseByHealth(
   return { guard: "health-unknown", sentence: `asked about health, it gives no answer: ${health.words}` };
 }
 
-/** The same of a pod that is taken by the very decision that this one is part of. */
+/** The refusal beside a pod that is reserved, or that the same decision takes. */
 export function besideReserved(pod: string): Blocked {
   const sentence = `${pod} is reserved, and an answer about health permits nothing beside it`;
   return { guard: "health-beside-others", sentence };
 }
 
-/** What an answer says of a pod's health. Pure. */
-
 /**
- * `good` permits. `bad`: the pod answered, and said no. `unknown`: it gave no answer, or none to this question. A password that
- * is wrong, or a path that is not there, is never taken for a yes or a no.
+ * What an answer says of a pod's health. `good` permits. `bad`: the pod answered, and said no. `unknown`: it gave no answer, or
+ * none to this question. A password that is wrong, or a path that is not there, is never taken for a yes or a no.
  */
 export interface Health {
   readonly state: "good" | "bad" | "unknown";

@@ -89,7 +89,7 @@ function timesOf({ lastDownscales, looks, lastRemovalMs }: LedgerTimes): Readonl
   };
 }
 
-/** A ledger that cannot be read holds its group until a user mends it by hand: none of ours may come to that. */
+/** Reads what is about to be written: a ledger that cannot be read holds its group until a user corrects it by hand. */
 function readFirst(
   { key, name, uid, resourceVersion, claims }: Ledger,
   change: LedgerChange,
@@ -103,7 +103,7 @@ function readFirst(
   } catch (error) {
     throw unwritable(error instanceof LedgerUnreadable ? error.why : String(error));
   }
-  // Two at one place would be written as one, and the other forgotten.
+  // Two reservations of one ordinal would be written as one, and the other forgotten.
   const { reservations } = change;
   const lost = reservations.length - read.reservations.length;
   if (lost !== 0) throw unwritable(`${lost} of ${reservations.length} reservations would be lost`);
@@ -114,27 +114,24 @@ function readFirst(
 }
 
 /**
- * What a write keeps of refusals and verdicts, so that all annotations of the Lease stay below {@link maxLedgerBytes}. No
- * reservation and no claim is ever shed. Throws {@link LedgerFull} where they alone would be too large; one that grows no longer
- * than it is
- * may always be written, or nothing could ever settle.
+ * What a write keeps of refusals and verdicts, so that all annotations of the Lease stay below {@link maxLedgerBytes}. It keeps
+ * every reservation and claim. Throws {@link LedgerFull} if they alone would be too large, unless they take no more than before:
+ * otherwise nothing could ever settle.
  */
 export function fitting(ledger: Ledger, change: LedgerChange): Informing {
   const largest = String(Number.MAX_SAFE_INTEGER);
-  const revisions = { [vocabulary.settledThrough.key]: largest, [vocabulary.membersThrough.key]: largest };
-  const members = { [vocabulary.members.key]: JSON.stringify(change.members ?? ledger.members ?? []) };
-  // Those that it holds count among the annotations of others, and once more where they are written: it is soon enough full.
-  const times = timesOf(change);
-  const besides = {
+  const fixedBytes = annotationBytes({
     [vocabulary.ledgerFormat.key]: knownFormat,
-    ...revisions,
-    ...members,
-    ...times,
-    ...emptyInformation,
-  };
-  const fixedBytes = ledger.othersBytes + annotationBytes(besides);
+    [vocabulary.settledThrough.key]: largest,
+    [vocabulary.membersThrough.key]: largest,
+    [vocabulary.members.key]: JSON.stringify(change.members ?? ledger.members ?? []),
+    // The times that it holds count among the annotations of others, and once more if they are written: the bound comes sooner.
+    ...timesOf(change),
+    [vocabulary.refusals.key]: "{}",
+    [vocabulary.verdicts.key]: "{}",
+  });
   const reservedBytes = bytesReserved(change.reservations, change.claims ?? ledger.claims);
-  const roomBytes = maxLedgerBytes - fixedBytes - reservedBytes;
+  const roomBytes = maxLedgerBytes - ledger.othersBytes - fixedBytes - reservedBytes;
   if (roomBytes < 0 && reservedBytes > bytesReserved(ledger.reservations, ledger.claims))
     throw new LedgerFull(ledger, reservedBytes);
   return shed(change, roomBytes);
@@ -147,5 +144,3 @@ function bytesReserved(reservations: Ledger["reservations"], claims: Ledger["cla
     ...(claims.length === 0 ? {} : { [vocabulary.claims.key]: formatClaims(claims) }),
   });
 }
-
-const emptyInformation = { [vocabulary.refusals.key]: "{}", [vocabulary.verdicts.key]: "{}" };

@@ -1,6 +1,6 @@
 /**
- * Rule R12 allows a reserved pod again each time that it is asked for, and each time its reservation begins to age anew. Where
- * something behind Sluice refuses every one of these evictions, that would hold the group for ever: so renewing has an end.
+ * Rule R12 renews a reservation each time that an eviction of its pod is allowed again. If something behind Sluice refuses every
+ * one of these evictions, the renewals would hold the group for ever, so they have an end.
  */
 import { podNameOf } from "../workloads/pods.ts";
 import { dropAfterMs, type Refusal, type Reservation } from "./reservation.ts";
@@ -11,20 +11,20 @@ export const renewForMs = 60_000;
 /** Once such a reservation is dropped, a rollout that waits goes before other evictions of the group, in milliseconds. */
 export const turnMs = 60_000;
 
-/** True when it was renewed until it was that old, and is to lapse now. By the stamps alone: no clock of this process counts. */
+/** True if it was renewed for that long, and is to lapse now. Only the stamps count, and no clock of this process. */
 export function isGivenUp({ stampMs, sinceMs = stampMs }: Reservation): boolean {
   return stampMs - sinceMs >= renewForMs;
 }
 
-/** Since when a reservation that is made now has stood: as long as the same function's for the same pod, which it renews. */
+/** Since when a reservation that is made now has stood: since `before`, if that is the same function's for the same pod. */
 export function renewalOf(before: Reservation | undefined, uid: string, by: string): Pick<Reservation, "sinceMs"> {
   if (before === undefined || before.uid !== uid || before.by !== by) return {};
   return { sinceMs: before.sinceMs ?? before.stampMs };
 }
 
 /**
- * What is remembered of a reservation that was given up, once it is dropped. Its stamp is the moment from which rule R10 lets
- * any function drop it: each one that looks says the same, though a refusal writes nothing.
+ * What a ledger remembers of a reservation that was given up and dropped. Its stamp is the moment from which rule R10 lets any
+ * function drop it, so that all of them tell the same time, although a refusal writes nothing.
  */
 export function refusalOfRenewals(reservation: Reservation): Refusal {
   const { uid, by, stampMs, sinceMs = stampMs } = reservation;

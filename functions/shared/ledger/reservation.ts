@@ -49,7 +49,7 @@ export interface RecordedVerdict {
 export interface LedgerTimes {
   /** When each StatefulSet was last made smaller, by name; absent: no function said it, or it is malformed. */
   readonly lastDownscales?: Readonly<Record<string, number>> | undefined;
-  /** When the suspended volumes of the group were looked at without a gap; absent: no function said it, or it is malformed. */
+  /** When the suspended volumes of the group were observed without a gap; absent: no function said it, or it is malformed. */
   readonly looks?: Looks | undefined;
   /** End of the last removal of a pod or of a volume; absent: no function said it. A malformed one is of the far future. */
   readonly lastRemovalMs?: number | undefined;

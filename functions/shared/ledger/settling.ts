@@ -64,7 +64,7 @@ export async function findAbandoned(
     try {
       const pod = await cluster.get("pods", { namespace, name: podNameOf(reservation) });
       const isUnharmed = pod.metadata.uid === reservation.uid && pod.metadata.deletionTimestamp === undefined;
-      // Asked again: the answer has told the API server's time, of which a wall clock that was set had told otherwise.
+      // Checked again: the answer says the API server's time, of which a wall clock that was set may have been wrong.
       if (isUnharmed && isOverdue(reservation)) abandoned.add(reservation);
     } catch (error) {
       if (!hasCode(error, 404)) throw error;

@@ -1,8 +1,8 @@
-/** How large a ledger may become, and what of it goes when it would be larger. Sizes are bytes of UTF-8. */
+/** How large a ledger may become, and what it sheds before it becomes larger. Sizes are bytes of UTF-8. */
 
 import { escapeControls } from "../base/escape-control.ts";
 import type { Metadata } from "../kubernetes/cluster.ts";
-import type { RecordedVerdict, Refusal } from "./reservation.ts";
+import type { Ledger, LedgerChange, RecordedVerdict } from "./reservation.ts";
 
 /** The API server takes 262,144 bytes of annotations on one object, keys and values of all writers; we stay far below. */
 export const maxLedgerBytes = 192 * 1024;
@@ -15,27 +15,19 @@ export function annotationBytes(annotations: Metadata["annotations"]): number {
 /** For the names of the annotations, and what is as long in every ledger. */
 const fixedBytes = 4096;
 /**
- * More than JSON takes for a name, for a reservation with three of them, and for a sentence that was cut, with four: of each
- * character it may make six bytes.
+ * More bytes than JSON takes for a name, for a reservation with three names, and for a refusal or verdict with four names and a
+ * message that was cut. JSON may make six bytes of a character.
  */
 const [mostNameBytes, mostReservationBytes, mostInformingBytes] = [2_048, 5_120, 13_312];
 
 /**
- * True where a ledger is so far from its bound that nothing of a change need be shed, nor even measured: each pass asks, and most
- * ledgers are a thousandth of it. False says nothing. It is false where there are claims: one of a later version may be of any
- * length.
+ * True if a ledger is so far below its bound that a change need not be measured. Each reconcile asks, and most ledgers are a
+ * thousandth of the bound. False says nothing: it is also false if there are claims, because one of a later version may be of
+ * any length.
  */
 export function isFarBelowBound(
-  ledger: {
-    readonly othersBytes: number;
-    readonly members?: readonly string[] | undefined;
-    readonly claims: readonly unknown[];
-  },
-  change: Informing & {
-    readonly reservations: readonly unknown[];
-    readonly members?: readonly string[] | undefined;
-    readonly claims?: readonly unknown[];
-  },
+  ledger: Pick<Ledger, "othersBytes" | "members" | "claims">,
+  change: Omit<LedgerChange, "seenThrough" | "membersThrough">,
 ): boolean {
   if (ledger.claims.length > 0 || (change.claims?.length ?? 0) > 0) return false;
   const names = Math.max(ledger.members?.length ?? 0, change.members?.length ?? 0);
@@ -45,15 +37,12 @@ export function isFarBelowBound(
   return ledger.othersBytes + fixedBytes + bytes < maxLedgerBytes;
 }
 
-/** What of a ledger only informs: nothing is permitted by it, so that it may go. */
-export interface Informing {
-  readonly refusals: readonly Refusal[];
-  readonly verdicts: Readonly<Record<string, RecordedVerdict>>;
-}
+/** The part of a ledger that only informs. Nothing is permitted by it, so that it may be shed. */
+export type Informing = Pick<LedgerChange, "refusals" | "verdicts">;
 
 /**
- * As much of it as fits into `roomBytes` of JSON: refusals go first, then the sentences of verdicts, then verdicts themselves,
- * each time the oldest first. What was shed once is not shed further when it is asked again.
+ * As much of it as fits into `roomBytes` of JSON. Refusals go first, then the messages of verdicts, then the verdicts, each time
+ * the oldest first. To shed the result again changes nothing.
  */
 export function shed({ refusals, verdicts }: Informing, roomBytes: number): Informing {
   const entries = Object.entries(verdicts).sort(([, one], [, other]) => one.at - other.at);

@@ -1,30 +1,30 @@
-/** What is made of stamps that a clock wrote which was ahead of the API server's. */
+/** Corrects stamps of a clock that was ahead of the API server's. */
 
 import { clockSkewMs } from "../clock/skew.ts";
 import { dropAfterMs, type Ledger, type RecordedVerdict, type Reservation } from "./reservation.ts";
 
 /**
- * A time by the API server's clock, in milliseconds since the epoch; now, where it is further ahead than clocks may differ. It
- * would otherwise count for as long as that clock was ahead.
+ * The stamp, or now if the stamp is further ahead than clocks may differ: it would otherwise count for as long as that clock was
+ * ahead. By the API server's clock, in milliseconds since the epoch.
  */
 export function mendStamp(stampMs: number, nowMs: number): number {
   return stampMs > nowMs + clockSkewMs ? nowMs : stampMs;
 }
 
 /**
- * Rule R10: what is sighted from now on. No process that comes and goes knows a reservation for two minutes: by this the next
- * one tells that it was overdue before, whatever was done to the API servers' clocks.
+ * Rule R10: records that the reservation is seen overdue now. No process that comes and goes knows a reservation for two minutes.
+ * The record tells the next process that it was overdue before, whatever was done to the API servers' clocks.
  */
 export function sight(reservation: Reservation, nowMs: number): Reservation {
   return { ...reservation, sightedMs: nowMs };
 }
 
-/** True where it was sighted so long ago that no act can rest on it any more. */
+/** True if it was seen overdue so long ago that no act can rest on it any more. */
 export function isSightedLongAgo({ sightedMs = Number.POSITIVE_INFINITY }: Reservation, nowMs: number): boolean {
   return nowMs - sightedMs >= dropAfterMs;
 }
 
-/** The ledger with such stamps set to now: the very same ledger where there are none. The next write makes them last. */
+/** The ledger with such stamps set to now; the very same ledger if it has none. The next write stores them. */
 export function mendStamps(ledger: Ledger, nowMs: number): Ledger {
   const isAhead = (stampMs: number) => mendStamp(stampMs, nowMs) !== stampMs;
   const verdicts = Object.entries(ledger.verdicts);
@@ -45,7 +45,7 @@ function mendReservation(reservation: Reservation, nowMs: number): Reservation {
   const stampMs = mendStamp(reservation.stampMs, nowMs);
   const { sinceMs = stampMs, sightedMs, ...rest } = reservation;
   const since = sinceMs < stampMs ? { sinceMs } : {};
-  // It was sighted by a clock that has gone back since: that clock had made it look old.
+  // A clock that has gone back since saw it overdue: only by that clock it was so old.
   const isSighted =
     sightedMs !== undefined && ![reservation.stampMs, sightedMs].some((ms) => mendStamp(ms, nowMs) !== ms);
   const sighted = isSighted ? { sightedMs } : {};

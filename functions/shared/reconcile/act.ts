@@ -1,5 +1,6 @@
 /** The acts: what is done to a cluster once a verdict has been reserved. */
 
+import { messageOf } from "../base/error-message.ts";
 import { cut } from "../base/truncate.ts";
 import type { Context } from "../contract/context.ts";
 import type { ActReport } from "../contract/reporter.ts";
@@ -10,13 +11,12 @@ import { tryCreateEvent } from "../events/recorder.ts";
 import { ClusterError, hasCode, isRightMissing, isTransient, lackOf, wordsOf } from "../kubernetes/cluster.ts";
 import type { ClaimContent } from "../ledger/claim.ts";
 import { finishAfterMs, type Reservation } from "../ledger/reservation.ts";
+import { Conflict, waitForLedger } from "../transaction/ledger-copy.ts";
 import type { Pod } from "../workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
 
-/** How soon to look again at what no reservation holds and another client wrote meanwhile, in milliseconds. */
-const lookOnceMoreMs = 1_000;
-/** How soon to look at the siblings of a pod that stays, in milliseconds. */
-const goOnMs = 1_000;
+/** How soon to look again at the siblings of a pod that stays, or at what no reservation holds, in milliseconds. */
+const endedRequeueMs = 1_000;
 
 /** A pod that an act takes from the group's budget: a reservation is made of it. */
 export type PodClaim = Pick<Reservation, "statefulSet" | "ordinal" | "uid">;
@@ -95,8 +95,6 @@ export interface ActRun {
   readonly deadlineMs: number;
   /** By pod uid the reservations that renew no other: what is sent now is the first that was ever sent for them. */
   readonly sole: ReadonlyMap<string, Reservation>;
-  /** True for an error that says that the ledger cannot be used as it is. */
-  readonly isOfLedger: (error: unknown) => boolean;
 }
 
 /**
@@ -105,14 +103,14 @@ export interface ActRun {
  * Resolves to when to look again, in milliseconds, if an act did not end as hoped: whatever the API server or the ledger had
  * against it. Rejects for a fault of the program alone.
  */
-export async function carryOutAll(errand: ActRun, acts: readonly Act[]): Promise<number | undefined> {
-  const requeues = await Promise.all(acts.map((act) => carryOut(errand, act)));
+export async function carryOutAll(run: ActRun, acts: readonly Act[]): Promise<number | undefined> {
+  const requeues = await Promise.all(acts.map((act) => carryOut(run, act)));
   const wanted = requeues.filter((requeueAfterMs) => requeueAfterMs !== undefined);
   return wanted.length > 0 ? Math.min(...wanted) : undefined;
 }
 
-async function carryOut(errand: ActRun, act: Act): Promise<number | undefined> {
-  const { context, by, key, deadlineMs } = errand;
+async function carryOut(run: ActRun, act: Act): Promise<number | undefined> {
+  const { context, by, key, deadlineMs } = run;
   const { reporter } = context;
   const isReserved = act.claims.length > 0;
   const report: Omit<ActReport, "result" | "reason"> = {
@@ -129,16 +127,16 @@ async function carryOut(errand: ActRun, act: Act): Promise<number | undefined> {
   try {
     await act.carryOut(context, deadlineMs);
     reporter.act({ ...report, result: "done", reason: "as decided" });
-    if (act.announcement !== undefined) await say(context, by, key, act.statefulSet, act.announcement);
+    if (act.announcement !== undefined) await tryCreateEvent(context, by, key, eventAbout(act, act.announcement));
     return act.requeueAfterDoneMs;
   } catch (error) {
-    if (!(error instanceof ClusterError)) return sayUnusable(errand, report, error);
+    if (!(error instanceof ClusterError)) return endByLedger(context, report, error);
     act.refused?.(context, key, error);
     const result = resultOf(error);
     reporter.act({ ...report, result, reason: wordsOf(error) });
-    if (result === "refused") return (await endRefused(errand, act, error)) ? goOnMs : finishAfterMs;
+    if (result === "refused") return (await refuse(run, act, error)) ? endedRequeueMs : finishAfterMs;
     // The end of what was reserved is an event; of anything else no event need come.
-    if (!isReserved) return lookOnceMoreMs;
+    if (!isReserved) return endedRequeueMs;
     return result === "failed" ? finishAfterMs : undefined;
   }
 }
@@ -150,37 +148,15 @@ function resultOf(error: ClusterError): "gone" | "changed" | "failed" | "refused
   return isTransient(error) ? "failed" : "refused";
 }
 
-/** Resolves to true where nothing of a refused act is left to wait for. */
-async function endRefused(errand: ActRun, act: Act, error: ClusterError): Promise<boolean> {
-  if (act.refused !== undefined) return true;
-  const isOver = withdraw(errand, act, error);
-  await refuse(errand.context, errand.by, errand.key, act, error);
-  return isOver;
-}
-
-/**
- * A ledger that an act cannot read or write ends this act alone: the next pass says what is the matter with it. Throws what is a
- * fault of the program.
- */
-function sayUnusable(
-  { context: { reporter }, isOfLedger }: ActRun,
-  report: Omit<ActReport, "result" | "reason">,
-  error: unknown,
-): number {
-  if (!isOfLedger(error)) throw error;
-  reporter.act({ ...report, result: "failed", reason: (error as Error).message });
+/** A ledger that an act cannot use ends this act alone: the next reconcile says why. Throws what is a fault of the program. */
+function endByLedger({ reporter }: Context, report: Omit<ActReport, "result" | "reason">, error: unknown): number {
+  if (!(error instanceof Conflict) && waitForLedger(error) === undefined) throw error;
+  reporter.act({ ...report, result: "failed", reason: messageOf(error) });
   return finishAfterMs;
 }
 
-/** Sends an Event about a StatefulSet; that it cannot be sent is a log line and nothing more. */
-async function say(
-  context: Context,
-  by: string,
-  key: GroupKey,
-  statefulSet: StatefulSet,
-  announcement: Omit<NewEvent, "about">,
-): Promise<void> {
-  await tryCreateEvent(context, by, key, { about: { resource: "statefulsets", ...statefulSet }, ...announcement });
+function eventAbout({ statefulSet }: Act, announcement: Omit<NewEvent, "about">): NewEvent {
+  return { about: { resource: "statefulsets", ...statefulSet }, ...announcement };
 }
 
 /**
@@ -198,16 +174,22 @@ function withdraw({ context, key, sole }: ActRun, { claims }: Act, error: Cluste
   return true;
 }
 
-/** A refusal names itself on the StatefulSet and is remembered, so that its siblings go on (guard `delete-refused`). */
-async function refuse(context: Context, by: string, key: GroupKey, act: Act, error: ClusterError): Promise<void> {
-  const { cluster } = context;
+/**
+ * A refusal names itself on the StatefulSet and is remembered, so that its siblings go on (guard `delete-refused`). Resolves to
+ * true where nothing of the act is left to wait for.
+ */
+async function refuse(run: ActRun, act: Act, error: ClusterError): Promise<boolean> {
+  if (act.refused !== undefined) return true;
+  const { context, by, key } = run;
+  const isOver = withdraw(run, act, error);
   const { object, subjectUid: uid } = act;
   const rightMissing: boolean = isRightMissing(error);
   const sentence = cut(
     rightMissing ? lackOf(error) : `${error.verb} of ${object} was refused with ${error.code}: ${error.message}`,
   );
-  context.memoryOf(key).refusals.set(uid, { uid, pod: object, sentence, stampMs: cluster.serverTimeMs() });
+  context.memoryOf(key).refusals.set(uid, { uid, pod: object, sentence, stampMs: context.cluster.serverTimeMs() });
   const reason = rightMissing ? eventReasons.forbidden : eventReasons.refused;
   const identity = rightMissing ? `${error.verb} ${error.resource}` : object;
-  await say(context, by, key, act.statefulSet, { type: "Warning", reason, message: sentence, identity });
+  await tryCreateEvent(context, by, key, eventAbout(act, { type: "Warning", reason, message: sentence, identity }));
+  return isOver;
 }

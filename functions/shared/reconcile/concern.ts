@@ -3,11 +3,11 @@
 import { membersNeed } from "../cache/cache.ts";
 import type { Context } from "../contract/context.ts";
 import type { ReconcileResult } from "../contract/definition.ts";
-import type { GroupMemory } from "../contract/memory.ts";
 import type { Claim } from "../ledger/claim.ts";
 import { holdsClaim } from "../transaction/claims.ts";
 import { knownLedger } from "../transaction/ledger-copy.ts";
 import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
+import { restMs, Throttle } from "./throttle.ts";
 
 export interface Concern {
   /** Whether an object of the group asks for what the function does; `gone`: no object of it is left. Throws ClusterError. */
@@ -25,13 +25,12 @@ export function askedBy(isAsked: (statefulSet: StatefulSet) => boolean): Concern
   };
 }
 
-/** Where each look at a group is a LIST, one that was of no concern is not looked at again for this long; in milliseconds. */
-const lookEveryMs = 30_000;
-const idleSinceMs = new WeakMap<GroupMemory, number>();
+/** Of the groups that were of no concern. */
+const throttle = new Throttle();
 
 /**
- * Undefined for a group that is of concern; otherwise what a pass over it comes to. A sweep always looks, and so does a process
- * that knows of an own claim in the ledger: to know that costs no read. Throws ClusterError.
+ * Undefined for a group that is of concern; otherwise the result of its reconcile. Where memory does not tell, a group that was
+ * of no concern rests, unless a sweep asks, or this process knows of an own claim in its ledger. Throws ClusterError.
  */
 export async function skipUnconcerned(
   context: Context,
@@ -41,19 +40,10 @@ export async function skipUnconcerned(
 ): Promise<ReconcileResult | undefined> {
   const memory = context.memoryOf(key);
   const nowMs = context.cluster.monotonicMs();
-  const idleMs = (idleSinceMs.get(memory) ?? Number.NEGATIVE_INFINITY) + lookEveryMs - nowMs;
-  const isIdle = !context.cache.isLasting && !sweep && idleMs > 0;
-  if (isIdle && !knownLedger(context, memory)?.claims.some(concern.isOwn))
-    return { requeueAfterMs: idleMs, absorbsEvents: true, acting: undefined };
-  if (await concerns(context, key, sweep, concern)) {
-    idleSinceMs.delete(memory);
-    return undefined;
-  }
-  idleSinceMs.set(memory, nowMs);
-  return { requeueAfterMs: undefined, acting: undefined };
-}
-
-async function concerns(context: Context, key: GroupKey, sweep: boolean, concern: Concern): Promise<boolean> {
+  const postponed = context.cache.isLasting || sweep ? undefined : throttle.postpone(memory, nowMs);
+  if (postponed !== undefined && !knownLedger(context, memory)?.claims.some(concern.isOwn)) return postponed;
   const asks = await concern.asks(context, key);
-  return asks === "no" ? holdsClaim(context, key, sweep, concern.isOwn) : asks === "yes";
+  const isOfConcern = asks === "no" ? await holdsClaim(context, key, sweep, concern.isOwn) : asks === "yes";
+  throttle.restUntil(memory, isOfConcern ? nowMs : nowMs + restMs);
+  return isOfConcern ? undefined : { requeueAfterMs: undefined, acting: undefined };
 }

@@ -8,7 +8,7 @@
 import type { Context } from "../contract/context.ts";
 import type { ReconcileResult } from "../contract/definition.ts";
 import type { GroupMemory } from "../contract/memory.ts";
-import { failingGuards, guardOf, type Verdict, type Wait, wait } from "../contract/verdict.ts";
+import { contendedRequeueMs, failingGuards, type Take, type Verdict, type Wait, wait } from "../contract/verdict.ts";
 import { type ClaimContent, changeClaim, countRanges, type KnownClaim, makeClaim } from "../ledger/claim.ts";
 import {
   actWithinMs,
@@ -39,8 +39,8 @@ import {
   type EventSource,
   recordOf,
   recordVerdictEvent,
+  reportVerdict,
   sayMalformed,
-  sayUnusable,
   writeAloneInMs,
 } from "./record.ts";
 
@@ -56,9 +56,6 @@ export interface GroupReconciler<Snapshot, Target> extends EventSource {
   /** What each write of the ledger says of times besides. */
   notesOn?(snapshot: Snapshot): Notes | undefined;
 }
-
-/** How soon to look again after more conflicts than a pass puts up with. */
-const contendedRequeueMs = 1_000;
 
 /**
  * One pass of a function over a group. Throws ClusterError where the API server is at fault: nothing is lost, the same
@@ -98,7 +95,12 @@ export async function reconcileByKnown<Snapshot, Target>(
     } catch (error) {
       forgetLedger(memory, loaded);
       const unusable = waitForLedger(error);
-      if (unusable !== undefined) return sayUnusable(context, gate.name, key, unusable, held);
+      if (unusable !== undefined) {
+        // The ledger holds no record of this wait, and its guard may have held before: what this attempt decided is void.
+        memory.holding = held;
+        reportVerdict(context, gate.name, key, unusable);
+        return { requeueAfterMs: unusable.requeueAfterMs, acting: undefined };
+      }
       if (!(error instanceof Conflict)) throw error;
       context.reporter.conflict(key, gate.name);
     }
@@ -115,20 +117,17 @@ async function attempt<Snapshot, Target>(
   const { key } = ledger;
   const look = await lookToPermit(context, gate, ledger, sweep);
   const { observed, snapshot, young } = look;
-  const verdict = limitedBy(look, await verdictAfterAsking(context, gate, look));
+  const asking = mayPermit(look) ? gate.ask?.(context, observed, snapshot) : undefined;
+  const decided = asking === undefined ? look.verdict : verdictBy(gate, observed, await asking);
+  const verdict = limitedBy(look, decided);
   sayMalformed(context, gate.name, observed);
   const record = recordOf(context.memoryOf(key), gate, observed, verdict);
   const notes = young === undefined ? gate.notesOn?.(snapshot) : undefined;
   const outcome = await conclude(context, gate, { ...observed, notes }, verdict, record, young);
-  const shadow = context.mode === "shadow";
-  const guard = guardOf(verdict, gate.telling.taking);
+  const { guard } = record;
   const { zone, sentence } = verdict;
-  const would = shadow && isPermit(verdict) ? verdict.targets : [];
-  const wouldTake = would.map(({ name: action, object }) => ({ action, object }));
-  context.reporter.pass({
-    ...{ key, function: gate.name, guard, zone, sentence, sinceMs: record.since, shadow },
-    ...(wouldTake.length > 0 ? { wouldTake } : {}),
-  });
+  const wouldTake = isPermit(verdict) && verdict.targets.map(({ name: action, object }) => ({ action, object }));
+  reportVerdict(context, gate.name, key, { guard, zone, sentence, ...(wouldTake && { wouldTake }) });
   const isGone = observed.view.statefulSets.length === 0;
   return { ...outcome, isGone, ...(failingGuards.has(guard) ? { failure: sentence } : {}) };
 }
@@ -166,16 +165,6 @@ async function lookToPermit<Snapshot, Target>(
 
 function mayPermit({ verdict, young }: Pick<GateLook<unknown>, "verdict" | "young">): boolean {
   return isPermit(verdict) && young === undefined;
-}
-
-async function verdictAfterAsking<Snapshot, Target>(
-  context: Context,
-  gate: GroupReconciler<Snapshot, Target>,
-  look: GateLook<Snapshot>,
-): Promise<Verdict<Act>> {
-  const { observed, snapshot, verdict } = look;
-  const asking = mayPermit(look) ? gate.ask?.(context, observed, snapshot) : undefined;
-  return asking === undefined ? verdict : verdictBy(gate, observed, await asking);
 }
 
 /** What is left of a verdict under a ledger that is new (rule R4), or full (rule R2). */
@@ -222,7 +211,7 @@ function conclude(
   return recordAlone(context, teller, observed, verdict, record);
 }
 
-function isPermit(verdict: Verdict<Act>): verdict is Extract<Verdict<Act>, { kind: "take" }> {
+function isPermit(verdict: Verdict<Act>): verdict is Take<Act> {
   return verdict.kind === "take" && verdict.targets.length > 0;
 }
 
@@ -230,7 +219,7 @@ async function takeTargets(
   context: Context,
   teller: EventSource,
   observed: GroupObservation,
-  verdict: Extract<Verdict<Act>, { kind: "take" }>,
+  verdict: Take<Act>,
   record: RecordedVerdict,
 ): Promise<ReconcileResult> {
   const [{ cluster }, { name: by }] = [context, teller];
@@ -263,14 +252,10 @@ async function takeTargets(
   }
   // Rule R9, and invariant Z3: no later than 5 s after the write, nor after the reads that it rests on.
   const deadlineMs = Math.min(sentMs, observed.view.statefulSetsReadMs ?? sentMs) + actWithinMs;
-  const acts = carryOutAll({ context, by, key: observed.key, deadlineMs, sole, isOfLedger }, [...others, ...reserved]);
+  const acts = carryOutAll({ context, by, key: observed.key, deadlineMs, sole }, [...others, ...reserved]);
   const said = reserved.length > 0 ? recordVerdictEvent(context, teller, observed, record) : Promise.resolve();
   const acting = Promise.all([acts, said]).then(([requeueAfterMs]) => requeueAfterMs);
   return { requeueAfterMs: verdict.requeueAfterMs ?? finishAfterMs, acting };
-}
-
-function isOfLedger(error: unknown): boolean {
-  return error instanceof Conflict || waitForLedger(error) !== undefined;
 }
 
 /** A claim as it is written now. One that stands is renewed: it has stood since it was made. Throws Error for another's. */

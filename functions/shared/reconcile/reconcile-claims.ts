@@ -10,7 +10,6 @@ import type { LedgerTimes } from "../ledger/reservation.ts";
 import { claimsBy, madeBy, openTransaction, writeClaims } from "../transaction/claims.ts";
 import { Conflict, forgetLedger, knownLedger, loadLedger, waitForLedger } from "../transaction/ledger-copy.ts";
 import type { GroupObservation } from "../transaction/observe-group.ts";
-import { forgetWithdrawn } from "../transaction/withdrawn-claims.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
 import { type Concern, skipUnconcerned } from "./concern.ts";
 import { forgetForSweep, type GroupReconciler, reconcileByKnown } from "./perform.ts";
@@ -85,7 +84,10 @@ export async function reconcileClaims<Snapshot, Target, Prepared extends Prepara
     : { ...outcome, requeueAfterMs: Math.min(requeueAfterMs, outcome.requeueAfterMs ?? requeueAfterMs) };
 }
 
-/** Ends and prepares; what is the matter with a ledger that cannot be used is said by the pass itself. */
+/**
+ * Ends and prepares. The group is observed only for that: the reconcile observes it in any case, and says what is the matter with
+ * a ledger that cannot be used.
+ */
 async function begin<Prepared extends Preparation>(
   context: Context,
   claiming: Beginning<Prepared>,
@@ -93,43 +95,33 @@ async function begin<Prepared extends Preparation>(
   wake: { readonly sweep: boolean },
 ): Promise<BeginResult<Prepared>> {
   const { name, prepare } = claiming;
+  const memory = context.memoryOf(key);
+  const unprepared = { requeueAfterMs: prepare && unpreparedRequeueMs };
   try {
-    const begun = await endAndPrepare(context, claiming, key, wake);
-    if (prepare === undefined || begun.prepared !== undefined) return begun;
+    // Another function may have claimed what the preparation is about.
+    if (prepare !== undefined) forgetLedger(memory);
+    else if (context.mode === "shadow" || !(await hasOwnClaim(context, key, name))) return {};
+    const look = await openTransaction(context, key);
+    if (look === undefined) return unprepared;
+    const isEnding = context.mode === "act" && look.young === undefined;
+    const ended = isEnding ? await endClaims(context, claiming, look.observed) : { observed: look.observed };
+    if (prepare === undefined) return { requeueAfterMs: ended.requeueAfterMs };
+    const observed = ended.observed ?? (await openTransaction(context, key))?.observed;
+    if (observed === undefined) return unprepared;
+    const prepared = await prepare(context, observed, wake);
+    return { prepared, requeueAfterMs: prepared.requeueAfterMs };
   } catch (error) {
-    forgetLedger(context.memoryOf(key));
+    forgetLedger(memory);
     if (error instanceof Conflict) context.reporter.conflict(key, name);
     else if (waitForLedger(error) === undefined) throw error;
+    return unprepared;
   }
-  return { requeueAfterMs: prepare && unpreparedRequeueMs };
 }
 
-/** The group is looked at only to end an own claim, or to prepare: the pass itself looks at it in any case. */
-async function endAndPrepare<Prepared extends Preparation>(
-  context: Context,
-  claiming: Beginning<Prepared>,
-  key: GroupKey,
-  wake: { readonly sweep: boolean },
-): Promise<BeginResult<Prepared>> {
-  const { name, prepare } = claiming;
+async function hasOwnClaim(context: Context, key: GroupKey, name: string): Promise<boolean> {
   const memory = context.memoryOf(key);
-  // Another function may have claimed what the preparation is about.
-  if (prepare !== undefined) forgetLedger(memory);
-  else {
-    if (context.mode === "shadow") return {};
-    const ledger = knownLedger(context, memory) ?? (await loadLedger(context, key, memory));
-    if (!ledger?.claims.some(madeBy(name))) return {};
-  }
-  const look = await openTransaction(context, key);
-  if (look === undefined) return {};
-  const isEnding = context.mode === "act" && look.young === undefined;
-  const { observed, requeueAfterMs } = isEnding
-    ? await endClaims(context, claiming, look.observed)
-    : { observed: look.observed };
-  if (prepare === undefined) return { requeueAfterMs };
-  const now = observed ?? (await openTransaction(context, key))?.observed;
-  const prepared = now && (await prepare(context, now, wake));
-  return { prepared, requeueAfterMs: prepared?.requeueAfterMs };
+  const ledger = knownLedger(context, memory) ?? (await loadLedger(context, key, memory));
+  return ledger?.claims.some(madeBy(name)) === true;
 }
 
 /** Takes out of the own claims those that are over. `observed` is the last look; undefined if the ledger was written since. */
@@ -151,7 +143,7 @@ async function endClaims(
       continue;
     }
     if (end.kind === "over") await writeClaims(context, observed, { out: [claim], into: [], ...end.times });
-    forgetWithdrawn(context, key, claim);
+    context.memoryOf(key).withdrawnClaims.delete(id);
     observed = undefined;
   }
   return { observed, ...(Number.isFinite(soonestMs) ? { requeueAfterMs: soonestMs } : {}) };

@@ -1,10 +1,24 @@
-/** The order of one pass over an object that is no group: look, decide, report, say, act, and look again. */
+/** The order of one reconcile of an object that is no group: observe, decide, report, say, act, and observe again. */
 
+import { messageOf } from "../base/error-message.ts";
 import type { Context } from "../contract/context.ts";
 import type { ReconcileResult } from "../contract/definition.ts";
 import type { ObjectRef } from "../contract/keys.ts";
-import { type ObjectVerdict, reportObjectVerdict } from "./report-verdict.ts";
-import type { WriteResult } from "./write-result.ts";
+import type { ActReport } from "../contract/reporter.ts";
+import { ClusterError, isRefused, wordsOf } from "../kubernetes/cluster.ts";
+import { reportVerdict } from "./record.ts";
+
+/** What is decided about an object that is a key: at most one step, after which the object is looked at again. */
+export interface ObjectVerdict {
+  readonly guard: string;
+  readonly sentence: string;
+  readonly step: { readonly kind: string } | undefined;
+  /** The object is looked at again after this time, in milliseconds; undefined: when an event tells of it. */
+  readonly requeueAfterMs: number | undefined;
+}
+
+/** The write was made, the object is another one by now, or the API server does not want it. */
+export type WriteResult = "done" | "changed" | "refused";
 
 /** One look at an object, and what was decided on it. */
 export interface ObjectAttempt<Observation, Verdict> {
@@ -40,7 +54,7 @@ const mostLooks = 10;
  * the reads, and a late write fails unless its object is still as it was read.
  */
 export const actOnLookWithinMs = 15_000;
-/** How soon to look again where other clients write what the pass writes, in milliseconds: labels must be there in seconds. */
+/** The same as `contendedRequeueMs`, in milliseconds, but sooner: labels must be there in seconds. */
 const contendedObjectMs = 500;
 
 /** Step after step, each on a fresh look, until nothing is to be done. Throws ClusterError where trying again can help. */
@@ -84,4 +98,50 @@ async function act<Observation, Verdict extends ObjectVerdict>(
 
 function requeue(requeueAfterMs: number | undefined): ReconcileResult {
   return { requeueAfterMs, acting: undefined };
+}
+
+/** Reports a verdict about an object, which is of no zone. */
+export function reportObjectVerdict(
+  context: Context,
+  by: string,
+  key: ObjectRef,
+  { guard, sentence, step }: Pick<ObjectVerdict, "guard" | "sentence" | "step">,
+): void {
+  const taken = step === undefined ? {} : { wouldTake: [{ action: step.kind, object: sentence }] };
+  reportVerdict(context, by, key, { guard, zone: "", sentence, ...taken });
+}
+
+/** 404 and 409 say that there is something new to look at. Throws what may be better the next time. */
+function resultOfFailure(error: unknown): Exclude<WriteResult, "done"> {
+  if (error instanceof ClusterError && [404, 409].includes(error.code)) return "changed";
+  if (error instanceof ClusterError && error.code !== 429 && isRefused(error)) return "refused";
+  throw error;
+}
+
+/** The API server's own words, for a sentence. */
+export function sayRefusal(error: unknown): string {
+  if (!(error instanceof ClusterError)) return messageOf(error);
+  return `the API server refused it with ${error.code}: ${wordsOf(error)}`;
+}
+
+/**
+ * Sends one write that was decided on, and reports what became of it; `refused` is told of a refusal. Throws what may be better
+ * the next time.
+ */
+export async function reportWrite(
+  { reporter }: Pick<Context, "reporter">,
+  act: Omit<ActReport, "zone" | "result">,
+  write: () => Promise<unknown>,
+  refused: (error: unknown) => void | Promise<void> = () => {},
+): Promise<WriteResult> {
+  try {
+    await write();
+  } catch (error) {
+    const result = resultOfFailure(error);
+    reporter.act({ ...act, zone: "", result, reason: messageOf(error) });
+    if (result === "refused") await refused(error);
+    return result;
+  }
+  reporter.act({ ...act, zone: "", result: "done" });
+  return "done";
 }

@@ -2,9 +2,10 @@
 
 import { cut } from "../base/truncate.ts";
 import type { Context } from "../contract/context.ts";
-import type { ReconcileResult } from "../contract/definition.ts";
+import type { Key } from "../contract/keys.ts";
 import type { GroupMemory } from "../contract/memory.ts";
-import { guardOf, type Verdict, type Wait } from "../contract/verdict.ts";
+import type { ReconcileReport } from "../contract/reporter.ts";
+import { guardOf, type Verdict } from "../contract/verdict.ts";
 import { eventReasons } from "../events/reasons.ts";
 import { isNewEvent, recordEvent, recordOnce } from "../events/recorder.ts";
 import { fitting } from "../ledger/lease.ts";
@@ -14,7 +15,7 @@ import { mendStamp } from "../ledger/stamps.ts";
 import { changeOf } from "../transaction/claims.ts";
 import type { GroupObservation } from "../transaction/observe-group.ts";
 import { isOwnerGroup } from "../workloads/group-key.ts";
-import type { GroupKey } from "../workloads/statefulsets.ts";
+import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
 
 /** A verdict is written alone at most this often: each write makes other replicas conflict. */
 export const recordEveryMs = 5_000;
@@ -153,36 +154,42 @@ function announcementOf(
   return changed ? { type: "Warning", reason: reasons.waits } : undefined;
 }
 
-/** A ledger that cannot be used holds no record of the wait: it is counted and logged. */
-export function sayUnusable(
+/** Reports a verdict, and remembers since when its guard holds. Shadow mode alone would take what `wouldTake` names. */
+export function reportVerdict(
   context: Context,
   by: string,
-  key: GroupKey,
-  { guard, zone, sentence, requeueAfterMs }: Wait,
-  held: GroupMemory["holding"],
-): ReconcileResult {
-  const sinceMs = held?.guard === guard ? held.sinceMs : context.cluster.serverTimeMs();
-  context.memoryOf(key).holding = { guard, zone, sinceMs };
-  context.reporter.pass({ key, function: by, guard, zone, sentence, sinceMs, shadow: context.mode === "shadow" });
-  return { requeueAfterMs, acting: undefined };
+  key: Key,
+  { guard, zone, sentence, wouldTake }: Pick<ReconcileReport, "guard" | "zone" | "sentence" | "wouldTake">,
+): void {
+  const memory = context.memoryOf(key);
+  const sinceMs = memory.holding?.guard === guard ? memory.holding.sinceMs : context.cluster.serverTimeMs();
+  memory.holding = { guard, zone, sinceMs };
+  const shadow = context.mode === "shadow";
+  const taken = shadow && wouldTake !== undefined ? { wouldTake } : {};
+  context.reporter.pass({ key, function: by, guard, zone, sentence, sinceMs, shadow, ...taken });
+}
+
+/** Warns of the values of a group's StatefulSets that do not parse. */
+export function sayMalformed(context: Context, by: string, { key, zones }: GroupObservation): void {
+  for (const { statefulSet } of zones) warnOfMalformed(context, by, key, key, statefulSet, statefulSet.malformed);
 }
 
 /** A value that does not parse warns on its object, once while it stays as it is; the safe answer is already taken. */
-export function sayMalformed(context: Context, by: string, observed: GroupObservation): void {
-  for (const { statefulSet } of observed.zones) {
-    for (const { key: annotation, sentence } of statefulSet.malformed) {
-      const identity = `${statefulSet.uid} ${annotation} ${sentence}`;
-      if (!isNewEvent(context, observed.key, identity)) continue;
-      context.reporter.malformed(observed.key, statefulSet.name, annotation, sentence);
-      if (context.mode === "shadow") continue;
-      const about = { resource: "statefulsets" as const, ...statefulSet };
-      void recordEvent(context, by, observed.key, {
-        about,
-        type: "Warning",
-        reason: eventReasons.malformed,
-        message: sentence,
-        identity,
-      });
-    }
+export function warnOfMalformed(
+  context: Context,
+  by: string,
+  key: Key,
+  group: GroupKey,
+  statefulSet: StatefulSet,
+  malformed: StatefulSet["malformed"],
+): void {
+  for (const { key: annotation, sentence: message } of malformed) {
+    const identity = `${statefulSet.uid} ${annotation} ${message}`;
+    if (!isNewEvent(context, key, identity)) continue;
+    context.reporter.malformed(group, statefulSet.name, annotation, message);
+    if (context.mode === "shadow") continue;
+    const about = { resource: "statefulsets", ...statefulSet } as const;
+    const reason = eventReasons.malformed;
+    void recordEvent(context, by, key, { about, type: "Warning", reason, message, identity });
   }
 }

@@ -1,14 +1,15 @@
 /** What a review says of the size of an object: from how many replicas it goes to how many. Nothing of a review is trusted. */
 
-import { allow, badRequest } from "../admission/answers.ts";
+import { allow, badRequest, notFound } from "../admission/answers.ts";
 import type { AdmissionAnswer, AdmissionRequest, Allowed, Denied } from "../admission/definition.ts";
+import { refuseFailure } from "../admission/failures.ts";
 import { type Fields, fieldsOf } from "../base/fields.ts";
-import type { Metadata } from "../kubernetes/cluster.ts";
+import { hasCode, type Metadata } from "../kubernetes/cluster.ts";
 import { resources } from "../kubernetes/resources.ts";
 import { largestOrdinal } from "../workloads/pods.ts";
-import { leavingOrdinals, type SaidSizes, sizesOf } from "./size-changes.ts";
+import { leavingOrdinals, type Size } from "./size-changes.ts";
 
-/** The types whose sizes are judged: each says it in `spec.replicas`, and has a scale subresource. */
+/** The types whose sizes are checked: each says it in `spec.replicas`, and has a scale subresource. */
 export const scaledResources = ["statefulsets", "deployments", "replicasets"] as const;
 export type ScaledResource = (typeof scaledResources)[number];
 
@@ -21,11 +22,13 @@ export interface SizedObject {
 }
 
 /** A review that takes pods: it makes an object smaller, or moves the first ordinal of a StatefulSet. */
-export interface Downscale extends SaidSizes {
+export interface Downscale {
   readonly resource: ScaledResource;
   readonly namespace: string;
   readonly name: string;
-  readonly dryRun: boolean;
+  /** They start at 0 where `isScale`: a scale does not say the first ordinal, and cannot change it. */
+  readonly from: Size;
+  readonly to: Size;
   /** It was asked for at the scale subresource: neither object is in the review then, and the old one must be looked up. */
   readonly isScale: boolean;
   /** As it is stored, and as it is to be; undefined where `isScale`. */
@@ -59,12 +62,12 @@ interface Sized {
 const longestShownField = 80;
 
 /**
- * The downscale that a review asks for, or the answer to one that asks for none (as rollout-operator has it): what cannot be
+ * The downscale that a review asks for, or the answer to a review that asks for none. As in rollout-operator, what cannot be
  * read goes through with a warning. An exception is a first ordinal that Kubernetes does not accept, because Sluice cannot tell
  * which pods it takes: the answer is 400, as the API server's own is.
  */
 export function readDownscale(request: AdmissionRequest): Downscale | AdmissionAnswer {
-  const { resource, subresource, namespace, name, dryRun } = request;
+  const { resource, subresource, namespace, name } = request;
   const scaled = scaledResources.find((one) => one === resource.resource && resource.group === resources[one].group);
   if (scaled === undefined) return unreadable(`nothing is known of the size of ${shown(resource.resource)}`);
   const isScale = subresource === "scale";
@@ -74,18 +77,16 @@ export function readDownscale(request: AdmissionRequest): Downscale | AdmissionA
   const now = read(request.object);
   if (typeof now === "string") return unreadable(`the new object of ${scaled}/${name} cannot be read: ${now}`);
   if (old.start === undefined || now.start === undefined) return refuseOrdinals(scaled, request);
-  const [from, to] = [old.replicas, now.replicas];
-  if (from === undefined && to === undefined) return allow("not-a-downscale");
-  if (from === undefined || to === undefined) {
-    const which = from === undefined ? "old" : "new";
+  if (old.replicas === undefined && now.replicas === undefined) return allow("not-a-downscale");
+  if (old.replicas === undefined || now.replicas === undefined) {
+    const which = old.replicas === undefined ? "old" : "new";
     const sentence = `only the ${which} object of ${scaled}/${name} has no replicas: whether it becomes smaller is not known, and it goes through`;
     return allow("replicas-unclear", { warnings: [sentence] });
   }
-  const starts = old.start === now.start ? undefined : { from: old.start, to: now.start };
-  const change = { resource: scaled, namespace, name, dryRun, isScale, from, to, starts };
-  const [before, after] = sizesOf(change, old.start);
-  if (leavingOrdinals(before, after).length === 0) return allow("not-a-downscale");
-  return { ...change, old: old.object, object: now.object };
+  const from = { start: old.start, replicas: old.replicas };
+  const to = { start: now.start, replicas: now.replicas };
+  if (leavingOrdinals(from, to).length === 0) return allow("not-a-downscale");
+  return { resource: scaled, namespace, name, from, to, isScale, old: old.object, object: now.object };
 }
 
 function refuseOrdinals(resource: ScaledResource, { namespace, name }: AdmissionRequest): Denied {
@@ -94,10 +95,21 @@ function refuseOrdinals(resource: ScaledResource, { namespace, name }: Admission
 }
 
 function unreadable(why: string): Allowed {
-  return allow("unreadable-object", { warnings: [`${why}: its size was not judged, and it goes through`] });
+  return allow("unreadable-object", { warnings: [`${why}: its size was not checked, and it goes through`] });
 }
 
-/** A scale always has a number: one that is left out is 0. The sentence says why it is none. */
+/**
+ * The refusal of a review whose object could not be looked up; undefined for a fault of ours. A 404 is 404: the API server, which
+ * is asked for the object next, says so as well, unless another one of that name has come meanwhile, of which nothing is known.
+ */
+export function refuseUnread(error: unknown, resource: string, name: string): Denied | undefined {
+  const isGone = hasCode(error, 404) && error.resource === resource;
+  return isGone
+    ? notFound("object-gone", `there is no ${resource}/${name} any more`)
+    : refuseFailure(error, `${resource}/${name}`);
+}
+
+/** A scale always has a number of replicas: 0 if it is left out. A text says why the value is no scale. */
 function readScale(value: unknown): Sized | string {
   const read = readTyped(value, "autoscaling/v1", "Scale");
   return typeof read === "string" ? read : { replicas: read.replicas ?? 0, start: 0, object: undefined };

@@ -1,15 +1,23 @@
 /** What is wanted of the StatefulSets of a group that follow or mirror, with what the mirrored objects say. */
 
-import { hasLeader } from "../annotations/parse-scaling.ts";
-import type { Cluster } from "../kubernetes/cluster.ts";
+import { hasLeader, type Mirrored } from "../annotations/parse-scaling.ts";
+import { type Cluster, hasCode, isRightMissing, lackOf, type Resource } from "../kubernetes/cluster.ts";
 import type { StatefulSet } from "../workloads/statefulsets.ts";
-import { type MirroredScale, readMirroredScale } from "./mirrored-scale.ts";
 import { type SizeBlocked, wantedReplicas } from "./wanted-replicas.ts";
 
 /** A StatefulSet that follows or mirrors, and how many replicas it is to have, or why it keeps those that it has. */
 export interface FollowerSize {
   readonly statefulSet: StatefulSet;
   readonly wanted: number | SizeBlocked;
+}
+
+/** What an object says of its size that a StatefulSet mirrors (spec rollout-operator 3.2). */
+export interface MirroredScale {
+  readonly resource: Resource;
+  /** Wanted. */
+  readonly replicas: number;
+  /** Number of replicas in its status; undefined if the status has none. */
+  readonly written: number | undefined;
 }
 
 /** The scales that the StatefulSets of a group mirror, by StatefulSet uid. */
@@ -34,6 +42,27 @@ export async function readScales(
     ] as const;
   });
   return new Map((await Promise.all(read)).flat());
+}
+
+/** Reads its scale, as discovery finds it; or says why Sluice cannot. Throws ClusterError where asking again can help. */
+async function readMirroredScale(
+  cluster: Pick<Cluster, "get" | "resourceOf">,
+  namespace: string,
+  { group, kind, name }: Mirrored,
+): Promise<MirroredScale | SizeBlocked> {
+  const words = (why: string) => `it is to have the size of ${kind} ${name}: ${why}`;
+  if (group === undefined)
+    return { guard: "mirror-malformed", sentence: words("its API version has more than one slash") };
+  try {
+    const { resource, hasScale } = await cluster.resourceOf(group, kind);
+    if (!hasScale) return { guard: "mirror-without-scale", sentence: words("that kind has no scale subresource") };
+    const { spec, status } = await cluster.get(resource, { namespace, name }, { subresource: "scale" });
+    return { resource, replicas: spec?.replicas ?? 0, written: status?.replicas };
+  } catch (error) {
+    if (hasCode(error, 404)) return { guard: "mirror-missing", sentence: words(error.message) };
+    if (isRightMissing(error)) return { guard: "mirror-forbidden", sentence: words(lackOf(error)) };
+    throw error;
+  }
 }
 
 /** The wanted size of each that follows or mirrors, by name. */

@@ -1,10 +1,11 @@
-/** What those who tell pods of a downscale, and those who take it back, know alike: where they are told, and by which claims. */
+/** What telling pods of a downscale and taking it back have in common: where the pods are told, and by which claims. */
 
 import { prepareDownscalePath, prepareDownscalePort } from "../annotations/scaling.ts";
 import { showValue, unshown } from "../base/escape-control.ts";
+import { parsePath, parsePort } from "../base/ports-and-paths.ts";
 import type { PodAddress, PodRequest } from "../http/pod-http.ts";
-import { parsePath, parsePort } from "../http/target.ts";
-import type { Claim, KnownClaim, ToldAt } from "../ledger/claim.ts";
+import { type Claim, isWithin, type KnownClaim, type ToldAt } from "../ledger/claim.ts";
+import type { Blocked } from "../ledger/claim-kinds.ts";
 import { askedGroupOf } from "../workloads/group-key.ts";
 import type { Pod } from "../workloads/pods.ts";
 import type { StatefulSet } from "../workloads/statefulsets.ts";
@@ -15,17 +16,14 @@ export interface PrepareEndpoint extends ToldAt {
   readonly group: string;
 }
 
-/** What a StatefulSet lacks so that its pods can be told. */
-export interface NoEndpoint {
-  readonly guard: string;
-  readonly sentence: string;
-}
-
-/** All of it is checked: what a user wrote must lead to the pod's own host and nowhere else. */
-export function prepareEndpointOf(statefulSet: StatefulSet): PrepareEndpoint | NoEndpoint {
+/**
+ * The endpoint that a StatefulSet names, or what it lacks. All of it is checked, because what a user wrote must lead to the pod's
+ * own host and nowhere else.
+ */
+export function prepareEndpointOf(statefulSet: StatefulSet): PrepareEndpoint | Blocked {
   const { namespace, name, serviceName, scaling } = statefulSet;
   const { preparePort, preparePath } = scaling ?? {};
-  const lacking = (guard: string, what: string): NoEndpoint => ({ guard, sentence: `StatefulSet ${name} ${what}` });
+  const lacking = (guard: string, what: string): Blocked => ({ guard, sentence: `StatefulSet ${name} ${what}` });
   if (preparePort === undefined)
     return lacking("prepare-port-missing", `has no annotation ${prepareDownscalePort.key}: write a port, such as 80`);
   if (preparePath === undefined)
@@ -49,21 +47,14 @@ export function prepareEndpointOf(statefulSet: StatefulSet): PrepareEndpoint | N
 /** The pods that must be told: all but those that were never ready and whose ordinals the StatefulSet releases. */
 export function podsToTell(pods: readonly Pod[], statefulSet: StatefulSet | undefined): readonly Pod[] {
   const released = statefulSet?.scaling?.unprepared ?? [];
-  const isReleased = ({ ordinal, neverReady }: Pod) =>
-    neverReady && released.some(({ first, last }) => ordinal >= first && ordinal <= last);
-  return pods.filter((pod) => !isReleased(pod));
-}
-
-/** What a claim keeps of it. */
-export function toldAtOf({ scheme, port, path, service }: PrepareEndpoint): ToldAt {
-  return { scheme, port, path, service };
+  return pods.filter(({ ordinal, neverReady }) => !neverReady || !isWithin(released, ordinal));
 }
 
 /**
  * Where the pods of a claim are told that they stay: where they were told that they leave. A claim of an earlier version does not
  * say it, so that its StatefulSet has to.
  */
-export function undoEndpointOf({ toldAt }: KnownClaim, statefulSet: StatefulSet): PrepareEndpoint | NoEndpoint {
+export function undoEndpointOf({ toldAt }: KnownClaim, statefulSet: StatefulSet): PrepareEndpoint | Blocked {
   if (toldAt === undefined) return prepareEndpointOf(statefulSet);
   return { ...toldAt, namespace: statefulSet.namespace, group: askedGroupOf(statefulSet) };
 }
@@ -73,7 +64,7 @@ export function addressOf({ namespace, service, group, port, scheme }: PrepareEn
   return { scheme, pod, service, namespace, group, port };
 }
 
-/** What a pod is asked: neither has a body, and a second one does no harm. */
+/** The request to a pod. It has no body, and a second one does no harm. */
 export function requestTo({ path }: PrepareEndpoint, method: "POST" | "DELETE"): PodRequest {
   return { method, path, headers: { "content-type": "application/json" }, repeatable: true };
 }

@@ -12,7 +12,7 @@ import { lastApplied, read } from "../annotations/table.ts";
 import { shownCharacters } from "../base/escape-control.ts";
 import { type Fields, fieldsOf } from "../base/fields.ts";
 import type { Downscale, SizedObject } from "./downscale-review.ts";
-import { describeSizes, sizesOf } from "./size-changes.ts";
+import { describeSizes } from "./size-changes.ts";
 
 /** Who says how many replicas an object has: an entry of `metadata.managedFields` that owns `spec.replicas`. */
 interface FieldManager {
@@ -41,11 +41,10 @@ export interface Origin {
   readonly now: ReplicasOrigin;
 }
 
-/** The refusal of a downscale of what is protected; the sentence is rollout-operator's. */
+/** The refusal of a downscale of what is protected; the message is rollout-operator's. */
 export function refuseProtected(downscale: Downscale): Denied {
-  const { resource, namespace, name } = downscale;
-  const sizes = describeSizes(...sizesOf(downscale));
-  const sentence = `downscale of ${resource}/${name} in ${namespace} ${sizes} is not allowed because it has the label '${noDownscale.key}=true'`;
+  const { resource, namespace, name, from, to } = downscale;
+  const sentence = `downscale of ${resource}/${name} in ${namespace} ${describeSizes(from, to)} is not allowed because it has the label '${noDownscale.key}=true'`;
   return badRequest("no-downscale", sentence, { zone: name });
 }
 
@@ -55,15 +54,15 @@ export function refuseDropped(change: Downscale, origin: Origin): Denied | undef
   const by = droppedBy(change, origin);
   if (by === undefined) return undefined;
   const sentence =
-    `${resource}/${name} in ${namespace} would go from ${from} replicas to 1: ${by}. It ${origin.care}. ` +
-    `Write "replicas: ${from}" into the manifest; where 1 is meant, use kubectl scale`;
+    `${resource}/${name} in ${namespace} would go from ${from.replicas} replicas to 1: ${by}. It ${origin.care}. ` +
+    `Write "replicas: ${from.replicas}" into the manifest; where 1 is meant, use kubectl scale`;
   return badRequest("replicas-dropped", sentence, { zone: name, field: "spec.replicas" });
 }
 
 /** Whose manifest left the number out, so that 1 came in its place; undefined where a user may have meant 1. */
 function droppedBy(change: Downscale, { care, isLed, old, now }: Origin): string | undefined {
   if (change.isScale || change.resource !== "statefulsets" || care === "") return undefined;
-  if (change.to !== 1 || change.from <= 1) return undefined;
+  if (change.to.replicas !== 1 || change.from.replicas <= 1) return undefined;
   const [before] = old.owners ?? [];
   // It had an owner and has none, and a client that writes a number owns it: a manifest applied at the server left it out.
   if (before !== undefined && now.owners?.length === 0) {
@@ -84,7 +83,7 @@ function droppedBy(change: Downscale, { care, isLed, old, now }: Origin): string
 export function originOf({ old, object }: Downscale, request: AdmissionRequest): Origin {
   const [before, after] = [old, object].map((one) => (one === undefined ? undefined : parseScaling(one.metadata)));
   return {
-    // Who takes its size in hand and leaves the number out does both with one manifest.
+    // One manifest may both begin to follow, or to prepare, and leave the number out.
     care: careOf(after) || careOf(before),
     isLed: after !== undefined && hasLeader(after),
     old: writtenOf(old, request.oldObject),

@@ -4,12 +4,12 @@ import { getStatefulSet } from "../cache/listing.ts";
 import type { Context } from "../contract/context.ts";
 import type { Need } from "../contract/definition.ts";
 import type { GroupMemory } from "../contract/memory.ts";
+import { refusedRequeueMs } from "../contract/verdict.ts";
 import { ClusterError, isRefused, wordsOf } from "../kubernetes/cluster.ts";
 import type { KnownClaim } from "../ledger/claim.ts";
 import type { ClaimedObjects } from "../ledger/claim-kinds.ts";
-import { type ClaimEnd, findEnd } from "../transaction/claims.ts";
+import { type ClaimEnd, findEnd, isWithdrawn, noteWithdrawn } from "../transaction/claims.ts";
 import { ledgerNeeds } from "../transaction/ledger-copy.ts";
-import { isWithdrawn, noteWithdrawn } from "../transaction/withdrawn-claims.ts";
 import { type GroupKey, isWanted, type StatefulSet } from "../workloads/statefulsets.ts";
 
 /** The rights of a function that changes sizes by a ledger. */
@@ -19,9 +19,6 @@ export const resizingNeeds: readonly Need[] = [
   { group: "rollout-operator.grafana.com", resource: "zoneawarepoddisruptionbudgets", verbs: ["list", "watch"] },
   ...ledgerNeeds,
 ];
-
-/** How long a refused size is not asked for again, in milliseconds. */
-const refusedForMs = 30_000;
 
 /** By StatefulSet uid; until when, by the monotonic clock. */
 type Refusals = Map<string, { readonly sentence: string; readonly untilMs: number }>;
@@ -69,7 +66,7 @@ export function isOver(error: unknown): boolean {
 /** Remembers what the API server has not let a zone do, by the zone's uid; `wish` follows "does not let". */
 export function noteRefused(context: Context, key: GroupKey, uid: string, wish: string, error: ClusterError): void {
   const sentence = `the API server does not let ${wish}: ${wordsOf(error)}`;
-  refusalsOf(context, key).set(uid, { sentence, untilMs: context.cluster.monotonicMs() + refusedForMs });
+  refusalsOf(context, key).set(uid, { sentence, untilMs: context.cluster.monotonicMs() + refusedRequeueMs });
 }
 
 export type ScaleDownEnd = ClaimEnd | { readonly kind: "withdrawn" };

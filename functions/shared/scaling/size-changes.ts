@@ -1,4 +1,4 @@
-/** Rule R19: our own webhook is asked about our own change of a size, and about everybody else's. */
+/** Rule R19: the API server asks Sluice's webhook about every change of a size, also about Sluice's own. */
 
 import type { Blocked } from "../groups/refuse-claim.ts";
 import { type Claim, formatMembers, type KnownClaim, type OrdinalRange } from "../ledger/claim.ts";
@@ -29,23 +29,6 @@ export function leavingOrdinals(from: Size, to: Size): readonly OrdinalRange[] {
     .filter(({ first, last }) => first <= last);
 }
 
-/** What is said of a change of a size. `to` is less than `from`, unless the first ordinal changes. */
-export interface SaidSizes {
-  /** Replicas. */
-  readonly from: number;
-  readonly to: number;
-  /** The first ordinals before and after; undefined where they are not said, or do not change. */
-  readonly starts: { readonly from: number; readonly to: number } | undefined;
-}
-
-/** The sizes before and after a change. `start`: the first ordinal, where the change does not say it. */
-export function sizesOf({ from, to, starts }: SaidSizes, start = 0): readonly [Size, Size] {
-  return [
-    { start: starts?.from ?? start, replicas: from },
-    { start: starts?.to ?? start, replicas: to },
-  ];
-}
-
 /** A change of a size in words: `from 5 to 3 replicas`, or `from ordinals 0-4 to 2-4` where the first ordinal changes. */
 export function describeSizes(from: Size, to: Size): string {
   if (from.start === to.start) return `from ${from.replicas} to ${to.replicas} replicas`;
@@ -56,17 +39,13 @@ function describeOrdinals({ start, replicas }: Size): string {
   return replicas > 0 ? formatMembers([{ first: start, last: start + replicas - 1 }]) : "none";
 }
 
-/** A change of a size as a review has it: of one StatefulSet, from one number of replicas to another. */
+/** A change of the size of one StatefulSet, as a review has it. */
 export interface SizeChange {
   readonly zone: string;
   /** Of the StatefulSet. */
   readonly uid: string;
-  /** Its first ordinal. */
-  readonly start: number;
-  /** Its first ordinal after the change; absent: it stays. */
-  readonly newStart?: number;
-  readonly from: number;
-  readonly to: number;
+  readonly from: Size;
+  readonly to: Size;
   /** The uids of the pods that stand at the ordinals that would leave, by name, each by a GET after the ledger was read (R21). */
   readonly pods: ReadonlyMap<string, string>;
 }
@@ -74,7 +53,7 @@ export interface SizeChange {
 export type ScaleDownMatch =
   /** It is what the claim is for. It is allowed by a write that renews the claim's stamp, and not without one (rule R9). */
   | { readonly kind: "joins"; readonly claim: KnownClaim }
-  /** No scale-down is claimed there: the change is judged as a new one. */
+  /** No scale-down is claimed there: the change is decided as a new one. */
   | { readonly kind: "unclaimed" }
   | ({ readonly kind: "held" } & Blocked);
 
@@ -100,12 +79,12 @@ export function joinScaleDown(claims: readonly Claim[], change: SizeChange): Sca
 }
 
 function whyApart(claim: KnownClaim, change: SizeChange): string | undefined {
-  const { zone, uid, start, newStart = start, from, to, pods } = change;
+  const { zone, uid, from, to, pods } = change;
   const known = claim.uids?.[zone];
   if (known !== uid) return `the claim is of the StatefulSet with the uid ${known}, and this one has ${uid}`;
-  const now = { start: newStart, replicas: to };
-  const leaving = leavingOrdinals({ start, replicas: from }, now);
-  const isKept = ({ first, last }: OrdinalRange) => to > 0 && first < newStart + to && last >= newStart;
+  const leaving = leavingOrdinals(from, to);
+  const isKept = ({ first, last }: OrdinalRange) =>
+    to.replicas > 0 && first < to.start + to.replicas && last >= to.start;
   if (leaving.length === 0 || claim.members.some(isKept) || !leaving.every((range) => covers(claim.members, range)))
     return `it takes the ordinals ${formatMembers(claim.members)}, and this change takes ${formatMembers(leaving) || "none"}`;
   if (claim.phase !== scaleDownPhases.confirmed) return "its pods have not all said that they may leave";

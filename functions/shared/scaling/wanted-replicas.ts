@@ -119,7 +119,7 @@ export interface DownscaleTimes {
 export interface ZonePause {
   /** From when on another zone may be, in milliseconds since the epoch. */
   readonly untilMs: number;
-  /** Follows nothing: a part of a sentence. */
+  /** The cause, as a part of a message. */
   readonly because: string;
 }
 

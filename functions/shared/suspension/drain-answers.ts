@@ -1,6 +1,6 @@
 /** Sluice asks other pods of a group whether the data of a member is no longer needed, where its StatefulSet wants that. */
 
-import { drainAuthority } from "../annotations/suspension.ts";
+import { drainAuthority } from "../annotations/drain.ts";
 import type { Context } from "../contract/context.ts";
 import { unknownHealth } from "../health/answer.ts";
 import { askPod, askWithinMs, type PodQuestion } from "../health/ask-pod.ts";

@@ -8,7 +8,7 @@ import type { Cluster, ObjectKey, PvcObject } from "../kubernetes/cluster.ts";
 import { find, isNamespaceEnding } from "../kubernetes/find.ts";
 import { type Claim, parseClaims } from "../ledger/claim.ts";
 import { listLedgerLeases } from "../ledger/lease.ts";
-import { listClaimed } from "../transaction/claimed-groups.ts";
+import { listClaimed } from "../transaction/claims.ts";
 import { findMembers, type Member, parseVolumeUser, type Stray, type VolumeUser } from "../volumes/members.ts";
 import { findOwned, groupOfPvc, notOf } from "../volumes/owners.ts";
 import { isSuspensionAsked, type Pvc, parsePvc } from "../volumes/pvc.ts";

@@ -13,6 +13,10 @@ export type VolumeReporter = "suspender" | "collector";
 
 /** How long a volume claim keeps a word before the same process writes another one over it, in milliseconds. */
 export const keptWordMs = 10_000;
+/** How soon to look again at what holds a member, in milliseconds: a volume claim has no watch. */
+export const heldRequeueMs = 15_000;
+/** How soon to look whether a database has moved its data, in milliseconds: no event tells of that. */
+export const dataRequeueMs = 10_000;
 
 /** True where a volume claim says how far its pod is, and not yet what holds it; or nothing yet. */
 export function isProgress(guard: string | undefined): boolean {

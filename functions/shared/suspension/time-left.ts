@@ -1,6 +1,7 @@
 /** How long a suspended volume is kept still, and which warnings are due (spec suspend-before-delete 3.4, I1 and I3). Pure. */
 
 import { suspendDuration } from "../annotations/suspension.ts";
+import { hourMs } from "../clock/durations.ts";
 import { wallClockSkewMs } from "../clock/skew.ts";
 import { durationOf, type Member } from "../volumes/members.ts";
 import { longestGapMs } from "./looks.ts";
@@ -50,8 +51,6 @@ export interface Warning {
   readonly name: "half" | "hour";
   readonly leftMs: number;
 }
-
-const hourMs = 3_600_000;
 
 /** The last warning that is due of a volume that is kept: at half of its time, and an hour before its removal. */
 export function warningDue(member: Member, nowMs: number, seenSinceMs: number): Warning | undefined {

@@ -14,6 +14,9 @@ import type { GroupKey } from "../workloads/statefulsets.ts";
 import { isPodNews } from "./drain-proof.ts";
 import { type Anew, isDrainVoid } from "./restart-time.ts";
 
+/** How soon to look again at what was just written, in milliseconds. */
+export const writtenRequeueMs = 200;
+
 /** The rights of both functions that suspend volumes and remove them. */
 export const suspensionNeeds: readonly Need[] = [
   {

@@ -10,6 +10,7 @@ import type { Context } from "../contract/context.ts";
 import { isMember, selects } from "../groups/governing.ts";
 import type { Departed } from "../groups/refuse-claim.ts";
 import { type Cluster, hasCode, isKnown } from "../kubernetes/cluster.ts";
+import { find } from "../kubernetes/find.ts";
 import { type KnownClaim, namesOrdinal } from "../ledger/claim.ts";
 import type { ClaimedObjects } from "../ledger/claim-kinds.ts";
 import type { Ledger, Reservation } from "../ledger/reservation.ts";
@@ -24,8 +25,6 @@ import { type GroupKey, isWanted, type StatefulSet } from "../workloads/stateful
  */
 export type UnknownStatefulSets = ReadonlyMap<string, StatefulSet | undefined>;
 
-const noStrangers: UnknownStatefulSets = new Map();
-
 export async function readStrangers(context: Context, ledger: Ledger, view: GroupView): Promise<UnknownStatefulSets> {
   const seen = new Set(view.statefulSets.map(({ name }) => name));
   const { members, key } = ledger;
@@ -34,11 +33,8 @@ export async function readStrangers(context: Context, ledger: Ledger, view: Grou
   const counted = [...(members ?? []), ...(await namesByLabels(context, key, view))];
   const reserved = ledger.reservations.map(({ statefulSet }) => statefulSet);
   const named = isOwnerGroup(key.group) ? reserved : [...reserved, ...counted];
-  const names = new Set(named.filter((name) => !seen.has(name)));
-  if (names.size === 0) return noStrangers;
-  const reads = [...names].map(
-    async (name) => [name, await getStatefulSet(context.cluster, { namespace, name })] as const,
-  );
+  const unseen = [...new Set(named)].filter((name) => !seen.has(name));
+  const reads = unseen.map(async (name) => [name, await getStatefulSet(context.cluster, { namespace, name })] as const);
   return new Map(await Promise.all(reads));
 }
 
@@ -168,14 +164,9 @@ export async function readAsNew(
     consistentAt === undefined ||
     (consistentAt.pods >= (settledThrough ?? 0) && consistentAt.statefulSets >= (membersThrough ?? 0));
   if (isPossible) return { ledger, view };
-  const begunAnew = {
-    ...ledger,
-    settledThrough: undefined,
-    membersThrough: undefined,
-    members: undefined,
-    isElsewhere: true,
-  };
-  const anew = { ...need, consistent: true, settledThrough: undefined, membersThrough: undefined };
+  const nothingYet = { settledThrough: undefined, membersThrough: undefined };
+  const begunAnew = { ...ledger, ...nothingYet, members: undefined, isElsewhere: true };
+  const anew = { ...need, ...nothingYet, consistent: true };
   return { ledger: begunAnew, view: await context.cache.read(ledger.key, anew) };
 }
 
@@ -209,11 +200,6 @@ async function holdsAnchor(cluster: Cluster, ledgers: string, { id, anchor }: Kn
   if (anchor === undefined) return false;
   const { resource, namespace = ledgers, name, annotation } = anchor;
   if (!isKnown(resource)) return true;
-  try {
-    const object = await cluster.get(resource, { namespace, name });
-    return object.metadata.annotations?.[annotation] === id;
-  } catch (error) {
-    if (hasCode(error, 404)) return false;
-    throw error;
-  }
+  const object = await find(cluster, resource, { namespace, name });
+  return object?.metadata.annotations?.[annotation] === id;
 }

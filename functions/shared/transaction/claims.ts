@@ -1,15 +1,26 @@
-/** How a function that makes claims looks at a ledger, writes a claim of its own, and ends it by its kind's row. */
+/** How a function that makes claims finds their groups, reads a ledger, writes claims, and ends each by its kind's row. */
 
+import { claims, read } from "../annotations/table.ts";
 import type { Context } from "../contract/context.ts";
+import type { Need, Schedule } from "../contract/definition.ts";
 import type { Wait } from "../contract/verdict.ts";
-import { type Claim, changeClaim, type KindName, type KnownClaim, type OrdinalRange } from "../ledger/claim.ts";
+import {
+  type Claim,
+  changeClaim,
+  type KindName,
+  type KnownClaim,
+  type OrdinalRange,
+  parseClaims,
+} from "../ledger/claim.ts";
 import { type ClaimedObjects, kinds } from "../ledger/claim-kinds.ts";
+import { groupKeyOfLease, listLedgerLeases } from "../ledger/lease.ts";
 import { actWithinMs, type LedgerChange, type LedgerTimes } from "../ledger/reservation.ts";
 import { readGroup } from "../workloads/group-key.ts";
 import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
 import { readClaimedObjects } from "./claimed-objects.ts";
 import {
   Conflict,
+  forgetLedger,
   isLongKnown,
   knownLedger,
   loadLedger,
@@ -77,30 +88,16 @@ export async function holdsClaim(
   }
 }
 
-/**
- * Writes a claim in the place of its older self by one conditional write; `before` undefined: beside the others; `after`
- * undefined: takes it out. Resolves to the moment of the monotonic clock until which it may be acted on (rule R9). Throws as
- * `writeChange` does.
- */
-export async function writeClaim(
-  context: Context,
-  observed: GroupObservation,
-  before: KnownClaim | undefined,
-  after: KnownClaim | undefined,
-): Promise<number> {
-  return writeClaims(context, observed, {
-    out: before === undefined ? [] : [before],
-    into: after === undefined ? [] : [after],
-  });
-}
-
 /** What one write takes out of the claims and puts into them, and what it says of times; absent: what it said. */
-export interface ClaimChange extends LedgerTimes {
+interface ClaimChange extends LedgerTimes {
   readonly out: readonly KnownClaim[];
   readonly into: readonly KnownClaim[];
 }
 
-/** The same of several claims by one conditional write. */
+/**
+ * Changes claims by one conditional write. Resolves to the moment of the monotonic clock until which a function may act on it
+ * (rule R9). Throws as `writeChange` does.
+ */
 export async function writeClaims(
   context: Context,
   observed: GroupObservation,
@@ -151,6 +148,19 @@ export async function findEnd(context: Context, key: GroupKey, claim: KnownClaim
   return { kind: "abandoned", where, undoes: row.undoes(claim, where) };
 }
 
+/** Remembers that nothing is under way under a claim, because its only attempt was refused. */
+export function noteWithdrawn(context: Context, key: GroupKey, id: string): void {
+  context.memoryOf(key).withdrawnClaims.add(id);
+}
+
+/**
+ * True for a claim under which nothing is under way, as this process knows. One that was renewed since is none: an attempt of
+ * before may still arrive, and the change of a review that has joined it may be another's (rule R19).
+ */
+export function isWithdrawn(context: Context, key: GroupKey, { id, sinceMs }: KnownClaim): boolean {
+  return sinceMs === undefined && context.memoryOf(key).withdrawnClaims.has(id);
+}
+
 /**
  * What a write makes of the ledger that was looked at: the settled and abandoned reservations go, and the write says how new the
  * view was (rule R8). What is in `changes` stands instead.
@@ -166,4 +176,39 @@ export function changeOf(observed: GroupObservation, changes: Partial<LedgerChan
     ...observed.notes?.change,
     ...changes,
   };
+}
+
+/**
+ * Lists the groups whose ledgers hold such a claim, in a namespace or in all, by one LIST of Leases. A ledger whose claims cannot
+ * be read is one of them, because a reconcile of it says what is wrong. The list throws ClusterError.
+ */
+export function listClaimed(isSought: (claim: Claim) => boolean): Schedule<GroupKey>["listDue"] {
+  return async ({ cluster, memoryOf }, namespace) => {
+    const leases = await listLedgerLeases(cluster, namespace);
+    const holding = leases.filter(({ metadata }) => holds(read(claims, metadata) ?? "", isSought));
+    const keys = holding.flatMap((lease) => groupKeyOfLease(lease) ?? []);
+    // A copy of the ledger may be from before the claim, and no event tells of a ledger that another process writes.
+    for (const key of keys) forgetLedger(memoryOf(key));
+    return keys;
+  };
+}
+
+/**
+ * The schedule of a function whose scale-downs are over after 90 s if no process carries them out (rule R20): a process that
+ * was killed leaves its claim, which holds the group, and no event tells of that.
+ */
+export function scheduleOfClaims(by: string): Schedule<GroupKey> {
+  return { everySeconds: 30, listDue: listClaimed(madeBy(by)) };
+}
+
+/** The right that such lists need. */
+export const claimedNeed: Need = { group: "coordination.k8s.io", resource: "leases", verbs: ["list"] };
+
+function holds(text: string, isSought: (claim: Claim) => boolean): boolean {
+  if (text === "") return false;
+  try {
+    return parseClaims(text, (why) => new Error(why)).some(isSought);
+  } catch {
+    return true;
+  }
 }

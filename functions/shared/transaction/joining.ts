@@ -21,14 +21,10 @@ export interface JoiningZones {
   readonly members: readonly string[];
 }
 
-const noneAwaited: ReadonlyMap<string, number> = new Map();
-
 /** `since`: when this process first found each zone new, by name and uid. Zones that are new no more are removed from it. */
 export function findJoining(
-  {
-    cluster,
-    since,
-  }: { readonly cluster: Pick<Cluster, "monotonicMs" | "serverTimeMs">; readonly since: Map<string, number> },
+  cluster: Pick<Cluster, "monotonicMs" | "serverTimeMs">,
+  since: Map<string, number>,
   { key, members: counted }: Pick<Ledger, "key" | "members">,
   { statefulSets, consistentAt }: GroupView,
 ): JoiningZones {
@@ -42,7 +38,7 @@ export function findJoining(
     (seenIn.get(one.uid) ?? here) === here && isJustMade(one, cluster.serverTimeMs());
   if (joined.length === 0) {
     since.clear();
-    return { awaited: noneAwaited, needsList: false, members: names };
+    return { awaited: new Map(), needsList: false, members: names };
   }
   const identities = new Set(joined.map(identify));
   for (const identity of [...since.keys()]) if (!identities.has(identity)) since.delete(identity);
@@ -58,11 +54,7 @@ export function findJoining(
   const isListed = consistentAt !== undefined;
   const isOut = ({ name }: StatefulSet) => awaited.has(name) || !isListed;
   const out = new Set(joined.filter(isOut).map(({ name }) => name));
-  return {
-    awaited,
-    needsList: !isListed,
-    members: names.filter((name) => !out.has(name)),
-  };
+  return { awaited, needsList: !isListed, members: names.filter((name) => !out.has(name)) };
 }
 
 /** In which group each StatefulSet was last seen and counted over a connection, by its uid. */

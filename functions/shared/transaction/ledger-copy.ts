@@ -8,7 +8,7 @@ import { clockSkewMs } from "../clock/skew.ts";
 import type { Context } from "../contract/context.ts";
 import type { Need } from "../contract/definition.ts";
 import type { GroupMemory } from "../contract/memory.ts";
-import { type Wait, wait } from "../contract/verdict.ts";
+import { refusedRequeueMs, type Wait, wait } from "../contract/verdict.ts";
 import { type Cluster, type ClusterError, hasCode, isRightMissing } from "../kubernetes/cluster.ts";
 import type { KnownClaim } from "../ledger/claim.ts";
 import { LedgerFull, LedgerUnreadable, LedgerUnwritable } from "../ledger/errors.ts";
@@ -50,12 +50,9 @@ class LedgerRefused extends Error {
   }
 }
 
-/** What cannot be read or written now is hardly better within seconds: this long until the next try, in milliseconds. */
-export const ledgerRequeueMs = 30_000;
-
 /** The wait behind a ledger that cannot be used; undefined for an error that says nothing of one. */
 export function waitForLedger(error: unknown): Wait | undefined {
-  const again = { requeueAfterMs: ledgerRequeueMs };
+  const again = { requeueAfterMs: refusedRequeueMs };
   if (error instanceof LedgerUnreadable) return wait("ledger-unreadable", error.message, again);
   if (error instanceof LedgerRefused) return wait("ledger-refused", error.message, again);
   if (error instanceof LedgerUnwritable) return wait("ledger-unwritable", error.message, again);
@@ -246,7 +243,7 @@ function imaginedLedger(key: GroupKey): ImaginedLedger {
 
 /**
  * Writes the ledger and keeps what was written. Throws {@link Conflict}, ClusterError, and what {@link waitForLedger} explains: a
- * write that was refused is not sent again before {@link ledgerRequeueMs}, whatever event comes.
+ * write that was refused is not sent again before {@link refusedRequeueMs}, whatever event comes.
  */
 export async function writeChange(context: Context, observed: GroupObservation, change: LedgerChange): Promise<void> {
   const memory = context.memoryOf(observed.key);
@@ -263,7 +260,7 @@ export async function writeChange(context: Context, observed: GroupObservation, 
     if (isConflict(error)) throw new Conflict();
     forgetWithdrawn(memory, observed.ledger);
     const why = explained(observed.ledger.name, error);
-    if (why instanceof LedgerRefused) memory.ledgerRefused = { error: why, untilMs: nowMs + ledgerRequeueMs };
+    if (why instanceof LedgerRefused) memory.ledgerRefused = { error: why, untilMs: nowMs + refusedRequeueMs };
     throw why;
   }
   forgetWithdrawn(memory, observed.ledger);
@@ -284,13 +281,13 @@ function forgetWithdrawn({ refusedOnce }: GroupMemory, { reservations }: Ledger)
  * The ledger without the reservations whose only attempt was refused: nothing of them is under way, and the next write leaves
  * them out. Any other stays until rule R10 drops it, for an attempt whose answer was lost may still arrive.
  */
-export function withoutRefused({ refusedOnce }: GroupMemory, ledger: Ledger): Ledger {
+export function withoutRefused(memory: GroupMemory, ledger: Ledger): Ledger {
+  const { refusedOnce } = memory;
   if (refusedOnce.size === 0) return ledger;
+  forgetWithdrawn(memory, ledger);
   const isRefused = ({ uid, by, stampMs }: Reservation) => {
     const refused = refusedOnce.get(uid);
     return refused?.by === by && refused.stampMs === stampMs;
   };
-  const refused = new Set(ledger.reservations.filter(isRefused).map(({ uid }) => uid));
-  for (const uid of refusedOnce.keys()) if (!refused.has(uid)) refusedOnce.delete(uid);
   return { ...ledger, reservations: ledger.reservations.filter((reservation) => !isRefused(reservation)) };
 }

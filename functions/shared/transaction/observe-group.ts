@@ -61,20 +61,21 @@ export async function observeGroup(
   need: Omit<ViewNeed, "settledThrough" | "membersThrough">,
 ): Promise<GroupObservation> {
   const given = mendStamps(stored, context.cluster.serverTimeMs());
-  let { ledger, view } = await readAsNew(context, given, need);
-  const { key } = ledger;
-  let strangers = await readStrangers(context, ledger, view);
-  if (isMissingMember(ledger, view, strangers)) {
-    ({ ledger, view } = await readAsNew(context, given, { ...need, consistent: true }));
-    strangers = await readStrangers(context, ledger, view);
-  }
-  const { joinedSince: since } = context.memoryOf(key);
-  let joining = findJoining({ cluster: context.cluster, since }, ledger, view);
+  const { key } = given;
+  const read = async (consistent: boolean) => {
+    const read = await readAsNew(context, given, { ...need, consistent });
+    return { ...read, strangers: await readStrangers(context, read.ledger, read.view) };
+  };
+  const joiningIn = ({ ledger, view }: Awaited<ReturnType<typeof read>>) =>
+    findJoining(context.cluster, context.memoryOf(key).joinedSince, ledger, view);
+  let seen = await read(need.consistent);
+  if (isMissingMember(seen.ledger, seen.view, seen.strangers)) seen = await read(true);
+  let joining = joiningIn(seen);
   if (joining.needsList && need.permitSinceMs !== undefined) {
-    ({ ledger, view } = await readAsNew(context, given, { ...need, consistent: true }));
-    strangers = await readStrangers(context, ledger, view);
-    joining = findJoining({ cluster: context.cluster, since }, ledger, view);
+    seen = await read(true);
+    joining = joiningIn(seen);
   }
+  const { ledger, view, strangers } = seen;
   const reserved = new Map(await findReserved(context, ledger, view, strangers));
   const nowMs = context.cluster.serverTimeMs();
   const members = new Set(view.statefulSets.map(({ name }) => name));
@@ -145,8 +146,6 @@ async function leaveAbandoned(
   return { open, abandoned, unsighted: unsighted.size };
 }
 
-const noRefusals: ReadonlyMap<string, Refusal> = new Map();
-
 /** The refusals that still hold, from the ledger and from this process since its last write. */
 function refusalsOf(context: Context, ledger: Ledger, nowMs: number): ReadonlyMap<string, Refusal> {
   const { refusals: own } = context.memoryOf(ledger.key);
@@ -162,7 +161,6 @@ function givenUpOf(ledger: Ledger, abandoned: ReadonlySet<Reservation>, nowMs: n
 }
 
 function newest(all: readonly Refusal[], nowMs: number): ReadonlyMap<string, Refusal> {
-  if (all.length === 0) return noRefusals;
   const refusals = new Map<string, Refusal>();
   for (const refusal of all) {
     // Two processes may both have been refused: the newest word counts, or each would write its own over the other's.
@@ -174,6 +172,5 @@ function newest(all: readonly Refusal[], nowMs: number): ReadonlyMap<string, Ref
 
 /** The newest of the refusals that still hold: an annotation is no place for thousands. */
 export function keptRefusals({ refusals, givenUp }: GroupObservation): Refusal[] {
-  if (refusals.size + givenUp.size === 0) return [];
   return [...refusals.values(), ...givenUp.values()].sort((one, other) => one.stampMs - other.stampMs).slice(-100);
 }

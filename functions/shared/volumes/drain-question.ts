@@ -1,8 +1,8 @@
 /** What Sluice asks another pod of a group before a pod goes, and before its volume goes: is its data no longer needed? */
 
+import * as keys from "../annotations/drain.ts";
 import type { Malformed } from "../annotations/entry.ts";
 import type { AuthorityRef, ExpectedField, QuestionUrl } from "../annotations/health.ts";
-import * as keys from "../annotations/suspension.ts";
 import type { Metadata } from "../kubernetes/cluster.ts";
 import { type AnnotationValue, readValue, valueIn } from "./pvc.ts";
 

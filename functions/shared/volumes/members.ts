@@ -1,6 +1,7 @@
 /** A member is what a StatefulSet has at one ordinal: its pod, and its volume claims. It is suspended as a whole. Pure. */
 
-import { drainWitnesses, type WorkloadOwner } from "../annotations/suspension.ts";
+import { drainWitnesses } from "../annotations/drain.ts";
+import type { WorkloadOwner } from "../annotations/suspension.ts";
 import { wallClockSkewMs } from "../clock/skew.ts";
 import type { Metadata, PodObject } from "../kubernetes/cluster.ts";
 import type { Health } from "../ledger/health-rule.ts";

@@ -7,10 +7,8 @@
 import type { WorkloadOwner } from "../annotations/suspension.ts";
 import { type GroupKey, groupPathOf, type StatefulSet } from "./statefulsets.ts";
 
-export type LedgerGroup =
-  | { readonly kind: "labelled"; readonly name: string }
-  | { readonly kind: "budget"; readonly name: string }
-  | { readonly kind: "statefulset"; readonly name: string }
+type LedgerGroup =
+  | { readonly kind: "labelled" | "budget" | "statefulset"; readonly name: string }
   | ({ readonly kind: "owner"; readonly ownerKind: string } & Omit<WorkloadOwner, "kind">);
 
 const budgetPrefix = "budget:";

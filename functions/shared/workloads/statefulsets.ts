@@ -67,8 +67,8 @@ export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
   const replicas = deleting ? 0 : (spec?.replicas ?? 1);
   const allowance = read(rolloutMaxUnavailable, metadata, malformed) ?? { pods: 1 };
   const scaling = parseScaling(metadata);
-  const template = templateOf(spec);
-  const question = parseQuestion(metadata, template.serviceName);
+  const fromSpec = fieldsOfSpec(spec);
+  const question = parseQuestion(metadata, fromSpec.serviceName);
   return {
     namespace: metadata.namespace ?? "",
     name: metadata.name,
@@ -78,49 +78,36 @@ export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
     group: read(rolloutGroup, metadata),
     replicas,
     deleting,
-    ...countsOf(status),
-    ...template,
+    ...fromSpec,
     scaling,
     question,
-    ...policiesOf(spec),
     paused: read(rolloutPaused, metadata, malformed) ?? false,
     // As rollout-operator has it: a share is rounded down and is never less than one pod.
     maxUnavailable:
       "pods" in allowance ? allowance.pods : Math.max(1, Math.floor((allowance.percent * replicas) / 100)),
-    ...revisionsOf(status, metadata.generation ?? 0),
+    ...countsOf(status, metadata.generation ?? 0),
     malformed: [...malformed, ...(scaling?.malformed ?? []), ...(question?.malformed ?? [])],
   };
 }
 
-function countsOf(status: StatefulSetObject["status"]) {
+/** Rule R5: a status that is behind the spec says nothing about the wanted revision. */
+function countsOf(status: StatefulSetObject["status"], generation: number) {
+  const behind = (status?.observedGeneration ?? 0) < generation;
   return {
     countedReplicas: status?.replicas ?? 0,
     readyReplicas: status?.readyReplicas ?? 0,
     updatedReplicas: status?.updatedReplicas ?? 0,
-  };
-}
-
-/** Rule R5: a status that is behind the spec says nothing about the wanted revision. */
-function revisionsOf(status: StatefulSetObject["status"], generation: number) {
-  const behind = (status?.observedGeneration ?? 0) < generation;
-  return {
     updateRevision: behind ? undefined : status?.updateRevision || undefined,
     currentRevision: status?.currentRevision || undefined,
   };
 }
 
-/** What its pods are made by. */
-function templateOf(spec: StatefulSetObject["spec"]) {
+function fieldsOfSpec(spec: StatefulSetObject["spec"]) {
   return {
     podLabels: spec?.template?.metadata?.labels ?? {},
     start: Math.max(0, parseOrdinal(String(spec?.ordinals?.start ?? 0))),
     serviceName: spec?.serviceName ?? "",
     matchLabels: spec?.selector?.matchLabels ?? {},
-  };
-}
-
-function policiesOf(spec: StatefulSetObject["spec"]) {
-  return {
     minReadySeconds: spec?.minReadySeconds ?? 0,
     isOrdered: (spec?.podManagementPolicy ?? "OrderedReady") !== "Parallel",
     strategy: spec?.updateStrategy?.type ?? "RollingUpdate",

@@ -38,18 +38,19 @@ export class MovesChecker implements Checker {
   }
 
   /** K7: by the claims as the reviewer read them. */
-  onReviewed({ zone, uid, start, from, to, pods }: SizeChange, lines: readonly string[], joins: boolean): void {
+  onReviewed({ zone, uid, from, to, pods }: SizeChange, lines: readonly string[], joins: boolean): void {
     const claims = lines.map((line) => JSON.parse(line));
     const isFor = claims.some((claim) => {
       if (claim.kind !== "scale-down" || claim.zone !== zone || claim.phase !== "confirmed") return false;
       const named = ordinalsOf(String(claim.members));
-      const leaving = Array.from({ length: Math.max(0, from - to) }, (_, index) => start + to + index);
+      const end = to.start + to.replicas;
+      const leaving = Array.from({ length: Math.max(0, from.replicas - to.replicas) }, (_, index) => end + index);
       const isAll = leaving.length > 0 && leaving.every((ordinal) => named.includes(ordinal));
       if ([...pods].some(([name, podUid]) => claim.uids?.[name] !== podUid)) return false;
-      return claim.uids?.[zone] === uid && named[0] === start + to && isAll;
+      return claim.uids?.[zone] === uid && named[0] === end && isAll;
     });
     if (isFor === joins) return;
-    const what = `the change of ${zone} from ${from} to ${to} ${joins ? "joins" : "is held, beside"} ${lines.join(" ")}`;
+    const what = `the change of ${zone} from ${from.replicas} to ${to.replicas} ${joins ? "joins" : "is held, beside"} ${lines.join(" ")}`;
     this.#options.violate("K7", what);
   }
 

@@ -55,7 +55,12 @@ export class SizeReviews {
       const set = parseStatefulSet(await cluster.get("statefulsets", { namespace, name: zone }));
       const { uid, start, replicas: from, resourceVersion } = set;
       const to = (members[0]?.first ?? start) - start - less;
-      if (to < 1 || to >= from || !(await this.ask({ zone, uid, start, from, to }, cluster))) return;
+      if (
+        to < 1 ||
+        to >= from ||
+        !(await this.ask({ zone, uid, from: { start, replicas: from }, to: { start, replicas: to } }, cluster))
+      )
+        return;
       try {
         const body = { metadata: { uid, resourceVersion }, spec: { replicas: to } };
         await cluster.patch("statefulsets", { namespace, name: zone }, body);
@@ -88,7 +93,9 @@ export async function reviewSize(options: ReviewOptions, sent: SentChange): Prom
     const change = { ...sent, pods };
     const joining = options.join(claims, change);
     const joins = joining.kind === "joins";
-    options.log(`review of ${change.zone} from ${change.from} to ${change.to}: ${joins ? "joins" : "is held"}`);
+    options.log(
+      `review of ${change.zone} from ${change.from.replicas} to ${change.to.replicas}: ${joins ? "joins" : "is held"}`,
+    );
     options.onReviewed(
       change,
       claims.map(({ line }) => line),
@@ -110,10 +117,10 @@ export async function reviewSize(options: ReviewOptions, sent: SentChange): Prom
 async function podsThatLeave(
   cluster: Cluster,
   { namespace }: GroupKey,
-  { zone, start, from, to }: SentChange,
+  { zone, from, to }: SentChange,
 ): Promise<ReadonlyMap<string, string>> {
   const found = new Map<string, string>();
-  for (let ordinal = start + to; ordinal < start + from; ordinal++) {
+  for (let ordinal = to.start + to.replicas; ordinal < from.start + from.replicas; ordinal++) {
     const name = podNameOf({ statefulSet: zone, ordinal });
     try {
       found.set(name, (await cluster.get("pods", { namespace, name })).metadata.uid);

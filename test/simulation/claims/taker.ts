@@ -280,7 +280,7 @@ export class Taker {
     if (draw.chance(0.2) || cluster.monotonicMs() > deadlineMs) return;
     const { name, uid, resourceVersion, start, replicas } = statefulSet;
     // Our own webhook is asked, too, and again when the API server's storage has moved on (rule R19).
-    const change = { zone: name, uid, start, from: replicas, to: first - start };
+    const change = { zone: name, uid, from: { start, replicas }, to: { start, replicas: first - start } };
     for (let asked = draw.whole(1, 3); asked > 0; asked--) if (!(await reviews.ask(change, cluster))) return;
     const metadata = rules.isConditional ? { uid, resourceVersion } : { uid };
     const body = { metadata, spec: { replicas: first - statefulSet.start } };

@@ -2,7 +2,7 @@
  * What runs in the pods of one seed, as far as sizes are about it. Like an ingester, it keeps on its disk since when it prepares
  * to leave; another pod of the same name finds that there.
  */
-import type { Delivery } from "../../../functions/shared/http/transport.ts";
+import type { Delivery } from "../../../functions/shared/http/calls.ts";
 import type { StoredPod } from "../../fake-cluster/objects.ts";
 import type { PodReply } from "../../fake-cluster/pod-http.ts";
 import type { World } from "../../fake-cluster/world.ts";

@@ -1,7 +1,7 @@
 /** One process of this function over a small world whose pods keep the time at which they were told to leave. */
 import { prepareDelayedDownscale } from "../../../../functions/prepare-delayed-downscale/function.ts";
 import type { ReconcileResult } from "../../../../functions/shared/contract/definition.ts";
-import type { Delivery } from "../../../../functions/shared/http/transport.ts";
+import type { Delivery } from "../../../../functions/shared/http/calls.ts";
 import type { StoredPod } from "../../../fake-cluster/objects.ts";
 import { createWorldPodHttp, type PodReply } from "../../../fake-cluster/pod-http.ts";
 import { key, namespace, Passes, played } from "../../shared/reconcile/passes.ts";

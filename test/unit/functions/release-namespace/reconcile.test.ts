@@ -1,14 +1,13 @@
 /** Nothing in a namespace that is being deleted keeps a finalizer of ours, and what has to stay of a volume stays. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { decide, type FinalizedObject } from "../../../../functions/release-namespace/decide.ts";
+import { decide, type HeldObject, ourFinalizers } from "../../../../functions/release-namespace/decide.ts";
 import { releaseNamespace } from "../../../../functions/release-namespace/function.ts";
-import { ours } from "../../../../functions/release-namespace/observe.ts";
 import type { ObjectRef } from "../../../../functions/shared/contract/keys.ts";
 import { namespace, Passes, played, refused } from "../../shared/reconcile/passes.ts";
 
 const key: ObjectRef = { resource: "namespaces", namespace: "", name: namespace };
-const [volumeHold = "", protection = ""] = ours.atOnce;
+const [volumeHold = "", protection = "", releaseFinalizer = ""] = ourFinalizers;
 
 /** The API server's own. */
 const theirs = "kubernetes.io/pvc-protection";
@@ -29,7 +28,7 @@ function world() {
   claim("on-hold", { "sluice.dev/hold": "true" }, [volumeHold]);
   claim("retained", { "sluice.dev/retain-pv": "true" }, [protection]);
   store.create("rabbitmqclusters", namespace, {
-    metadata: { name: "orders", finalizers: [ours.afterLabels] },
+    metadata: { name: "orders", finalizers: [releaseFinalizer] },
     spec: {},
   });
   const finalizers = (): Record<string, readonly string[] | undefined> => ({
@@ -64,7 +63,7 @@ test("volume claims lose our finalizers at once, owners after 3 s, and no other 
   const left = finalizers();
   assert.deepEqual(left.suspended, ["example.com/other", theirs]);
   for (const name of ["on-hold", "retained"]) assert.deepEqual(left[name], [theirs], name);
-  assert.deepEqual(left.orders, [ours.afterLabels]);
+  assert.deepEqual(left.orders, [releaseFinalizer]);
   assert.equal(passes.guard, "releasing");
   assert.deepEqual(policies(), ["pv-on-hold Retain", "pv-retained Retain", "pv-suspended Delete"]);
   await pass();
@@ -91,12 +90,12 @@ test("a volume on hold that cannot be retained keeps our finalizer, and the othe
 test("what is decided names each object, and no more than five", () => {
   const held = Array.from(
     { length: 7 },
-    (_, index): FinalizedObject => ({ shown: `claim ${index}`, finalizers: [volumeHold], isKept: false }),
+    (_, index) => ({ shown: `claim ${index}`, finalizers: [volumeHold], isKept: false }) as unknown as HeldObject,
   );
-  const { guard, sentence, releases } = decide({ nowMs: 1, endingSinceMs: 1, held }, ours);
+  const { guard, sentence, releases } = decide({ nowMs: 1, endingSinceMs: 1, held });
   assert.deepEqual([guard, releases.length], ["releasing", 7]);
   assert.match(sentence, /claim 4 and 2 more lose our finalizers$/);
-  assert.equal(decide({ nowMs: 1, endingSinceMs: undefined, held }, ours).guard, "namespace-stays");
+  assert.equal(decide({ nowMs: 1, endingSinceMs: undefined, held }).guard, "namespace-stays");
 });
 
 test("the words of a StatefulSet hold for the volumes of its pods; where it is gone before it was read, they are retained", async () => {

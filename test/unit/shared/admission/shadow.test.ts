@@ -5,17 +5,22 @@ import { allow, badRequest } from "../../../../functions/shared/admission/answer
 import type {
   AdmissionAnswer,
   AdmissionDefinition,
+  AdmissionHandler,
   AdmissionRequest,
 } from "../../../../functions/shared/admission/definition.ts";
-import { inShadowMode, openHandler } from "../../../../functions/shared/admission/shadow.ts";
+import { openHandler } from "../../../../functions/shared/admission/shadow.ts";
 import type { Context } from "../../../../functions/shared/contract/context.ts";
 import { admissionFunctions } from "../../../../triggers/table.ts";
 
 const request = { uid: "review" } as AdmissionRequest;
 const shadow = { mode: "shadow" } as Context;
 
+function inMode(mode: Context["mode"], handler: AdmissionHandler): AdmissionHandler {
+  return openHandler({ open: () => handler }, { mode } as Context);
+}
+
 function answered(mode: Context["mode"], answer: AdmissionAnswer): Promise<AdmissionAnswer> {
-  return inShadowMode(mode, { review: async () => answer }).review(request);
+  return inMode(mode, { review: async () => answer }).review(request);
 }
 
 test("in shadow mode a refusal goes through, with a warning that says what would have been, of which zone", async () => {
@@ -33,7 +38,7 @@ test("in shadow mode an allowance changes nothing of the object, and keeps the r
 });
 
 test("in shadow mode a review that breaks still rejects, so that its door says what becomes of it", async () => {
-  const broken = inShadowMode("shadow", { review: () => Promise.reject(new Error("the sky fell")) });
+  const broken = inMode("shadow", { review: () => Promise.reject(new Error("the sky fell")) });
   await assert.rejects(broken.review(request), /the sky fell/);
 });
 
@@ -41,8 +46,8 @@ test("in shadow mode the reviews that wait are answered when the process ends, a
   const ends: string[] = [];
   for (const mode of ["act", "shadow"] as const) {
     const handler = { review: async () => allow("allowed"), stop: () => void ends.push(mode) };
-    inShadowMode(mode, handler).stop?.();
-    inShadowMode(mode, { review: handler.review }).stop?.();
+    inMode(mode, handler).stop?.();
+    inMode(mode, { review: handler.review }).stop?.();
   }
   assert.deepEqual(ends, ["act", "shadow"]);
 });

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { parseEndpoint } from "../../../../functions/shared/annotations/endpoint.ts";
 import {
   hasLeader,
   isMalformed,
+  parseEndpoint,
   parseScaling,
   type Scaling,
 } from "../../../../functions/shared/annotations/parse-scaling.ts";

@@ -29,10 +29,9 @@ function createTestShelf() {
   };
   return {
     state,
-    list: (things: readonly Thing[], resourceVersion: number) => shelf.store.replace(things, `${resourceVersion}`),
-    tell: (type: "ADDED" | "MODIFIED" | "DELETED", object: Thing) => shelf.store.apply({ type, object }),
-    bookmark: (resourceVersion: number) =>
-      shelf.store.apply({ type: "BOOKMARK", resourceVersion: `${resourceVersion}` }),
+    list: (things: readonly Thing[], resourceVersion: number) => shelf.replace(things, `${resourceVersion}`),
+    tell: (type: "ADDED" | "MODIFIED" | "DELETED", object: Thing) => shelf.apply({ type, object }),
+    bookmark: (resourceVersion: number) => shelf.apply({ type: "BOOKMARK", resourceVersion: `${resourceVersion}` }),
     read: (namespace = "db", asked = list) => shelf.read(namespace, asked),
   };
 }

@@ -97,7 +97,7 @@ test("a decision waits at most 250 ms for the memory to reach what the ledger as
 const learned = (memory: ReturnType<typeof emptyMemory>, revision: number, ...objects: PodObject[]) =>
   learnPods(memory, [a], indexPods(objects, revision));
 const shown = (memory: ReturnType<typeof emptyMemory>) =>
-  [...(memory.podsByOwner.get("uid-of-a")?.values() ?? [])].map(
+  [...(memory.owners.get("uid-of-a")?.pods.values() ?? [])].map(
     ({ name, resourceVersion }) => `${name}@${resourceVersion}`,
   );
 
@@ -169,7 +169,7 @@ test("a pod that changes hands without an event in between leaves its former own
   const owner = [{ kind: "StatefulSet", name: "a", uid: "uid-of-the-next-a", controller: true }];
   pods.apply({ type: "MODIFIED", object: at("a-0", 6, { ownerReferences: owner }) });
   assert.deepEqual(shown(memory), []);
-  assert.deepEqual([...memory.podsByOwner.keys()], ["uid-of-the-next-a"]);
+  assert.deepEqual([...memory.owners.keys()], ["uid-of-the-next-a"]);
 });
 
 test("a StatefulSet that was made anew is known by its new uid only", () => {
@@ -230,7 +230,7 @@ test("pods that no StatefulSet owns are not kept, and one that is let go is forg
   pods.apply({ type: "ADDED", object: at("a-0", 4) });
   pods.apply({ type: "MODIFIED", object: at("a-0", 5, { ownerReferences: [] }) });
   assert.equal(memory.pods.size, 0);
-  assert.equal(memory.podsByOwner.size, 0);
+  assert.equal(memory.owners.size, 0);
   assert.equal(memory.reached, 5);
 });
 
@@ -240,7 +240,7 @@ test("a pod that was made anew under its name belongs to its new owner only", ()
   const owner = [{ kind: "StatefulSet", name: "a", uid: "uid-of-the-next-a", controller: true }];
   pods.apply({ type: "DELETED", object: at("a-0", 5) });
   pods.apply({ type: "ADDED", object: at("a-0", 6, { ownerReferences: owner }) });
-  assert.deepEqual([...memory.podsByOwner.keys()], ["uid-of-the-next-a"]);
+  assert.deepEqual([...memory.owners.keys()], ["uid-of-the-next-a"]);
 });
 
 test("after silence, a memory that says what a consistent LIST says counts as heard; one that does not is begun anew", () => {

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { createPodCalls } from "../../../../functions/shared/http/calls.ts";
+import { parsePath, parsePort } from "../../../../functions/shared/base/ports-and-paths.ts";
+import { PodCalls } from "../../../../functions/shared/http/calls.ts";
 import type { PodAddress, PodRequest } from "../../../../functions/shared/http/pod-http.ts";
-import { parsePath, parsePort } from "../../../../functions/shared/http/target.ts";
 import { clock, get, rejection, withPods } from "../../../support/played-pods.ts";
 
 test("a port is a number from 1 to 65535, and nothing around it", () => {
@@ -109,7 +109,7 @@ test("a path with two slashes, or with a host in it, stays a path", async () => 
 
 test("a cluster's domain is labels with dots between, and at most one dot at the end", () => {
   const transport = { deliver: () => assert.fail("it was sent") };
-  const make = (clusterDomain: string) => createPodCalls({ clock, transport, userAgent: "unit", clusterDomain });
+  const make = (clusterDomain: string) => new PodCalls({ clock, transport, userAgent: "unit", clusterDomain });
   for (const domain of ["cluster.local.", "cluster.local", "a"]) make(domain);
   for (const domain of ["", ".", "cluster.local..", "a..b", "a/b", "a@b", "A", "a:80", "a.local#"]) {
     assert.throws(() => make(domain), /is no domain of a cluster/, domain);

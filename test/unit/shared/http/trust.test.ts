@@ -11,8 +11,8 @@ const secure = await authority.issue(name);
 
 describe("https", limit, () => {
   test("a certificate of the given authority, for the pod's name without the dot at its end, is trusted", async () => {
-    await withPods({ secure, authorities: authority.cert }, async ({ address, pods, asked }) => {
-      assert.equal((await pods.send(address, get)).body, "ok");
+    await withPods({ secure }, async ({ address, pods, asked }) => {
+      assert.equal((await pods.send({ ...address, authorities: authority.cert }, get)).body, "ok");
       const [{ request } = assert.fail()] = asked;
       assert.equal((request.socket as unknown as { servername: unknown }).servername, name);
     });
@@ -25,9 +25,8 @@ describe("https", limit, () => {
   ];
   for (const { what, authorities, pod } of untrusted) {
     test(`a certificate ${what} is not, and nothing is sent`, async () => {
-      const trust = authorities === undefined ? {} : { authorities };
-      await withPods({ secure, ...trust }, async ({ address, pods, asked }) => {
-        const error = await rejection(pods.send({ ...address, pod }, get));
+      await withPods({ secure }, async ({ address, pods, asked }) => {
+        const error = await rejection(pods.send({ ...address, pod, authorities }, get));
         assert.deepEqual([error.failed, error.sent, asked.length], ["connection", false, 0]);
       });
     });
@@ -62,8 +61,9 @@ describe("https", limit, () => {
   });
 
   test("who does not speak it is not answered in the clear", async () => {
-    await withPods({ authorities: authority.cert }, async ({ address, pods, asked }) => {
-      const error = await rejection(pods.send({ ...address, scheme: "https" }, get));
+    await withPods({}, async ({ address, pods, asked }) => {
+      const authorities = authority.cert;
+      const error = await rejection(pods.send({ ...address, authorities, scheme: "https" }, get));
       assert.deepEqual([error.failed, error.sent, asked.length], ["connection", false, 0]);
     });
   });

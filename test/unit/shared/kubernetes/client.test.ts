@@ -80,25 +80,20 @@ describe("what is sent", () => {
     });
   });
 
-  test("every request carries our user agent, and the headers asked for", async () => {
-    await withServer({ headers: { "x-cluster": "ns" } }, async ({ cluster, server }) => {
+  test("every request carries our user agent", async () => {
+    await withServer({}, async ({ cluster, server }) => {
       server.answer(ok);
       await cluster.get("pods", key);
-      const headers = server.requests[0]?.headers;
-      assert.equal(headers?.["user-agent"], "sluice/0.0.0 (unit)");
-      assert.equal(headers?.["x-cluster"], "ns");
+      assert.equal(server.requests[0]?.headers["user-agent"], "sluice/0.0.0 (unit)");
     });
   });
 
   test("a compressed answer is understood, and a broken one is no answer", async () => {
-    const seen: number[] = [];
-    const onRequest = ({ bytesReceived }: RequestObservation) => seen.push(bytesReceived);
-    await withServer({ onRequest }, async ({ cluster, server }) => {
+    await withServer({}, async ({ cluster, server }) => {
       const compressed = gzipSync(JSON.stringify({ metadata: { name: "x".repeat(10_000) } }));
       server.answer(({ response }) => response.setHeader("content-encoding", "gzip").end(compressed));
       assert.equal((await cluster.get("pods", key)).metadata.name.length, 10_000);
       assert.equal(server.requests[0]?.headers["accept-encoding"], "gzip");
-      assert.deepEqual(seen, [compressed.length]);
       server.answer(({ response }) => response.setHeader("content-encoding", "gzip").end("{}"));
       const error = await rejection(cluster.create("pods", "ns", {}));
       assert.deepEqual([error.code, error.reason], [0, "ConnectionFailed"]);
@@ -295,7 +290,6 @@ describe("clock and readiness", () => {
         "POST core/v1/events collection 200",
         "PATCH apps/v1/statefulsets object status subresource 200",
       ]);
-      assert.equal(seen[2]?.bytesReceived, 27);
       assert.ok(seen.every(({ seconds }) => seconds >= 0 && seconds < 1));
     });
   });

@@ -38,8 +38,10 @@ async function read(context: TestContext, answer: (socket: Duplex) => void, stat
   });
   const { port } = server.address() as AddressInfo;
   const access = { origin: `http://127.0.0.1:${port}`, pathPrefix: "/proxied", headers: { authorization: "Bearer t" } };
-  const file = { pod: { namespace: "db", name: "orders-0" }, container: "rabbitmq", path: "/etc/pod-info/marker" };
-  const text = readFileInPod({ ...access, watches, calls: watches, aside: watches }, file, AbortSignal.timeout(2_000));
+  const pools = { watches, calls: watches, aside: watches };
+  const pod = { namespace: "db", name: "orders-0" };
+  const path = "/etc/pod-info/marker";
+  const text = readFileInPod({ ...access, ...pools }, pod, "rabbitmq", path, AbortSignal.timeout(2_000));
   return { text, asked };
 }
 

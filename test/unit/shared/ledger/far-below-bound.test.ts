@@ -73,7 +73,8 @@ test("room is kept for each ledger, member, reservation and sentence: 4, 2, 5 an
 test("a ledger with claims is measured, whether they stand there or are to be written: one may be of any length", () => {
   const change = changeOf(1, "x", 10);
   const ledger = parseLedger(key, emptyLease);
-  const claims = [{ line: "x".repeat(100 * 1024) }];
+  const line = "x".repeat(100 * 1024);
+  const claims = [{ isKnown: false, id: "x", zone: "a", kind: "later", by: "", line } as const];
   assert.equal(isFarBelowBound({ ...ledger, claims }, change), false);
   assert.equal(isFarBelowBound(ledger, { ...change, claims }), false);
 });

@@ -31,8 +31,7 @@ function targetOf(passes: Passes, action: Action, name?: string): RolloutTarget 
 /** Carries targets out, and may do so for so long: when to look again. */
 function carryOut(passes: Passes, targets: readonly RolloutTarget[], changes: Partial<ActRun> = {}) {
   const deadlineMs = passes.cluster.monotonicMs() + 5_000;
-  const held = { sole: new Map(), isOfLedger: () => false };
-  const errand = { context: passes.context, by, key, deadlineMs, ...held, ...changes };
+  const errand = { context: passes.context, by, key, deadlineMs, sole: new Map(), ...changes };
   return played(passes.timeline, carryOutAll(errand, targets.map(actOn)));
 }
 

@@ -8,10 +8,10 @@ import { silentReporter } from "../../../../functions/shared/contract/reporter.t
 import {
   actOnLookWithinMs,
   type ObjectReconciler,
+  type ObjectVerdict,
   reconcileObject,
+  type WriteResult,
 } from "../../../../functions/shared/reconcile/reconcile-object.ts";
-import type { ObjectVerdict } from "../../../../functions/shared/reconcile/report-verdict.ts";
-import type { WriteResult } from "../../../../functions/shared/reconcile/write-result.ts";
 
 const key: ObjectRef = { resource: "statefulsets", namespace: "shop", name: "orders" };
 const waits: ObjectVerdict = { guard: "waits", sentence: "it waits", step: undefined, requeueAfterMs: 2_000 };

@@ -39,7 +39,7 @@ const statefulSet = (replicas?: unknown, rest: object = {}) => object("StatefulS
 /** The guard of an answer, and whether it has a warning; or the sizes of a downscale. */
 function told(request: AdmissionRequest): unknown {
   const read = readDownscale(request);
-  if (!("allowed" in read)) return [read.from, read.to];
+  if (!("allowed" in read)) return [read.from.replicas, read.to.replicas];
   assert.equal(read.allowed, true);
   return `${read.guard}${read.warnings.length > 0 ? " and a warning" : ""}`;
 }
@@ -50,13 +50,13 @@ describe("a downscale is read of", () => {
     test(`${resource}, with the object as it is stored`, () => {
       const read = readDownscale(review(object(kind, 3), object(kind, 1), { resource: type }));
       assert.ok(!("allowed" in read));
-      assert.deepEqual([read.resource, read.isScale, read.from, read.to], [resource, false, 3, 1]);
+      assert.deepEqual([read.resource, read.isScale, read.from.replicas, read.to.replicas], [resource, false, 3, 1]);
       assert.equal(read.old?.metadata.name, "db-zone-a");
     });
     test(`the scale of ${resource}, which says nothing of the object itself`, () => {
       const read = readDownscale(review(scale(3), scale(1), { resource: type, ...atScale }));
       assert.ok(!("allowed" in read));
-      assert.deepEqual([read.resource, read.isScale, read.from, read.to], [resource, true, 3, 1]);
+      assert.deepEqual([read.resource, read.isScale, read.from.replicas, read.to.replicas], [resource, true, 3, 1]);
       assert.deepEqual([read.old, read.object], [undefined, undefined]);
     });
   }
@@ -66,11 +66,10 @@ test("of an object its keys and its first ordinal are read, and nothing else is 
   const labels = { "grafana.com/prepare-downscale": "true", "rollout-group": "ingester" };
   const metadata = { name: "db-zone-a", namespace: "mimir", labels, annotations: null, managedFields: [1, 2] };
   const spec = { replicas: 3, serviceName: "db", ordinals: { start: 2 }, template: { spec: "long" } };
-  const read = readDownscale(review(statefulSet(3, { metadata, spec }), statefulSet(2), { dryRun: true }));
+  const read = readDownscale(review(statefulSet(3, { metadata, spec }), statefulSet(2)));
   assert.ok(!("allowed" in read) && read.old !== undefined);
   const empty = { uid: "", resourceVersion: "", annotations: {} };
   assert.deepEqual(read.old, { metadata: { name: "db-zone-a", namespace: "mimir", labels, ...empty }, start: 2 });
-  assert.equal(read.dryRun, true);
 });
 
 test("what stays as large, or becomes larger, is no downscale", () => {
@@ -147,7 +146,13 @@ test("a change of the first ordinal is a downscale where a pod leaves by it, and
   const at = (start: unknown, replicas = 3) => statefulSet(replicas, { spec: { replicas, ordinals: { start } } });
   const read = readDownscale(review(statefulSet(3), at(1)));
   assert.ok(!("allowed" in read));
-  assert.deepEqual([read.from, read.to, read.starts], [3, 3, { from: 0, to: 1 }]);
+  assert.deepEqual(
+    [read.from, read.to],
+    [
+      { start: 0, replicas: 3 },
+      { start: 1, replicas: 3 },
+    ],
+  );
   assert.deepEqual(told(review(statefulSet(3), at(1, 9))), [3, 9]);
   assert.equal(told(review(at(1), at(0, 4))), "not-a-downscale");
   assert.deepEqual(told(review(at(1), at(0))), [3, 3]);

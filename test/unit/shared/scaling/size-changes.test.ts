@@ -12,10 +12,18 @@ import { claimOf, foreignClaim } from "../../functions/advance-zone-rollout/give
 
 const confirmed = (place: string, changes: Parameters<typeof claimOf>[2] = {}) =>
   claimOf(place, "scale-down", { uids: { a: "uid-of-a" }, phase: "confirmed", ...changes });
-const change = (changes: Partial<SizeChange> = {}): SizeChange => {
-  return { zone: "a", uid: "uid-of-a", start: 0, from: 5, to: 3, pods: new Map(), ...changes };
+/** From 5 to 3 replicas of `a`, unless told otherwise. */
+interface Changes extends Partial<Pick<SizeChange, "zone" | "uid" | "pods">> {
+  readonly start?: number;
+  readonly newStart?: number;
+  readonly from?: number;
+  readonly to?: number;
+}
+const change = ({ start = 0, newStart = start, from = 5, to = 3, ...rest }: Changes = {}): SizeChange => {
+  const sizes = { from: { start, replicas: from }, to: { start: newStart, replicas: to } };
+  return { zone: "a", uid: "uid-of-a", ...sizes, pods: new Map(), ...rest };
 };
-const join = (claims: readonly Claim[], changes: Partial<SizeChange> = {}) => joinScaleDown(claims, change(changes));
+const join = (claims: readonly Claim[], changes: Changes = {}) => joinScaleDown(claims, change(changes));
 
 test("the same StatefulSet and the same target join the confirmed claim, however often they are reviewed", () => {
   const claim = confirmed("a:3-4");
@@ -26,7 +34,7 @@ test("the same StatefulSet and the same target join the confirmed claim, however
 });
 
 test("any other change of the size is held, and says what the claim is for", () => {
-  const held = (claim: Claim, changes: Partial<SizeChange> = {}) => {
+  const held = (claim: Claim, changes: Changes = {}) => {
     const joining = join([claim], changes);
     assert.ok(joining.kind === "held", joining.kind);
     assert.equal(joining.guard, claim.isKnown ? "zone-scaling-down" : "zone-claim-unknown");

@@ -99,7 +99,7 @@ const view = (...names: string[]): Pick<GroupView, "statefulSets" | "consistentA
   consistentAt: { pods: 1, statefulSets: 1 },
 });
 const find = (members: readonly string[] | undefined, seen: object, since = new Map<string, number>()) =>
-  findJoining({ cluster, since }, { key, members } as unknown as Ledger, seen as GroupView);
+  findJoining(cluster, since, { key, members } as unknown as Ledger, seen as GroupView);
 
 test("where the ledger does not say which zones were counted, all are; a zone that has left is counted no more", () => {
   assert.deepEqual(find(undefined, view("b", "a")).members, ["a", "b"]);
@@ -136,7 +136,7 @@ test("a zone that a process has seen in another group is not just made, whatever
   const made = { statefulSets: [statefulSet("b", { createdMs: nowMs - 1_000 })] } as unknown as GroupView;
   const since = new Map<string, number>();
   const look = (group: string, members: readonly string[]) => [
-    ...findJoining({ cluster, since }, { key: { namespace, group }, members }, made).awaited.values(),
+    ...findJoining(cluster, since, { key: { namespace, group }, members }, made).awaited.values(),
   ];
   assert.deepEqual(look("first", []), [], "it is new to everybody");
   assert.deepEqual(look("first", ["b"]), []);

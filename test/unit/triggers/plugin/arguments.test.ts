@@ -6,14 +6,14 @@ const read = (line: string) => readCommandLine(line.split(" ").filter(Boolean));
 const nowhere = { namespace: undefined, kubeconfig: undefined, context: undefined };
 
 test("why takes a group or none, in any order with its options", () => {
-  assert.deepEqual(read("why"), { command: "why", ...nowhere, group: undefined, output: "text" });
-  assert.deepEqual(read("why ingester"), { command: "why", ...nowhere, group: "ingester", output: "text" });
+  assert.deepEqual(read("why"), { command: "why", ...nowhere, name: undefined, output: "text" });
+  assert.deepEqual(read("why ingester"), { command: "why", ...nowhere, name: "ingester", output: "text" });
   const everything = { namespace: "mimir", kubeconfig: "file", context: "prod" };
   for (const line of [
     "why budget:b -n mimir -o json --kubeconfig file --context prod",
     "--context=prod --kubeconfig=file -ojson why --namespace mimir budget:b",
   ]) {
-    assert.deepEqual(read(line), { command: "why", ...everything, group: "budget:b", output: "json" });
+    assert.deepEqual(read(line), { command: "why", ...everything, name: "budget:b", output: "json" });
   }
 });
 

@@ -132,8 +132,8 @@ test("credentials-refused: a 401 is a 429 that names the credentials, and is ove
 test("pod-unseen: of a group that has vanished no ledger is made", async () => {
   const passes = new Passes();
   const replica = new Replica(passes);
-  const subject = { name: "gone-0", uid: "u", isPinned: true, pin: [] };
-  const petition = { subject, dryRun: false, deadlineMs: replica.cluster.monotonicMs() + 9_000 };
+  const eviction = { name: "gone-0", uid: "u", isPinned: true, pin: [] };
+  const petition = { eviction, dryRun: false, deadlineMs: replica.cluster.monotonicMs() + 9_000 };
   const answer = await replica.answer(replica.commit.submit({ ...key, group: "gone" }, petition));
   assert.deepEqual([answer.guard, !answer.allowed && answer.code], ["pod-unseen", 429]);
   assert.deepEqual(replica.writes, []);

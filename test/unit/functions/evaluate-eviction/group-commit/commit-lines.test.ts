@@ -2,7 +2,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { EvictionSnapshot } from "../../../../../functions/evaluate-eviction/decide.ts";
-import type { Eviction } from "../../../../../functions/evaluate-eviction/decide-alone.ts";
 import type { BatchDecider } from "../../../../../functions/evaluate-eviction/group-commit/commit.ts";
 import type { Decision } from "../../../../../functions/evaluate-eviction/group-commit/rulings.ts";
 import type { Cluster } from "../../../../../functions/shared/kubernetes/cluster.ts";
@@ -24,7 +23,7 @@ async function askTooLate(replica: Replica, ...pods: readonly string[]): Promise
 }
 
 /** A process that allows whatever it is asked for, and reserves it. */
-function generous(passes: Passes, changes: Partial<BatchDecider<Eviction, EvictionSnapshot>> = {}): Replica {
+function generous(passes: Passes, changes: Partial<BatchDecider> = {}): Replica {
   const decide = ({ asked }: EvictionSnapshot): Decision[] =>
     asked.map(({ eviction: { name, uid } }) => {
       const [statefulSet = "", ordinal = ""] = name.split(/-(?=\d+$)/);
@@ -236,7 +235,7 @@ test("a new ledger is not written to set right the stamps of a clock that was ah
 });
 
 /** A process that counts how often it has waited for time to pass. */
-function sleepy(passes: Passes, gate: Partial<BatchDecider<Eviction, EvictionSnapshot>> = {}) {
+function sleepy(passes: Passes, gate: Partial<BatchDecider> = {}) {
   const slept = { times: 0 };
   const counted = (cluster: Cluster): Partial<Cluster> => ({
     sleep: (ms, signal) => {

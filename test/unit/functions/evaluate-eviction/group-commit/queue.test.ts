@@ -2,28 +2,37 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setImmediate as immediate } from "node:timers/promises";
-import { ReviewQueues, type WaitingReview } from "../../../../../functions/evaluate-eviction/group-commit/queue.ts";
+import {
+  type ReviewQueue,
+  ReviewQueues,
+  type WaitingReview,
+} from "../../../../../functions/evaluate-eviction/group-commit/queue.ts";
 import { notYet, tooLate } from "../../../../../functions/shared/admission/answers.ts";
 import { createVirtualClock } from "../../../shared/kubernetes/virtual-clock.ts";
 
-type Review = WaitingReview<never>;
+const eviction = { name: "group-a-0", uid: "u", isPinned: true, pin: [] };
+const unanswered = {
+  ...{ eviction, dryRun: false, isAnswered: false },
+  ...{ resolve: () => {}, reject: () => {}, late: () => {} },
+};
+const reservation = { statefulSet: "group-a", ordinal: 0, uid: "u", by: "evaluate-eviction", stampMs: 0 };
+const withdrawnOne = { reservation, before: undefined };
 
 const key = { namespace: "app", group: "ingester" };
 
 /** Batches are served until the test ends them, in their order. */
 function createLines() {
-  const served: { readonly batch: readonly Review[]; readonly end: () => void }[] = [];
+  const served: { readonly batch: readonly WaitingReview[]; readonly end: () => void }[] = [];
   const cluster = { monotonicMs: () => 0, sleep: () => new Promise<void>(() => {}) };
   const context = { cluster, cache: {}, reporter: { held: () => {} } };
-  const lines = new ReviewQueues<Review, never>(context, "judge", (_line, batch) => {
+  const lines = new ReviewQueues(context, "judge", (_line, batch) => {
     const { promise, resolve } = Promise.withResolvers<void>();
     served.push({ batch, end: resolve });
     return promise;
   });
-  const ask = (): Review => {
-    let asked: Review | undefined;
+  const ask = (): WaitingReview => {
+    let asked: WaitingReview | undefined;
     lines.join(key, (line) => {
-      const unanswered = { isAnswered: false, resolve: () => {}, reject: () => {}, late: () => {} };
       asked = { ...unanswered, line, deadlineMs: 1_000, latestMs: 1_000 };
       return asked;
     });
@@ -52,7 +61,7 @@ test("a line is served by one at a time, also when a review of a line that was f
 });
 
 /** One who waits, over a clock of the test; each look takes `tookMs`. */
-function createWaiting(tookMs: number, withdrawn: readonly string[] = []) {
+function createWaiting(tookMs: number, withdrawn: ReviewQueue["withdrawn"] = []) {
   const refusal = notYet("another-zone-down", "wait");
   const clock = createVirtualClock();
   const begun: number[] = [];
@@ -69,8 +78,8 @@ function createWaiting(tookMs: number, withdrawn: readonly string[] = []) {
     },
   };
   const context = { cluster: counted, cache, reporter: { held: () => {} } };
-  const asked: WaitingReview<string>[] = [];
-  const lines = new ReviewQueues<WaitingReview<string>, string>(context, "judge", async (line, batch) => {
+  const asked: WaitingReview[] = [];
+  const lines = new ReviewQueues(context, "judge", async (line, batch) => {
     begun.push(clock.monotonicMs());
     line.withdrawn = withdrawn;
     await clock.sleep(tookMs);
@@ -79,7 +88,7 @@ function createWaiting(tookMs: number, withdrawn: readonly string[] = []) {
   const join = () =>
     lines.join(key, (line) => {
       const times = { deadlineMs: 9_000, latestMs: 9_000, holdUntilMs: 8_000 };
-      const review = { ...times, isAnswered: false, resolve: () => {}, reject: () => {}, late: () => {}, line };
+      const review = { ...unanswered, ...times, line };
       asked.push(review);
       return review;
     });
@@ -132,7 +141,7 @@ test("a review that comes while a change is gathered is looked at with those tha
 
 test("a review that comes to a line that all have left since something changed is looked at without delay", async () => {
   // A reservation that is still to be withdrawn keeps the line.
-  const { clock, answerAll, begun, change, join } = createWaiting(0, ["withdrawn"]);
+  const { clock, answerAll, begun, change, join } = createWaiting(0, [withdrawnOne]);
   await clock.goTo(100);
   change();
   answerAll();

@@ -1,13 +1,10 @@
 /** Processes that judge evictions over a small world in virtual time, beside the one that rolls out in {@link Passes}. */
 
-import { decide, type EvictionSnapshot } from "../../../../../functions/evaluate-eviction/decide.ts";
+import { decide } from "../../../../../functions/evaluate-eviction/decide.ts";
 import type { Eviction } from "../../../../../functions/evaluate-eviction/decide-alone.ts";
 import { evaluateEviction } from "../../../../../functions/evaluate-eviction/function.ts";
-import {
-  type BatchDecider,
-  type EvictionReview,
-  GroupCommit,
-} from "../../../../../functions/evaluate-eviction/group-commit/commit.ts";
+import { type BatchDecider, GroupCommit } from "../../../../../functions/evaluate-eviction/group-commit/commit.ts";
+import type { EvictionReview } from "../../../../../functions/evaluate-eviction/group-commit/queue.ts";
 import { name, observe } from "../../../../../functions/evaluate-eviction/observe.ts";
 import type {
   AdmissionAnswer,
@@ -47,13 +44,13 @@ export class Replica {
   readonly passes: Passes;
   readonly cluster: Cluster;
   readonly context: Context;
-  readonly commit: GroupCommit<Eviction, EvictionSnapshot>;
+  readonly commit: GroupCommit;
   readonly judge: AdmissionHandler;
 
   constructor(
     passes: Passes,
     changes: (cluster: Cluster) => Partial<Context> = () => ({}),
-    gate: Partial<BatchDecider<Eviction, EvictionSnapshot>> = {},
+    gate: Partial<BatchDecider> = {},
   ) {
     this.passes = passes;
     this.cluster = counting(createWorldCluster(passes.world), this.calls, () => this.interfere);
@@ -70,10 +67,10 @@ export class Replica {
   }
 
   /** A petition for the pod of that name as it stands now. */
-  submit(pod: string, changes: Partial<EvictionReview<Eviction>> & Partial<Eviction> = {}): Promise<AdmissionAnswer> {
-    const { dryRun = false, deadlineMs = this.cluster.monotonicMs() + patienceMs, ...eviction } = changes;
-    const subject = { name: pod, uid: this.uidOf(pod), isPinned: true, pin: [], ...eviction };
-    return this.commit.submit(key, { subject, dryRun, deadlineMs });
+  submit(pod: string, changes: Partial<EvictionReview> & Partial<Eviction> = {}): Promise<AdmissionAnswer> {
+    const { dryRun = false, deadlineMs = this.cluster.monotonicMs() + patienceMs, ...more } = changes;
+    const eviction = { name: pod, uid: this.uidOf(pod), isPinned: true, pin: [], ...more };
+    return this.commit.submit(key, { eviction, dryRun, deadlineMs });
   }
 
   /** A review of an eviction, as the door gives it to the function. */

@@ -1,10 +1,12 @@
 /** The kinds whose objects may have their pods labelled before they go: which there are, and their objects. */
 
-import { setting } from "../base/settings.ts";
-import { type Cluster, KindNotServedError, type Resource } from "./cluster.ts";
+import { setting, valuesOf } from "../base/settings.ts";
+import type { Context } from "../contract/context.ts";
+import { isNewEvent } from "../events/recorder.ts";
+import { KindNotServedError, type Resource } from "../kubernetes/cluster.ts";
 
 /** A kind that the user who installs Sluice names. */
-export interface OwnerKind {
+interface OwnerKind {
   readonly kind: string;
   /** Empty for the core group. */
   readonly group: string;
@@ -27,19 +29,21 @@ function parseKinds(text: string): readonly OwnerKind[] | undefined {
   return kinds.length === named.length ? kinds : undefined;
 }
 
-/** The types whose objects may be owners, as the API server serves them now. Throws ClusterError. */
-export async function ownerResources(
-  cluster: Pick<Cluster, "resourceOf">,
-  kinds: readonly OwnerKind[],
-  unserved: (error: KindNotServedError) => void,
-): Promise<readonly Resource[]> {
-  const found = kinds.map(async ({ group, kind }) => {
+/**
+ * The types whose objects may be owners, as the API server serves them now. A kind of the setting that is not served is reported
+ * once. Throws ClusterError.
+ */
+export async function ownerResources(context: Context, by: string): Promise<readonly Resource[]> {
+  const { skipLabelKinds } = valuesOf({ skipLabelKinds: skipLabelKindsSetting }, context.settings);
+  const found = skipLabelKinds.map(async ({ group, kind }) => {
     try {
-      const { resource } = await cluster.resourceOf(group, kind);
+      const { resource } = await context.cluster.resourceOf(group, kind);
       return [resource];
     } catch (error) {
       if (!(error instanceof KindNotServedError)) throw error;
-      unserved(error);
+      const key = { namespace: "", group: "" };
+      const { message } = error;
+      if (isNewEvent(context, key, message)) context.reporter.problem(key, by, `SKIP_LABEL_KINDS: ${message}`);
       return [];
     }
   });
