@@ -50,25 +50,25 @@ export interface StandaloneOptions {
 
 export interface Standalone {
   readonly wakeUps: Enqueuer;
-  /** The functions that judge reviews, open for them. */
+  /** The functions that decide reviews, open for them. */
   readonly admissions: readonly OpenAdmission[];
-  /** Why no decision can be made yet; undefined once the views are there. */
+  /** Why no decision can be made yet; undefined once the first lists have come. */
   notReady(): string | undefined;
   /**
    * Ends the timer, what is queued, and the watches; false when the queued work took until `deadlineMs` of the monotonic clock.
-   * Reviews that wait their turn are answered at once. Others are judged until `answered` resolves, and the watches end after
+   * Reviews that wait their turn are answered at once. Others are decided until `answered` resolves, and the watches end after
    * that. Without `answered` no review comes any more.
    */
   stop(deadlineMs: number, answered?: Promise<unknown>): Promise<boolean>;
 }
 
-/** What API servers say may have a number in it that is never the same. */
+/** An API server's message may hold a number that is never the same, so that the memory for messages needs a bound. */
 const rememberedTroubles = 1_000;
 
 /** Starts to watch, and to sweep: at once, and from then on at least as often as the settings say. */
 export function startStandalone(options: StandaloneOptions): Standalone {
   const { cluster, definitions, reporting, namespaces, settings, sweeps = true } = options;
-  // A function that judges an object by itself reads nothing: where nothing else is served, nothing is watched.
+  // A function that decides on an object by itself reads nothing: where nothing else is served, nothing is watched.
   const isWoken = definitions.length > 0;
   const readsCache = isWoken || options.admissions.some((admission) => admission.readsViews);
   const seen = new Map<string, GroupKey>();
@@ -130,8 +130,8 @@ export function startStandalone(options: StandaloneOptions): Standalone {
 }
 
 /**
- * A context for each function. What one remembers of a group is its own: two of them may look at one group at once. They have one
- * copy of its ledger.
+ * A context for each function. What one remembers of a group is its own, because two of them may reconcile one group at once.
+ * They share one copy of its ledger.
  */
 function contextsOver(options: StandaloneOptions, cache: GroupCache): () => Context {
   const { cluster, pods, reporting, namespaces, settings } = options;

@@ -15,7 +15,7 @@ import { releaseSoon } from "./release-buffer.ts";
 export interface Wanted {
   /** The largest body that is read, in bytes. */
   readonly limitBytes: number;
-  /** Makes the answer to a body that is no JSON. `because` is the end of its sentence. */
+  /** Makes the answer to a body that is no JSON. `because` is the end of its message. */
   malformed(because: string): HTTPException;
 }
 
@@ -66,9 +66,9 @@ export class Bodies {
     const { promise, resolve, reject } = Promise.withResolvers<GrowingBuffer>();
     const source = sourceOf(c);
     const body = new GrowingBuffer(limitBytes);
-    // Called at once, and not when the reader of the promise continues, because a stream closes right after its end.
+    // Called at once, and not when the caller continues after the promise, because a stream closes right after its end.
     const end = () => {
-      // What comes after is let go of unread; an error of the connection has been dealt with.
+      // What comes later stays unread. The listener for errors stays, so that a late error does not end the process.
       source.off("data", onData).off("end", onEnd).off("close", onClose);
       this.#stalled.delete(reading);
       this.#memory.leave(reading);
@@ -117,7 +117,7 @@ function tooLarge(limitBytes: number): HTTPException {
   return new HTTPException(413, { message: `The body is larger than ${limitBytes} bytes.` });
 }
 
-/** The connection ends with it: what else of the body is on its way is not worth the memory that it would pass through. */
+/** An answer that ends the connection: the rest of the body is not worth the memory that reading it would take. */
 function ending(status: 408 | 503, sentence: string, more: Readonly<Record<string, string>> = {}): HTTPException {
   const headers = { "content-type": "text/plain; charset=UTF-8", connection: "close", ...more };
   return new HTTPException(status, { message: sentence, res: new Response(sentence, { status, headers }) });

@@ -23,7 +23,7 @@ export interface EventEndpointOptions {
     /** For the functions that have a schedule of their own. False when it was refused. */
     due(): boolean;
   };
-  /** The kinds of object whose events wake a function. */
+  /** The types of objects whose events trigger a function. */
   readonly watches: ReadonlySet<KnownResource>;
   /** Undefined: all of them. */
   readonly namespaces: readonly string[] | undefined;
@@ -66,7 +66,7 @@ export function createEventEndpoint(options: EventEndpointOptions): (c: Context)
   };
 }
 
-/** Counts the refusal, and makes the answer of it: 503, and to come again. */
+/** Counts the refusal, and makes the answer: 503, with the time after which the sender should try again. */
 function refused({ count }: Pick<EventEndpointOptions, "count">, reason: string): HTTPException {
   count("refused");
   const headers = { "content-type": "text/plain; charset=UTF-8", "retry-after": retryAfterSeconds };
@@ -132,7 +132,7 @@ function readKey(event: CloudEvent<unknown>) {
  */
 async function readEvent(c: Context, { bodies, bodyLimitBytes }: EventEndpointOptions): Promise<CloudEvent<unknown>> {
   const headers = c.req.header();
-  // The SDK knows five content types, letter for letter: parameters and capitals would leave the data unread.
+  // The SDK compares five content types letter by letter: with parameters or capitals it would leave the data unread.
   const mediaType = (headers["content-type"] ?? "").replace(/;.*$/s, "").trim().toLowerCase();
   const isStructured = mediaType === structuredType;
   const isBinary = headers["ce-specversion"] !== undefined || headers["ce-id"] !== undefined;
@@ -159,7 +159,7 @@ function requireBinary(mediaType: string, hasHeaders: boolean): void {
   throw malformed("it has neither ce- headers nor the content type application/cloudevents+json");
 }
 
-/** The SDK invents an id, a time and a version where there are none: what must be there is looked for before. */
+/** The SDK invents an id, a time and a version where there are none, so that required attributes are checked before. */
 function requireAttributes(attributes: Readonly<Record<string, unknown>>): void {
   for (const name of requiredAttributes) {
     const value = attributes[name];

@@ -118,14 +118,14 @@ export class ClientConnections {
       bytesBefore: 0,
     } as const;
     const deadlineMs = nowMs + this.#bounds.firstHeadMs;
-    // What came while this process was busy is read before the connection is judged.
+    // What came while this process was busy is read before the connection is checked.
     const late = () => void setImmediate(() => this.#endLate(connection));
     const connection: ClientConnection = { ...known, ...placed, deadlineMs, late };
     this.#known.set(socket, connection);
     return connection;
   }
 
-  /** Requests can come on a connection from now on; it is to be told of after the HTTP server has begun to read it. */
+  /** Requests can come on a connection from now on. Call it after the HTTP server has begun to read the socket. */
   ready(socket: Socket): void {
     if (socket.destroyed) return;
     const { mostInFlight } = this.#bounds;

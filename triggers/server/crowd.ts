@@ -15,7 +15,7 @@ export type ConnectionStanding = (typeof standings)[number];
 
 /** The connections of one address, as {@link addressOf} has it. */
 export interface Crowd {
-  /** How many of them are strangers'. */
+  /** How many of them belong to clients that have not shown who they are. */
   strangers: number;
 }
 
@@ -27,7 +27,7 @@ export interface Placed {
   readonly sinceMs: number;
   /** Whether a whole request of it has been answered. */
   readonly isAnswered: boolean;
-  /** Whether its client has shown who it is. Others are strangers, and strangers go first. */
+  /** Whether its client has shown who it is. The others are strangers, and their connections go first. */
   readonly isProved: boolean;
 }
 

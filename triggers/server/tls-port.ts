@@ -28,7 +28,7 @@ export interface TlsPortOptions {
 export interface TlsPort extends Pick<Listening, "close" | "turnAway"> {
   /** Reason why the port does not answer yet; undefined once it is open. */
   notReady(): string | undefined;
-  /** Resolves when it is open, or when it was closed before; rejects with a sentence where it can never open. */
+  /** Resolves when it is open, or when it was closed before; rejects with a message where it can never open. */
   readonly opened: Promise<void>;
 }
 

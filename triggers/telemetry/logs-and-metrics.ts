@@ -75,7 +75,7 @@ export function createReporting(options: ReportingOptions): Reporting {
   };
 }
 
-/** JSON escapes C0 alone. Each line of the log goes through here, because a terminal shows logs, too. */
+/** Escapes controls in each line of the log, because terminals show logs. JSON itself escapes only those below U+0020. */
 function withoutControls(destination: DestinationStream): DestinationStream {
   return { write: (lines) => destination.write(escapeLines(lines)) };
 }
@@ -245,7 +245,7 @@ function isTrouble(result: ActReport["result"]): boolean {
 }
 
 function verdictOf({ guard, zone, sinceMs, shadow }: ReconcileReport): object {
-  // It comes from an annotation, and a number that is no date must not end a pass.
+  // It comes from an annotation, and a number that is no date must not end a reconcile.
   const since = Math.abs(sinceMs) <= 8.64e15 ? { since: new Date(sinceMs).toISOString() } : {};
   return { guard, zone, ...since, ...(shadow ? { shadow } : {}) };
 }

@@ -43,11 +43,11 @@ export function createMetrics(version: string, keys: () => number) {
     ...webhookMetrics(define),
     ...sluiceMetrics(define),
     neverPossible: createNeverPossible(live),
-    /** Says where the number of watches is known. */
+    /** Shows the number of watches from now on. */
     showWatches(count: () => number): void {
       watches = count;
     },
-    /** Says where it is known under which paths a key is asked for; before that there are no series. */
+    /** Shows under which paths a key is required; before that there are no series. */
     showReviewKeyAsked(now: AskedPaths): void {
       asked = now;
     },
@@ -211,10 +211,10 @@ function sluiceMetrics({ counter }: Definers) {
 /** An alert looks back no further than this, in seconds: a zone that no review has asked about since has no series. */
 const toldForSeconds = 3_600;
 
-/** So many zones are told of at most; the one that was told of longest ago makes room. */
+/** Zones that have a series, at most. A new one replaces the one that was reported longest ago. */
 const mostNeverPossible = 1_000;
 
-/** Rule R25: what can never be is no wait that a time to wait would tell of, so that the moment itself is a metric. */
+/** Rule R25: what can never be has no time to wait that a metric could show, so that the metric is the moment of the report. */
 function createNeverPossible(live: ReturnType<typeof liveGauges>) {
   type Told = Series<"namespace" | "function" | "zone">;
   const last = new BoundedMap<string, Told>(mostNeverPossible);

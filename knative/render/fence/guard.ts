@@ -51,7 +51,7 @@ function claimWords(): readonly string[] {
   return words.map(({ key }) => key);
 }
 
-/** One policy. Its conditions say which writes it judges, so that all others cost no evaluation. */
+/** One policy. Its conditions say which writes it validates, so that all others cost no evaluation. */
 interface Policy {
   readonly name: string;
   readonly rules: readonly { readonly group: string; readonly resources: readonly string[] }[];
