@@ -40,8 +40,8 @@ export const lookAgainAfterMs = 10_000;
 export const lookWithinMs = 2_000;
 
 /**
- * Returns a function that calls `look`, which must not reject, at most once in {@link lookAgainAfterMs}. It resolves when the last
- * call has ended, and at the latest after {@link lookWithinMs}.
+ * Returns a function that calls `look` at most once in {@link lookAgainAfterMs}. It resolves when the last call has ended, and at
+ * the latest after {@link lookWithinMs}. `look` must not reject.
  */
 export function lookAtTimes(clock: Clock, look: () => Promise<unknown>): () => Promise<void> {
   let askedMs = Number.NEGATIVE_INFINITY;

@@ -82,8 +82,8 @@ const done: RunOutcome = { requeueAfterMs: undefined, acting: undefined };
 
 /**
  * Any client can post an event, and each may cost a read. At most 100 look-ups of objects that no reconcile has seen happen at
- * once, then 20 a second, and each function has an object looked up at most once in five seconds. At most 500 wait; the sweep finds
- * the rest.
+ * once, then 20 a second, and each function has an object looked up at most once in five seconds. At most 500 wait, and the sweep
+ * finds the rest.
  */
 const lookUpsTogether: RateLimit = { burst: 100, everyMs: 50 };
 const lookUpsOfOne: RateLimit = { burst: 1, everyMs: 5_000 };
