@@ -10,7 +10,7 @@ import { isNamespaceName, isObjectName } from "../../functions/shared/base/dns-n
 import { messageOf } from "../../functions/shared/base/error-message.ts";
 import { fieldsOf } from "../../functions/shared/base/fields.ts";
 import { type KnownResource, resources } from "../../functions/shared/kubernetes/cluster.ts";
-import type { EventResult } from "../telemetry/logs-and-metrics.ts";
+import type { EventResult, Reporting } from "../telemetry/logs-and-metrics.ts";
 import { inEventSpan } from "../telemetry/tracing-spans.ts";
 import type { Enqueuer } from "../workqueue/enqueue.ts";
 import { dueSuffix, pingType } from "../workqueue/sweep.ts";
@@ -32,7 +32,7 @@ export interface EventEndpointOptions {
   readonly bodies: Bodies;
   /** The largest event that is read, in bytes. */
   readonly bodyLimitBytes: number;
-  count(result: EventResult): void;
+  readonly reporting: Pick<Reporting, "event">;
 }
 
 const apiServerType = /^dev\.knative\.apiserver\.(ref|resource)\.(add|update|delete)$/;
@@ -57,18 +57,18 @@ export function createEventEndpoint(options: EventEndpointOptions): (c: Context)
         () => queue(event, options),
       );
     } catch (error) {
-      options.count(error instanceof HTTPException && error.status === 503 ? "refused" : "malformed");
+      options.reporting.event(error instanceof HTTPException && error.status === 503 ? "refused" : "malformed");
       throw error;
     }
     if (result === "refused") throw refused(options, "too many objects are queued already");
-    options.count(result);
+    options.reporting.event(result);
     return c.body(null, 204);
   };
 }
 
 /** Counts the refusal, and makes the answer: 503, with the time after which the sender should try again. */
-function refused({ count }: Pick<EventEndpointOptions, "count">, reason: string): HTTPException {
-  count("refused");
+function refused({ reporting }: EventEndpointOptions, reason: string): HTTPException {
+  reporting.event("refused");
   const headers = { "content-type": "text/plain; charset=UTF-8", "retry-after": retryAfterSeconds };
   return new HTTPException(503, { res: new Response(`Send it again later: ${reason}.`, { status: 503, headers }) });
 }

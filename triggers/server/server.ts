@@ -24,7 +24,7 @@ import { ClientConnections } from "./connections.ts";
 import type { ReviewKeyCheck } from "./review-keys.ts";
 
 export interface AppOptions
-  extends Omit<EventEndpointOptions, "count" | "bodies">,
+  extends Omit<EventEndpointOptions, "reporting" | "bodies">,
     Pick<AdmissionDoorOptions, "admissions"> {
   readonly reporting: Reporting;
   /** Whether the plain port answers reviews, too: without TLS, and to any client. */
@@ -55,24 +55,16 @@ export function createApp(options: AppOptions): Hono {
   const { reporting, notReady } = options;
   const app = createBareApp(options, "There is nothing here: POST CloudEvents to / or to /events.");
   app.get("/healthz", (c) => say(c, "alive\n", 200));
-  for (const path of readyPaths) {
-    app.get(path, (c) => {
-      const reason = notReady();
-      return reason === undefined ? say(c, "ready\n", 200) : say(c, `${reason}\n`, 503);
-    });
-  }
+  app.on("GET", readyPaths, (c) => {
+    const reason = notReady();
+    return reason === undefined ? say(c, "ready\n", 200) : say(c, `${reason}\n`, 503);
+  });
   const page = createMetricsPage(reporting.metrics.registry, () => options.monotonicMs());
   app.get("/metrics", async (c) => {
     const { text, contentType } = await page();
     return c.body(text, 200, { "content-type": contentType, "content-length": String(text.byteLength) });
   });
-  const bodies = new Bodies(mostBytes);
-  const receiveEvent = createEventEndpoint({
-    ...options,
-    bodies,
-    count: (result) => reporting.event(result),
-  });
-  for (const path of eventPaths) app.post(path, receiveEvent);
+  app.on("POST", eventPaths, createEventEndpoint({ ...options, bodies: new Bodies(mostBytes) }));
   if (options.reviewsOnPort) serveReviews(app, options);
   else refuseReviews(app, options);
   return app;

@@ -7,6 +7,7 @@
 
 import { activeSpans, joinSpans, type SpanContext } from "../../functions/shared/base/spans.ts";
 import type { Clock } from "../../functions/shared/clock/clock.ts";
+import type { ReconcileResult } from "../../functions/shared/contract/definition.ts";
 import { type RateLimit, RateLimiter } from "./rate-limiter.ts";
 
 export interface Trigger {
@@ -16,12 +17,8 @@ export interface Trigger {
   readonly wakers?: readonly SpanContext[];
 }
 
-/** How a run ended; the fields are those of `ReconcileResult`. */
-export interface RunOutcome {
-  readonly requeueAfterMs: number | undefined;
-  readonly absorbsEvents?: boolean;
-  readonly acting: Promise<number | undefined> | undefined;
-}
+/** How a run ended. */
+export type RunOutcome = Pick<ReconcileResult, "requeueAfterMs" | "absorbsEvents" | "acting">;
 
 export interface QueueOptions<Item> {
   readonly clock: Clock;
