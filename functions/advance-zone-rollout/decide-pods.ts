@@ -6,7 +6,7 @@ import { countDown, describeDown, type Zone } from "../shared/groups/zones.ts";
 import { heldByQuestion, isPodAsked, type Questions } from "../shared/health/permit.ts";
 import { besideReserved } from "../shared/ledger/health-rule.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
-import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
+import type { GroupKey, StatefulSet, ZoneWorkload } from "../shared/workloads/statefulsets.ts";
 
 /** What a verdict has done, and to what. */
 export type RolloutTarget =
@@ -33,7 +33,7 @@ export interface GroupNow {
   /** By name, byte-wise ascending: the order in which zones are rolled. */
   readonly zones: readonly Zone[];
   /** The ZoneAwarePodDisruptionBudgets of the namespace, and whom they select besides the group. */
-  readonly surroundings: Surroundings;
+  readonly surroundings: Surroundings<ZoneWorkload>;
   /** What asked pods have said; absent where no StatefulSet of the group asks. */
   readonly questions?: Questions | undefined;
 }

@@ -1,6 +1,7 @@
 /** What a rollout sees of a group. Annotations were parsed at the border: `decide` never reads a string that may be wrong. */
 
 import type { Context } from "../shared/contract/context.ts";
+import { ofStatefulSets } from "../shared/groups/zones.ts";
 import { openQuestions, withAnswers } from "../shared/health/ask-pods.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { decide, type RolloutSnapshot } from "./decide.ts";
@@ -10,7 +11,8 @@ export const name = "advance-zone-rollout";
 export function observe(observed: GroupObservation, context: Context): RolloutSnapshot {
   const { key, nowMs, zones, departed, strayClaims, view, refusals } = observed;
   const questions = openQuestions(context, observed);
-  return { key, self: name, nowMs, zones, departed, strayClaims, surroundings: view, refusals, questions };
+  const rest = { departed, strayClaims, surroundings: view, refusals, questions };
+  return { key, self: name, nowMs, zones: ofStatefulSets(zones), ...rest };
 }
 
 /** Rule R22: the pods that would go, and whose StatefulSets ask, are asked. What is broken is replaced without a question. */

@@ -10,7 +10,7 @@ import { claimOn, isUnsettled, type WhyDown, type Zone } from "../shared/groups/
 import type { Claim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/claim-kinds.ts";
 import { isAvailable, type Pod, podNameOf } from "../shared/workloads/pods.ts";
-import { isWanted } from "../shared/workloads/statefulsets.ts";
+import { asStatefulSet, isWanted, type ZoneWorkload } from "../shared/workloads/statefulsets.ts";
 import { refuseBesideDeparted } from "./decide-asked.ts";
 
 /** What a budget counts besides the zones. */
@@ -22,7 +22,7 @@ export interface GroupThen {
 }
 
 /** A zone as it will be once the evictions that were allowed before this one have happened. */
-export type ZoneThen = Omit<Zone, "down"> & { readonly down: Map<number, WhyDown> };
+export type ZoneThen = Omit<Zone<ZoneWorkload>, "down"> & { readonly down: Map<number, WhyDown> };
 
 export function waitForClaim(claim: Claim, besides: string, { statefulSet }: ZoneThen): Denied {
   return askAgain(guardOfClaim(claim), `${describeClaim(claim)}: ${besides}`, statefulSet.name);
@@ -56,7 +56,7 @@ export function refuseByBudget(
  */
 function allowanceFor(budget: ZoneBudget, { statefulSet }: ZoneThen, { ordinal }: Pod): number {
   const isShare = "percent" in budget.allowance && budget.allowance.percent > 0;
-  return Math.max(allowanceOf(budget, statefulSet), isShare && !isWanted(statefulSet, ordinal) ? 1 : 0);
+  return Math.max(allowanceOf(budget, asStatefulSet(statefulSet)), isShare && !isWanted(statefulSet, ordinal) ? 1 : 0);
 }
 
 type PartitionedBudget = ZoneBudget & { readonly partitions: PartitionRule };

@@ -21,7 +21,7 @@ import { type Claim, namesOrdinal } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/claim-kinds.ts";
 import { groupKeyOf, groupOfBudget } from "../shared/workloads/group-key.ts";
 import { type Pod, podNameOf, statefulSetOfPod } from "../shared/workloads/pods.ts";
-import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
+import { asStatefulSet, type GroupKey, type StatefulSet, type ZoneWorkload } from "../shared/workloads/statefulsets.ts";
 
 /** What is asked: to evict the pod of that name, which had that uid when we looked. */
 export interface Eviction {
@@ -144,7 +144,7 @@ function describeOwner({ ownerKind }: Pod): string {
 }
 
 /** The pod that is to be evicted, and its zone; undefined where another one has its name by now. */
-export function findPod<Z extends Pick<Zone, "statefulSet" | "pods" | "leaving">>(
+export function findPod<Z extends Pick<Zone<ZoneWorkload>, "statefulSet" | "pods" | "leaving">>(
   zones: readonly Z[],
   { name, uid }: Eviction,
 ): { zone: Z; pod: Pod } | undefined {
@@ -174,7 +174,10 @@ export function exempt(pod: Pod, { pin }: Eviction): AdmissionAnswer {
  * at which a drain gives up; for a PodDisruptionBudget as the API server would answer after us.
  */
 export function refuseForever(
-  group: { readonly disruptionBudgets: readonly PodDisruptionBudget[]; readonly surroundings: Surroundings },
+  group: {
+    readonly disruptionBudgets: readonly PodDisruptionBudget[];
+    readonly surroundings: Surroundings<ZoneWorkload>;
+  },
   pod: Pod,
   zone: string,
   { name, budget }: { readonly name: string; readonly budget: ZoneBudget },
@@ -182,7 +185,8 @@ export function refuseForever(
   const byBudget = neverByBudget(name, budget);
   if (byBudget !== undefined) return forbidden("never-possible", `max unavailable = 0: ${byBudget}`, { zone });
   const { statefulSets, neighbours } = group.surroundings;
-  const byOther = neverByDisruptionBudget(pod, group.disruptionBudgets, [...statefulSets, ...neighbours]);
+  const all = [...statefulSets.map(asStatefulSet), ...neighbours];
+  const byOther = neverByDisruptionBudget(pod, group.disruptionBudgets, all);
   return byOther === undefined ? undefined : askAgain("never-possible", `${pod.name} stays: ${byOther}`, zone);
 }
 

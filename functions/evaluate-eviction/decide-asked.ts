@@ -8,12 +8,13 @@ import type { AskedPod } from "../shared/health/ask-pods.ts";
 import { heldByQuestion, isPodAsked, otherDown, type Questions } from "../shared/health/permit.ts";
 import { besideReserved } from "../shared/ledger/health-rule.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
+import type { ZoneWorkload } from "../shared/workloads/statefulsets.ts";
 import type { Decision } from "./group-commit/rulings.ts";
 
 /** A pod that an earlier ruling of the same decision lets go. */
 export type Taken = NonNullable<Decision["reserve"]> & { readonly name: string };
 
-type ZoneNow = Pick<Zone, "statefulSet" | "down" | "missing" | "leaving" | "claims" | "pods">;
+type ZoneNow = Pick<Zone<ZoneWorkload>, "statefulSet" | "down" | "missing" | "leaving" | "claims" | "pods">;
 
 interface AskedPlace {
   readonly zones: readonly ZoneNow[];
@@ -54,7 +55,7 @@ export function refuseByQuestion(
 
 /** The pods that go by these rulings, dry runs included, and whose StatefulSets want their pods asked. */
 export function goersOf(
-  zones: readonly Pick<Zone, "statefulSet" | "pods" | "leaving">[],
+  zones: readonly Pick<Zone<ZoneWorkload>, "statefulSet" | "pods" | "leaving">[],
   rulings: readonly Decision[],
 ): AskedPod[] {
   return rulings.flatMap(({ reserve }) => {

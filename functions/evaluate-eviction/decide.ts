@@ -13,7 +13,7 @@ import { isGivenUp, refusalOfRenewals, turnMs } from "../shared/ledger/renewals.
 import { dropAfterMs, finishAfterMs, type Refusal, type Reservation } from "../shared/ledger/reservation.ts";
 import { isOwnerGroup } from "../shared/workloads/group-key.ts";
 import { type Pod, podNameOf } from "../shared/workloads/pods.ts";
-import type { GroupKey } from "../shared/workloads/statefulsets.ts";
+import { asStatefulSet, type GroupKey, type ZoneWorkload } from "../shared/workloads/statefulsets.ts";
 import { type GroupThen, refuseByBudget, waitForClaim, type ZoneThen } from "./budget.ts";
 import {
   type Eviction,
@@ -43,12 +43,12 @@ export interface EvictionSnapshot extends GroupThen {
   /** Of pods that a GET has shown to be down, after the ledger was read, the resourceVersion, by uid. */
   readonly down?: ReadonlyMap<string, string>;
   /** By name, byte-wise ascending. */
-  readonly zones: readonly Zone[];
+  readonly zones: readonly Zone<ZoneWorkload>[];
   /** The claims on StatefulSets that are none of the group's any more. */
   readonly strayClaims: readonly Claim[];
   /** Pods that were allowed to go for too long and never went, by uid, and whose reservations have been dropped. */
   readonly givenUp: ReadonlyMap<string, Refusal>;
-  readonly surroundings: Surroundings;
+  readonly surroundings: Surroundings<ZoneWorkload>;
   readonly disruptionBudgets: readonly PodDisruptionBudget[];
   /** How many more reservations the ledger takes (rule R2). */
   readonly room: number;
@@ -268,7 +268,8 @@ function refuseOutOfTurn(
   pod: Pod,
 ): Denied | undefined {
   if (own.reserved.get(pod.ordinal)?.uid === pod.uid) return undefined;
-  if (!zones.some(({ statefulSet, outdated }) => outdated.length > 0 && !statefulSet.paused)) return undefined;
+  if (!zones.some(({ statefulSet, outdated }) => outdated.length > 0 && !asStatefulSet(statefulSet).paused))
+    return undefined;
   // The turn lasts until the one that was given up last lets it end.
   const [last] = [...givenUp.values()].sort((one, other) => other.stampMs - one.stampMs);
   if (last === undefined || nowMs - last.stampMs >= turnMs) return undefined;

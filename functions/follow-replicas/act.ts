@@ -20,7 +20,7 @@ import {
 import { endOfScaleDown, noteRefusal, readAgain, resize, sizeChanged } from "../shared/scaling/resize.ts";
 import type { SizeBlocked } from "../shared/scaling/wanted-replicas.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
-import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
+import { asStatefulSet, type GroupKey, type StatefulSet } from "../shared/workloads/statefulsets.ts";
 import { decide, type FollowerResize, type FollowSnapshot } from "./decide.ts";
 import { ask, name, snapshotOf } from "./observe.ts";
 
@@ -70,7 +70,7 @@ async function endOf(context: Context, { key }: GroupObservation, claim: KnownCl
 
 /** What the members mirror. Outside shadow mode their sizes are also written back there. Throws ClusterError. */
 async function readAndWriteBack(context: Context, { key, zones }: GroupObservation): Promise<Scales> {
-  const members = zones.map(({ statefulSet }) => statefulSet);
+  const members = zones.map(({ statefulSet }) => asStatefulSet(statefulSet));
   const scales = await readScales(context.cluster, members);
   if (context.mode === "act") await writeBack(context, key, members, scales);
   return scales;

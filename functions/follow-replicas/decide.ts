@@ -18,7 +18,7 @@ import { type DownscaleTimes, heldAfterOthers } from "../shared/scaling/wanted-r
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 
-export interface FollowSnapshot extends LedgerSurroundings {
+export interface FollowSnapshot extends LedgerSurroundings<StatefulSet> {
   readonly group: string;
   readonly nowMs: number;
   /** By name, all of the group that are led. */

@@ -1,6 +1,7 @@
 /** What is read of a group whose StatefulSets follow or mirror: the wanted sizes, claims, and refusals of late. */
 
 import type { Context } from "../shared/contract/context.ts";
+import { ofStatefulSets } from "../shared/groups/zones.ts";
 import { openQuestions, withAnswers } from "../shared/health/ask-pods.ts";
 import { followerSizes, type Scales } from "../shared/scaling/follower-sizes.ts";
 import { refusedSizes } from "../shared/scaling/resize.ts";
@@ -11,7 +12,8 @@ import { decide, type FollowSnapshot, leaversBy } from "./decide.ts";
 export const name = "follow-replicas";
 
 export function snapshotOf(context: Context, observed: GroupObservation, scales: Scales): FollowSnapshot {
-  const { key, zones, departed, strayClaims, nowMs, ledger } = observed;
+  const { key, departed, strayClaims, nowMs, ledger } = observed;
+  const zones = ofStatefulSets(observed.zones);
   const members = zones.map(({ statefulSet }) => statefulSet);
   return {
     group: key.group,

@@ -10,7 +10,7 @@ import type { EventPolicy } from "../shared/reconcile/record.ts";
 import { endOfScaleDown, noteRefusal, readAgain, resize, sizeChanged } from "../shared/scaling/resize.ts";
 import { type ClaimEnd, claimsBy, openTransaction, renewClaim, writeClaims } from "../shared/transaction/claims.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
-import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
+import { asStatefulSet, type StatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { Lowering } from "./decide.ts";
 import { listOwn, name, readWanted, sizeOf } from "./observe.ts";
 import { hasHeardToStay, send } from "./tell-pods.ts";
@@ -79,7 +79,7 @@ async function undo(
   const { cluster, pods: http } = context;
   const { statefulSet, pods } = where;
   const endpoint = statefulSet?.scaling?.delay?.endpoint;
-  const members = observed.zones.map((zone) => zone.statefulSet);
+  const members = observed.zones.map((zone) => asStatefulSet(zone.statefulSet));
   const wanted = sizeOf(statefulSet && (await readWanted(cluster, statefulSet, members)));
   const end = wanted === undefined ? Number.POSITIVE_INFINITY : (statefulSet?.start ?? 0) + wanted;
   const stay = [...pods.values()].filter(({ ordinal }) => ordinal < end && isWithin(undoes, ordinal));

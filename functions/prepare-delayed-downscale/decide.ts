@@ -15,7 +15,7 @@ import { type DelayedSet, leavingRun, type Run, whoIsTold } from "./decide-leavi
 /** One StatefulSet of the group, or why nothing is done to its size and to none of its pods. */
 export type Delayed = DelayedSet | { readonly statefulSet: StatefulSet; readonly held: Blocked };
 
-export interface DelaySnapshot extends LedgerSurroundings {
+export interface DelaySnapshot extends LedgerSurroundings<StatefulSet> {
   readonly group: string;
   readonly nowMs: number;
   /** When the pods that were due were asked once more, in milliseconds since the epoch. Pods that became due later were not. */

@@ -3,6 +3,7 @@
 import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
 import { leaversOf } from "../shared/groups/refuse-claim.ts";
+import { ofStatefulSets } from "../shared/groups/zones.ts";
 import { openQuestions, withAnswers } from "../shared/health/ask-pods.ts";
 import { askedBy } from "../shared/reconcile/concern.ts";
 import { type ClaimingFunction, reconcileClaims } from "../shared/reconcile/reconcile-claims.ts";
@@ -40,7 +41,8 @@ export function reconcile(
 /** What was found and told, over the StatefulSets and the ledger that are decided on. */
 function snapshotOf(context: Context, observed: GroupObservation, round: Round | undefined): DelaySnapshot {
   const { delayed = [], askedAtMs = 0 } = round ?? {};
-  const { key, zones, departed, strayClaims, nowMs } = observed;
+  const { key, departed, strayClaims, nowMs } = observed;
+  const zones = ofStatefulSets(observed.zones);
   const now = new Map(zones.map(({ statefulSet }) => [statefulSet.uid, statefulSet]));
   const asNow = delayed.flatMap((one): Delayed[] => {
     const statefulSet = now.get(one.statefulSet.uid);

@@ -10,7 +10,7 @@ import { actWithinMs } from "../shared/ledger/reservation.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { askedGroupOf } from "../shared/workloads/group-key.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
-import type { GroupKey } from "../shared/workloads/statefulsets.ts";
+import { asStatefulSet, type GroupKey } from "../shared/workloads/statefulsets.ts";
 import type { Delayed } from "./decide.ts";
 import { leavingRun, type PrepareAnswer, readAnswer, whoIsTold } from "./decide-leaving.ts";
 import { answersOf, isDelayed, listOwn, name, observeSet, type PodAnswers, type Unasked } from "./observe.ts";
@@ -60,7 +60,7 @@ export async function tellPods(
 ): Promise<Round> {
   const { cluster, pods: http } = context;
   const heard = heardIn(context, key);
-  const members = zones.map(({ statefulSet }) => statefulSet);
+  const members = zones.map(({ statefulSet }) => asStatefulSet(statefulSet));
   const { claims } = ledger;
   const seen = await Promise.all(members.filter(isDelayed).map((set) => observeSet(cluster, set, members, claims)));
   const found = seen.filter((one) => one !== undefined);

@@ -36,7 +36,7 @@ export interface Times {
 export interface PreparedDownscale {
   readonly asked: RequestedDownscale;
   readonly nowMs: number;
-  readonly around: LedgerSurroundings;
+  readonly around: LedgerSurroundings<StatefulSet>;
   readonly change: SizeChange;
   readonly content: ClaimContent;
   /** The claims of the zone that have not settled. Those of `ours` were made by a review of this function. */

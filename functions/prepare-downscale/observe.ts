@@ -8,6 +8,7 @@ import { setting, valuesOf } from "../shared/base/settings.ts";
 import { parseTime } from "../shared/clock/durations.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { selects } from "../shared/groups/governing.ts";
+import { ofStatefulSets } from "../shared/groups/zones.ts";
 import { type Cluster, hasCode, lackOf } from "../shared/kubernetes/cluster.ts";
 import {
   type ClaimContent,
@@ -104,7 +105,7 @@ export async function observe(
     asked,
     nowMs: cluster.serverTimeMs(),
     around: {
-      zones: zones.map((zone) => ({ ...zone, claims: zone.claims.filter(isOpen) })),
+      zones: ofStatefulSets(zones).map((zone) => ({ ...zone, claims: zone.claims.filter(isOpen) })),
       departed,
       strayClaims: strayClaims.filter(isOpen),
     },

@@ -7,7 +7,7 @@ import type { Context } from "../shared/contract/context.ts";
 import { ClusterError, wordsOf } from "../shared/kubernetes/cluster.ts";
 import { find } from "../shared/kubernetes/find.ts";
 import { openTransaction } from "../shared/transaction/claims.ts";
-import type { GroupKey } from "../shared/workloads/statefulsets.ts";
+import { asStatefulSet, type GroupKey } from "../shared/workloads/statefulsets.ts";
 import { findUntold, type UntoldZone, writableInMs, writeAfterMs } from "./decide.ts";
 import { changedAt, name, settings } from "./observe.ts";
 
@@ -17,7 +17,7 @@ export async function writeTimes(context: Context, key: GroupKey): Promise<numbe
   const look = await openTransaction(context, key);
   if (look === undefined || look.young !== undefined) return undefined;
   const { ledger, zones } = look.observed;
-  const statefulSets = zones.map(({ statefulSet }) => statefulSet);
+  const statefulSets = zones.map(({ statefulSet }) => asStatefulSet(statefulSet));
   const untold = findUntold(statefulSets, ledger.lastDownscales ?? {}, ledger.claims);
   const soonest = Math.min(...(await Promise.all(untold.map((one) => writeTime(context, key, one)))));
   return Number.isFinite(soonest) ? soonest : undefined;

@@ -24,7 +24,7 @@ import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { describeAgreeing, durationOf, type Member, type VolumeUser } from "../shared/volumes/members.ts";
 import { hasNewPartners, wordsOnPartners } from "../shared/volumes/owners.ts";
 import { type Pvc, valueIn } from "../shared/volumes/pvc.ts";
-import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
+import { asStatefulSet, type GroupKey, type StatefulSet, type ZoneWorkload } from "../shared/workloads/statefulsets.ts";
 import { type LettingGo, leavingClaimOf, type SuspensionResize, type SuspensionTarget } from "./decide.ts";
 import { lostOf, markUnknown, newsOf, tooLate, untilWhen } from "./news.ts";
 import { name } from "./observe.ts";
@@ -51,7 +51,7 @@ export const telling: EventPolicy = {
 export function actOn(target: SuspensionTarget, observed: GroupObservation): Act {
   const { key } = observed;
   const statefulSet = statefulSetNamed(observed, "set" in target ? target.set.name : target.member.set.name);
-  if (target.kind === "resize") return resizing(statefulSet, target);
+  if (target.kind === "resize") return resizing(asStatefulSet(statefulSet), target);
   if (target.kind === "let-go") return lettingGo(statefulSet, target);
   const { member } = target;
   return {
@@ -96,7 +96,7 @@ function resizing(statefulSet: StatefulSet, { set, target, leaving, claim }: Sus
 }
 
 /** Rules R8 and R9: the claim is written, the volume claims are as they were decided on, and each pod goes by its uid. */
-function lettingGo(statefulSet: StatefulSet, { set, leaving, claim }: LettingGo): Act {
+function lettingGo(statefulSet: ZoneWorkload, { set, leaving, claim }: LettingGo): Act {
   let isUnderWay = false;
   return {
     name: "let-go",

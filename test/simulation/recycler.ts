@@ -6,7 +6,7 @@
 import { type FunctionDefinition, listGroupKeys } from "../../functions/shared/contract/definition.ts";
 import { groupOfPod } from "../../functions/shared/contract/keys.ts";
 import { take, type Verdict, wait } from "../../functions/shared/contract/verdict.ts";
-import { countDown, isUnsettled, type Zone } from "../../functions/shared/groups/zones.ts";
+import { countDown, isUnsettled, ofStatefulSets, type Zone } from "../../functions/shared/groups/zones.ts";
 import { finishAfterMs } from "../../functions/shared/ledger/reservation.ts";
 import { deletionOf } from "../../functions/shared/reconcile/act.ts";
 import { type GroupReconciler, reconcileGroup } from "../../functions/shared/reconcile/perform.ts";
@@ -32,7 +32,8 @@ interface Recycled {
 export function createRecycler(draw: Draw, isActive: () => boolean, everyMs: number): FunctionDefinition<GroupKey> {
   const again = () => wait("between-pods", "the next pod goes later", { requeueAfterMs: draw.between(0, 2 * everyMs) });
 
-  function decide({ zones, nowMs, open }: GroupObservation): Verdict<Recycled> {
+  function decide({ zones: all, nowMs, open }: GroupObservation): Verdict<Recycled> {
+    const zones = ofStatefulSets(all);
     if (!isActive()) return take([], "all done");
     const members = new Set(zones.map(({ statefulSet }) => statefulSet.name));
     if (open.some((reservation) => !members.has(reservation.statefulSet))) return again();

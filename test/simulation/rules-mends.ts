@@ -4,7 +4,7 @@ import { reservations } from "../../functions/shared/annotations/table.ts";
 import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
 import { ClusterError, type PodObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { wrapCluster as wrapOne } from "../../functions/shared/kubernetes/wrap-cluster.ts";
-import type { StatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
+import { asStatefulSet, type StatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
 import type { Wrappers } from "./replica.ts";
 import { never, plain, type RemovedRule, wrapCluster, wrapProtocol, wrapViews } from "./rules.ts";
 import { frozenDrains, leftBehind, scenarios } from "./scenarios.ts";
@@ -149,7 +149,7 @@ export const membershipRules: readonly RemovedRule[] = [
       const { hasPods: _, ...view } = await cache.read(key, need);
       return {
         ...view,
-        statefulSets: view.statefulSets.map(byOwnLabels),
+        statefulSets: view.statefulSets.map(asStatefulSet).map(byOwnLabels),
         neighbours: view.neighbours.map(byOwnLabels),
       };
     }),

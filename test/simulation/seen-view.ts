@@ -1,5 +1,6 @@
 /** From a view of the product to the objects that it was made of, as the API server had them: checkers trust no parser. */
 import type { GroupView } from "../../functions/shared/cache/cache.ts";
+import { isStatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
 import type { StoredStatefulSet } from "../fake-cluster/objects.ts";
 import type { World } from "../fake-cluster/world.ts";
 import type { BudgetPast } from "../support/checkers/budgets.ts";
@@ -15,7 +16,7 @@ export function seenView(view: GroupView, { store }: World, budgets: BudgetPast,
     return found === undefined ? [] : [found];
   };
   return {
-    members: view.statefulSets.flatMap(setOf),
+    members: view.statefulSets.filter(isStatefulSet).flatMap(setOf),
     neighbours: view.neighbours.flatMap(setOf),
     budgets: view.budgets.flatMap(({ uid, generation }) => budgets.version(uid, generation) ?? []),
     pod(name) {

@@ -149,8 +149,8 @@ export class Owned {
 
   get zones() {
     const key = { namespace: "db", group };
-    const { statefulSets, podsOf } = findOwnedZones(key, this.#claims, [...this.pods.values()]);
-    const survey = statefulSets.map((set) => surveyZone(set, podsOf.get(set.uid) ?? [], [], nowMs, this.ledgerClaims));
+    const { zones, podsOf } = findOwnedZones(key, this.#claims, [...this.pods.values()]);
+    const survey = zones.map((set) => surveyZone(set, podsOf.get(set.uid) ?? [], [], nowMs, this.ledgerClaims));
     return survey.sort((one, other) => (one.statefulSet.name < other.statefulSet.name ? -1 : 1));
   }
 

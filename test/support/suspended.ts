@@ -7,7 +7,7 @@ import { findMembers, type Member, parseVolumeUser } from "../../functions/share
 import { parsePvc } from "../../functions/shared/volumes/pvc.ts";
 import { parseSuspendableSet } from "../../functions/shared/volumes/suspendable-set.ts";
 import { parsePod } from "../../functions/shared/workloads/pods.ts";
-import { parseStatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
+import { parseStatefulSet, type ZoneWorkload } from "../../functions/shared/workloads/statefulsets.ts";
 
 export const nowMs = Date.parse("2026-06-01T12:00:00Z");
 /** Both clocks tell that time. */
@@ -200,7 +200,7 @@ export function decidedOn(
     members,
     ledgerClaims,
   }: {
-    readonly zones: readonly Zone[];
+    readonly zones: readonly Zone<ZoneWorkload>[];
     readonly members: readonly Member[];
     readonly ledgerClaims: ReturnType<typeof makeClaim>[];
   },

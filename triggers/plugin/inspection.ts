@@ -23,7 +23,7 @@ import {
 } from "../../functions/shared/transaction/observe-group.ts";
 import { readGroup } from "../../functions/shared/workloads/group-key.ts";
 import { type Pod, podNameOf } from "../../functions/shared/workloads/pods.ts";
-import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts";
+import { type GroupKey, isStatefulSet, type ZoneWorkload } from "../../functions/shared/workloads/statefulsets.ts";
 import { groupFunctions } from "../table.ts";
 import { type ClaimInspection, inspectClaim } from "./claims.ts";
 import { abandonedFromMs, outlook, type Situation } from "./reservations.ts";
@@ -211,9 +211,11 @@ function formatTime(ms: number): string {
   return new Date(ms).toISOString();
 }
 
-function inspectZone(zone: Zone): ZoneInspection {
+function inspectZone(zone: Zone<ZoneWorkload>): ZoneInspection {
   const { statefulSet, pods, outdated, down, leaving } = zone;
-  const { name, replicas, maxUnavailable, paused, strategy, malformed } = statefulSet;
+  const { name, replicas, maxUnavailable, malformed } = statefulSet;
+  // Another owner than a StatefulSet says nothing of how its pods are updated.
+  const { paused, strategy } = isStatefulSet(statefulSet) ? statefulSet : { paused: false, strategy: "" };
   const isHeld = (why: WhyDown | undefined) => why === "reserved" || why === "claimed";
   const isReady = ({ ordinal }: Pod) => !down.has(ordinal) || isHeld(down.get(ordinal));
   const missing = [...missingOrdinals(zone).take(maxListedMissing)];
@@ -285,7 +287,10 @@ async function inspectFunctions({ context, key, nowMs, observed }: Inspection): 
 }
 
 function inspectBudgets({ budgets, statefulSets }: GroupView, pods: readonly Pod[]): BudgetInspection[] {
-  const labelled = [...pods.map(({ labels }) => labels), ...statefulSets.map(({ podLabels }) => podLabels)];
+  const labelled = [
+    ...pods.map(({ labels }) => labels),
+    ...statefulSets.filter(isStatefulSet).map(({ podLabels }) => podLabels),
+  ];
   const governed = budgets.filter((stored) => labelled.some((labels) => selects(stored, labels)));
   return governed.map(({ name, parsed }) => {
     if (!("budget" in parsed)) return { ...blankBudget, name, invalid: parsed.sentence };
@@ -311,7 +316,9 @@ const blankBudget: Omit<BudgetInspection, "name"> = {
 /** Throws ClusterError. */
 async function findWaiting({ context, view }: Inspection): Promise<GroupInspection["waiting"]> {
   const found = await Promise.all(
-    view.statefulSets.map(async (one) => ({ zone: one.name, wait: await findWait(context.cluster, one) })),
+    view.statefulSets
+      .filter(isStatefulSet)
+      .map(async (one) => ({ zone: one.name, wait: await findWait(context.cluster, one) })),
   );
   return found.flatMap(({ zone, wait }) => (wait === undefined ? [] : [{ zone, ...wait }]));
 }
@@ -328,7 +335,7 @@ function findUngovernable({ view, key }: Inspection, pods: readonly Pod[]): stri
 /** Once for each budget. Throws ClusterError. */
 async function findNever({ context, view, key }: Inspection, pods: readonly Pod[]): Promise<string[]> {
   const disruptionBudgets = await context.cache.disruptionBudgets(key.namespace);
-  const all = [...view.statefulSets, ...view.neighbours];
+  const all = [...view.statefulSets.filter(isStatefulSet), ...view.neighbours];
   const told = pods.flatMap((pod) => {
     const governed = governing(pod, view, key);
     if (governed.kind !== "one") return [];

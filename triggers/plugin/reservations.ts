@@ -7,7 +7,7 @@ import {
   type Reservation,
 } from "../../functions/shared/ledger/reservation.ts";
 import { availableInMs, type Pod } from "../../functions/shared/workloads/pods.ts";
-import { isWanted, type StatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
+import { isWanted, type ZoneWorkload } from "../../functions/shared/workloads/statefulsets.ts";
 import { groupFunctions } from "../table.ts";
 import { formatSpan } from "./span.ts";
 
@@ -19,7 +19,7 @@ export interface Situation {
   /** The pod that has its name now. */
   readonly pod: Pod | undefined;
   /** The group's StatefulSet of that name; undefined when it is gone, or has left the group. */
-  readonly statefulSet: StatefulSet | undefined;
+  readonly statefulSet: ZoneWorkload | undefined;
   /** The API server's clock, in milliseconds since the epoch. */
   readonly nowMs: number;
 }

@@ -16,13 +16,18 @@ import { groupKeyOfLease, listLedgerLeases } from "../../functions/shared/ledger
 import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import type { Ledger } from "../../functions/shared/ledger/reservation.ts";
 import { readGroup } from "../../functions/shared/workloads/group-key.ts";
-import { type GroupKey, groupPathOf } from "../../functions/shared/workloads/statefulsets.ts";
+import {
+  type GroupKey,
+  groupPathOf,
+  isStatefulSet,
+  type ZoneWorkload,
+} from "../../functions/shared/workloads/statefulsets.ts";
 import { lookAtTimes } from "./live-gauges.ts";
 
 /** A group at one moment. All times are the API server's, in milliseconds since the epoch. */
 export interface GroupStanding {
   readonly key: GroupKey;
-  readonly zones: readonly Zone[];
+  readonly zones: readonly Zone<ZoneWorkload>[];
   /** Undefined where there is none, or where it cannot be read. */
   readonly ledger: Ledger | undefined;
   readonly isUnreadable: boolean;
@@ -157,7 +162,7 @@ function parse(key: GroupKey, lease: LeaseObject | undefined): Pick<GroupStandin
  * because this process knows nothing newer while the API server is away.
  */
 function rolloutOf(
-  zones: readonly Zone[],
+  zones: readonly Zone<ZoneWorkload>[],
   ledger: Ledger | undefined,
   readMs: number | undefined,
   memory: Remembered,
@@ -177,7 +182,8 @@ function rolloutOf(
 }
 
 /** A paused zone waits for its user. The last step of a zone records its revision: until then its rollout is not over. */
-function isToBeRolled({ statefulSet, outdated }: Zone): boolean {
+function isToBeRolled({ statefulSet, outdated }: Zone<ZoneWorkload>): boolean {
+  if (!isStatefulSet(statefulSet)) return false;
   const { paused, strategy, updateRevision, currentRevision } = statefulSet;
   // Sluice does not roll it with another strategy: its reconcile has failed.
   if (strategy !== "OnDelete") return true;
@@ -186,7 +192,7 @@ function isToBeRolled({ statefulSet, outdated }: Zone): boolean {
 }
 
 /** When those pods became ready that are so at the wanted revision. */
-function readyTimesOf({ statefulSet: { updateRevision }, pods }: Zone): number[] {
+function readyTimesOf({ statefulSet: { updateRevision }, pods }: Zone<ZoneWorkload>): number[] {
   const updated = pods.filter(({ revision }) => updateRevision !== undefined && revision === updateRevision);
   return updated.flatMap(({ readySinceMs = Number.NaN }) => (Number.isFinite(readySinceMs) ? [readySinceMs] : []));
 }

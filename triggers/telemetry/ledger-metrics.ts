@@ -5,7 +5,7 @@
  * A reconcile knows its guard and its success better. A process that reconciles takes these two from there.
  */
 import type { Registry } from "prom-client";
-import { countDown, type Zone } from "../../functions/shared/groups/zones.ts";
+import { countDown } from "../../functions/shared/groups/zones.ts";
 import type { Claim } from "../../functions/shared/ledger/claim.ts";
 import type { GroupStanding } from "./ledger-metrics-groups.ts";
 import { liveGauges, type Series } from "./live-gauges.ts";
@@ -63,7 +63,7 @@ type Define = <Label extends string>(
 ) => void;
 
 function defineGroups(define: Define): void {
-  const ofZones = (count: (zone: Zone) => number) => (standing: GroupStanding) =>
+  const ofZones = (count: (zone: GroupStanding["zones"][number]) => number) => (standing: GroupStanding) =>
     standing.zones.map((zone) => ({ labels: { zone: zone.statefulSet.name }, value: count(zone) }));
   define(
     "sluice_group_pods_not_ready",

@@ -1,7 +1,7 @@
 /** Remembers the group of each StatefulSet as a reconcile last saw it, so that an event about a known one costs no read. */
 import { BoundedMap } from "../../functions/shared/base/bounded-map.ts";
 import type { GroupCache, GroupView } from "../../functions/shared/cache/cache.ts";
-import type { GroupKey, StatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
+import { type GroupKey, isStatefulSet, type StatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
 
 /** More StatefulSets than a cluster has; beyond them the one that was learnt first is forgotten. */
 export const mostKnown = 100_000;
@@ -40,7 +40,7 @@ export class KnownGroups {
   }
 
   #learn(key: GroupKey, { statefulSets, neighbours }: GroupView): void {
-    for (const one of statefulSets) this.#put(one);
+    for (const one of statefulSets.filter(isStatefulSet)) this.#put(one);
     for (const one of neighbours) this.#put(one);
     if (statefulSets.length > 0) return;
     for (const [path, { namespace, group }] of this.#groups) {

@@ -8,7 +8,7 @@ import type { PodDisruptionBudget } from "../groups/pod-disruption-budget.ts";
 import type { Cluster, ObjectKey, PodObject, StatefulSetObject, ZoneBudgetObject } from "../kubernetes/cluster.ts";
 import { find, listIfServed } from "../kubernetes/find.ts";
 import { type Pod, parsePod } from "../workloads/pods.ts";
-import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
+import type { GroupKey, StatefulSet, ZoneWorkload } from "../workloads/statefulsets.ts";
 import type { LookUps } from "./look-ups.ts";
 
 export interface ViewNeed {
@@ -37,11 +37,11 @@ export const membersNeed: ViewNeed = {
 };
 
 /** The members of the group, the other StatefulSets of its namespace, and the budgets there: all in no particular order. */
-export interface GroupView extends Surroundings {
+export interface GroupView<W extends ZoneWorkload = ZoneWorkload> extends Surroundings<W> {
   /** Monotonic time at which the oldest StatefulSet was read; undefined if a watch told of them. */
   readonly statefulSetsReadMs: number | undefined;
-  /** The pods that a StatefulSet controls, in no particular order. */
-  podsOf(statefulSet: StatefulSet): Iterable<Pod>;
+  /** The pods of a StatefulSet, or of a zone of another owner, in no particular order. */
+  podsOf(workload: W): Iterable<Pod>;
   /** The pod of that name, if the view holds it: it may leave out pods that no StatefulSet of the group owns. */
   pod(name: string): Pod | undefined;
   /** Rule R8: the largest resourceVersion of any pod in the view; a LIST's own only under a ledger's first decision (R4). */
@@ -180,7 +180,7 @@ export function viewOfIndex(
   { askedMs, revision }: MembersRead,
   pods: PodIndex,
   membersThrough = Math.max(0, ...surroundings.statefulSets.map(({ resourceVersion }) => Number(resourceVersion))),
-): GroupView {
+): GroupView<StatefulSet> {
   return {
     ...surroundings,
     statefulSetsReadMs: askedMs,

@@ -12,7 +12,13 @@ import { parsePvc } from "../volumes/pvc.ts";
 import { parseSuspendableSet } from "../volumes/suspendable-set.ts";
 import { budgetOfGroup, isOwnerGroup, readGroup } from "../workloads/group-key.ts";
 import { isStanding, type Pod, parsePod, statefulSetNameOf } from "../workloads/pods.ts";
-import { type GroupKey, groupPathOf, parseStatefulSet, type StatefulSet } from "../workloads/statefulsets.ts";
+import {
+  type GroupKey,
+  groupPathOf,
+  type OwnedZone,
+  parseStatefulSet,
+  type StatefulSet,
+} from "../workloads/statefulsets.ts";
 import {
   type GroupCache,
   type GroupView,
@@ -100,10 +106,10 @@ async function listOwners(
 export async function readAgain(
   cluster: Cluster,
   key: GroupKey,
-  view: GroupView,
+  view: GroupView<StatefulSet>,
   behind: readonly StatefulSet[],
   onRead: (statefulSet: StatefulSet, readMs: number) => void = () => {},
-): Promise<GroupView> {
+): Promise<GroupView<StatefulSet>> {
   if (behind.length === 0) return view;
   const reads = await Promise.all(
     behind.map(async (known) => {
@@ -129,9 +135,9 @@ export async function readAgain(
 export function readBehindNewPods(
   cluster: Cluster,
   key: GroupKey,
-  view: GroupView,
+  view: GroupView<StatefulSet>,
   askedMs: number,
-): Promise<GroupView> {
+): Promise<GroupView<StatefulSet>> {
   const newSinceMs = cluster.serverTimeMs() - (cluster.monotonicMs() - askedMs) - clockSkewMs;
   const behind = view.statefulSets.filter((one) =>
     [...view.podsOf(one)].some((pod) => pod.revision !== one.updateRevision && !(pod.createdMs < newSinceMs)),
@@ -208,7 +214,7 @@ export async function readOwnedView(
   cluster: Cluster,
   key: GroupKey,
   { settledThrough }: Pick<ViewNeed, "settledThrough">,
-): Promise<GroupView> {
+): Promise<GroupView<OwnedZone>> {
   const { namespace } = key;
   const askedMs = cluster.monotonicMs();
   const [sets, pvcs, pods] = await Promise.all([
@@ -217,11 +223,11 @@ export async function readOwnedView(
     cluster.list("pods", { namespace }),
   ]);
   const own = notOf(sets.items.map(parseSuspendableSet), pvcs.items.map(parsePvc));
-  const { statefulSets, podsOf } = findOwnedZones(key, own, pods.items);
+  const { zones, podsOf } = findOwnedZones(key, own, pods.items);
   const listedAt = Number(pods.resourceVersion);
   const { byName, seenThrough } = indexPods(pods.items, listedAt);
   return {
-    statefulSets,
+    statefulSets: zones,
     neighbours: [],
     budgets: [],
     statefulSetsReadMs: askedMs,

@@ -167,7 +167,7 @@ export function viewOfMemory(
   memory: GroupWatchMemory,
   surroundings: Surroundings,
   statefulSetsReadMs: number | undefined,
-): GroupView {
+): GroupView<StatefulSet> {
   const byOwner = new Map<string, Moment>();
   let seenThrough = 0;
   for (const { uid } of surroundings.statefulSets) {

@@ -51,7 +51,7 @@ export async function readView(
   budgets: readonly StoredBudget[],
   key: GroupKey,
   need: ViewNeed,
-): Promise<GroupView> {
+): Promise<GroupView<StatefulSet>> {
   const known = await catchUpWithMembers(reader, key.namespace, need);
   const { memory } = reader;
   const surroundings = surroundingsOf(memory.membership.byPath.values(), key, budgets, hasPodsIn(memory));
@@ -72,7 +72,7 @@ export function readAsListed(
   key: GroupKey,
   { settledThrough }: Pick<ViewNeed, "settledThrough">,
   askedMs: number,
-): Promise<GroupView> {
+): Promise<GroupView<StatefulSet>> {
   const { membership, reached } = memory;
   const surroundings = surroundingsOf(membership.byPath.values(), key, budgets, hasPodsIn(memory));
   const consistentAt = { pods: reached, statefulSets: membership.reached };
@@ -147,7 +147,7 @@ async function readPods(
   key: GroupKey,
   members: MembersWithSurroundings,
   need: ViewNeed,
-): Promise<GroupView> {
+): Promise<GroupView<StatefulSet>> {
   const { surroundings } = members;
   const { statefulSets } = surroundings;
   const known = membersThrough(memory.membership, statefulSets);
@@ -172,8 +172,8 @@ async function readPods(
 async function readBehindPods(
   { cluster, memory, reads }: ViewReader,
   key: GroupKey,
-  view: GroupView,
-): Promise<GroupView> {
+  view: GroupView<StatefulSet>,
+): Promise<GroupView<StatefulSet>> {
   const { statefulSetsReadMs: readMs } = view;
   if (readMs === undefined) return view;
   const behind = view.statefulSets.filter((one) => isBehindPods(memory, one, view.podsOf(one), readMs));

@@ -6,7 +6,7 @@ import { fieldsOf } from "../base/fields.ts";
 import type { ZoneBudgetObject } from "../kubernetes/cluster.ts";
 import { budgetOfGroup, readGroup } from "../workloads/group-key.ts";
 import type { Pod } from "../workloads/pods.ts";
-import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
+import type { GroupKey, StatefulSet, ZoneWorkload } from "../workloads/statefulsets.ts";
 import type { Labels } from "./pod-disruption-budget.ts";
 import { type InvalidBudget, parseZoneBudget, type ZoneBudget } from "./zone-budget.ts";
 
@@ -56,8 +56,8 @@ export function selects({ matchLabels }: Pick<StoredBudget, "matchLabels">, labe
 export type HasPods = (statefulSet: StatefulSet, budget: StoredBudget) => boolean;
 
 /** The StatefulSets of a view's namespace, in two parts: the members of its group, and all others. */
-export interface Surroundings {
-  readonly statefulSets: readonly StatefulSet[];
+export interface Surroundings<W extends ZoneWorkload = StatefulSet> {
+  readonly statefulSets: readonly W[];
   readonly neighbours: readonly StatefulSet[];
   readonly budgets: readonly StoredBudget[];
   /** Absent where no pods are known but those of the members. */
@@ -68,7 +68,7 @@ export interface Surroundings {
  * Which budget of the namespace governs a pod (as rollout-operator has it). An invalid one that may select it, a second one,
  * or one whose StatefulSets belong to several ledgers (rule R1) makes it ungovernable: nothing healthy is permitted until then.
  */
-export function governing(pod: Pod, surroundings: Surroundings, key: GroupKey): Governed {
+export function governing(pod: Pod, surroundings: Surroundings<ZoneWorkload>, key: GroupKey): Governed {
   const found = surroundings.budgets.filter((stored) => selects(stored, pod.labels));
   // Which pods an invalid one would select is not known, so that a user must correct it first.
   const stored = found.find(({ parsed }) => !("budget" in parsed)) ?? found[0];

@@ -2,7 +2,7 @@
 import type { ClaimContent } from "../ledger/claim.ts";
 import { kinds } from "../ledger/claim-kinds.ts";
 import type { Pod } from "../workloads/pods.ts";
-import type { StatefulSet } from "../workloads/statefulsets.ts";
+import type { StatefulSet, ZoneWorkload } from "../workloads/statefulsets.ts";
 import { neverAllows, type PodDisruptionBudget, refusingBudget, severalBudgets } from "./pod-disruption-budget.ts";
 import type { ZoneBudget } from "./zone-budget.ts";
 
@@ -44,7 +44,7 @@ export function neverByDisruptionBudget(
 export function neverWithin(
   limit: number,
   { members, kind }: Pick<ClaimContent, "members" | "kind">,
-  { name, start, replicas }: StatefulSet,
+  { name, start, replicas }: ZoneWorkload,
 ): string | undefined {
   if (kinds[kind].countsAs !== "members-down") return undefined;
   const end = start + replicas - 1;

@@ -1,6 +1,7 @@
 /** A partition is a slice through all zones: the pods whose names give the same one (as rollout-operator has it). */
 
 import { isAvailable, type Pod, podNameOf } from "../workloads/pods.ts";
+import { asStatefulSet, type ZoneWorkload } from "../workloads/statefulsets.ts";
 import { selects } from "./governing.ts";
 import type { ZoneBudget } from "./zone-budget.ts";
 import { missingOrdinals, type Zone } from "./zones.ts";
@@ -23,7 +24,7 @@ export interface PartitionCount {
  * been ready for longer than the budget's cross-zone delay, by its Ready condition. A condition without a time never counts.
  */
 export function countPartition(
-  zones: readonly Zone[],
+  zones: readonly Zone<ZoneWorkload>[],
   leaving: Pod,
   partition: string,
   budget: ZoneBudget,
@@ -39,7 +40,13 @@ export function countPartition(
 }
 
 /** What one zone has of the partition. */
-function countZone(zone: Zone, going: Pod, partition: string, budget: ZoneBudget, nowMs: number): PartitionCount {
+function countZone(
+  zone: Zone<ZoneWorkload>,
+  going: Pod,
+  partition: string,
+  budget: ZoneBudget,
+  nowMs: number,
+): PartitionCount {
   const isInPartition = (podName: string) => budget.partitions?.partitionOf(podName) === partition;
   const { statefulSet, leaving } = zone;
   const isOwn = statefulSet.uid === going.ownerUid;
@@ -54,14 +61,14 @@ function countZone(zone: Zone, going: Pod, partition: string, budget: ZoneBudget
   // A zone of the budget that has no pod of the partition may have lost it for good (rollout-operator#370). One that is to have
   // no pods at all has lost none: a migration to partitions leaves such StatefulSets behind.
   const isEmpty = statefulSet.replicas > 0 && members.length + absent.reserved + missing === 0;
-  const isLost = !isOwn && isEmpty && selects(budget, statefulSet.podLabels);
+  const isLost = !isOwn && isEmpty && selects(budget, asStatefulSet(statefulSet).podLabels);
   const { nextReadyInMs } = pods;
   return { notReady: pods.notReady + absent.reserved, unknown: missing + (isLost ? 1 : 0), nextReadyInMs };
 }
 
 /** The pods of a partition that are down, or were ready for no longer than `delayMs`; undefined: a pod that is up counts. */
 function countPods(
-  { statefulSet: { minReadySeconds }, down }: Zone,
+  { statefulSet: { minReadySeconds }, down }: Zone<ZoneWorkload>,
   members: readonly Pod[],
   delayMs: number | undefined,
   nowMs: number,
@@ -88,7 +95,7 @@ interface SortedPods {
 /** A reconcile may ask for each of a thousand pods. A zone's pods never change, so they are sorted once. */
 const sortedPods = new WeakMap<readonly Pod[], Map<ZoneBudget, SortedPods>>();
 
-function sortByPartition(zone: Zone, budget: ZoneBudget): SortedPods {
+function sortByPartition(zone: Zone<ZoneWorkload>, budget: ZoneBudget): SortedPods {
   const { pods } = zone;
   const byBudget = sortedPods.get(pods) ?? new Map<ZoneBudget, SortedPods>();
   sortedPods.set(pods, byBudget);
@@ -106,7 +113,7 @@ function sortByPartition(zone: Zone, budget: ZoneBudget): SortedPods {
 }
 
 /** The ordinals that have neither a pod nor a reservation, by the partition of the names that their pods would have. */
-function countMissing(zone: Zone, { partitions }: ZoneBudget): ReadonlyMap<string | undefined, number> {
+function countMissing(zone: Zone<ZoneWorkload>, { partitions }: ZoneBudget): ReadonlyMap<string | undefined, number> {
   const counts = new Map<string | undefined, number>();
   for (const ordinal of missingOrdinals(zone)) {
     const partition = partitions?.partitionOf(podNameOf({ statefulSet: zone.statefulSet.name, ordinal }));
@@ -117,7 +124,7 @@ function countMissing(zone: Zone, { partitions }: ZoneBudget): ReadonlyMap<strin
 
 /** The reserved ordinals of a partition that have no pod: `missing` where one is wanted. */
 function countReserved(
-  { statefulSet, leaving, down }: Zone,
+  { statefulSet, leaving, down }: Zone<ZoneWorkload>,
   ordinals: ReadonlySet<number>,
   isInPartition: (podName: string) => boolean,
 ): { readonly reserved: number; readonly missing: number } {

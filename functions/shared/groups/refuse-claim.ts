@@ -3,6 +3,7 @@ import { type Claim, type ClaimContent, isWithin, type OrdinalRange } from "../l
 import { type Blocked, blockedBy, kinds } from "../ledger/claim-kinds.ts";
 import type { Reservation } from "../ledger/reservation.ts";
 import { type Pod, podNameOf } from "../workloads/pods.ts";
+import type { ZoneWorkload } from "../workloads/statefulsets.ts";
 import { neverWithin } from "./never-possible.ts";
 import { countDown, describeDown, isUnsettled, missingOrdinals, type Zone } from "./zones.ts";
 
@@ -18,8 +19,8 @@ export interface Departed extends Pick<Reservation, "statefulSet" | "ordinal"> {
 }
 
 /** Contents of one ledger, and the zones that it is about. */
-export interface LedgerSurroundings {
-  readonly zones: readonly Zone[];
+export interface LedgerSurroundings<W extends ZoneWorkload = ZoneWorkload> {
+  readonly zones: readonly Zone<W>[];
   /** What is down, and the claims, in StatefulSets that are none of the group's any more. */
   readonly departed: readonly Departed[];
   readonly strayClaims: readonly Claim[];
@@ -55,7 +56,7 @@ export function describeDeparted(departed: Departed): string {
   return `${pod} is reserved, but its StatefulSet has left the group or is gone; no other zone is touched until that pod is gone or back, and no pod without a StatefulSet is left`;
 }
 
-function refuseByOthers({ zones }: LedgerSurroundings, own: Zone): Blocked | undefined {
+function refuseByOthers({ zones }: LedgerSurroundings, own: Zone<ZoneWorkload>): Blocked | undefined {
   const other = zones.find((zone) => zone !== own && isUnsettled(zone));
   if (other === undefined) return undefined;
   const [claim] = other.claims;
@@ -63,7 +64,7 @@ function refuseByOthers({ zones }: LedgerSurroundings, own: Zone): Blocked | und
 }
 
 /** No function claims a pod that another function has reserved or claimed. */
-function refuseMembers(own: Zone, { members }: ClaimContent): Blocked | undefined {
+function refuseMembers(own: Zone<ZoneWorkload>, { members }: ClaimContent): Blocked | undefined {
   const overlaps = ({ first, last }: OrdinalRange) => members.some((one) => one.first <= last && one.last >= first);
   const foreign = own.claims.find((claim) => !claim.isKnown || claim.members.some(overlaps));
   if (foreign !== undefined) return blockedBy(foreign);
@@ -73,7 +74,7 @@ function refuseMembers(own: Zone, { members }: ClaimContent): Blocked | undefine
   return { guard: "budget", sentence: `${pod} is reserved` };
 }
 
-function refuseByLimit(own: Zone, { members, kind }: ClaimContent, limit: number): Blocked | undefined {
+function refuseByLimit(own: Zone<ZoneWorkload>, { members, kind }: ClaimContent, limit: number): Blocked | undefined {
   const isNew = ({ ordinal }: Pod) => !own.down.has(ordinal) && isWithin(members, ordinal);
   const added = kinds[kind].countsAs === "members-down" ? [...own.pods, ...own.leaving].filter(isNew) : [];
   if (countDown(own) + added.length <= limit) return undefined;
@@ -108,7 +109,7 @@ export function leaversOf({ pods }: Pick<Zone, "pods">, { members, uids = {} }: 
 }
 
 /** Invariant Z2: what is down among the pods that stay; while all of these are well, any number goes. */
-function refuseLeaving(own: Zone, content: Leaving): Blocked | undefined {
+function refuseLeaving(own: Zone<ZoneWorkload>, content: Leaving): Blocked | undefined {
   const { name: statefulSet, maxUnavailable, isOrdered } = own.statefulSet;
   const leavers = leaversOf(own, content);
   const staying = stayingDown(own, content, leavers);
@@ -126,7 +127,7 @@ function refuseLeaving(own: Zone, content: Leaving): Blocked | undefined {
 }
 
 /** The ordinals that stay and are down, lowest first. Of those without a pod it lists at most one more than the zone's limit. */
-function stayingDown(own: Zone, { members }: Leaving, leavers: readonly Pod[]): readonly number[] {
+function stayingDown(own: Zone<ZoneWorkload>, { members }: Leaving, leavers: readonly Pod[]): readonly number[] {
   const leaving = new Set(leavers.map(({ ordinal }) => ordinal));
   const down = [...own.down.keys()].filter((ordinal) => !leaving.has(ordinal) && !isWithin(members, ordinal));
   let left = own.statefulSet.maxUnavailable + 1;

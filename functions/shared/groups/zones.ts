@@ -1,15 +1,15 @@
-/** A zone is one StatefulSet of a group with its pods; this file counts what is down in it (rule R7). */
+/** A zone is one StatefulSet of a group, or one zone of another owner, with its pods. Counts what is down in it (rule R7). */
 
 import { type Claim, namesOrdinal } from "../ledger/claim.ts";
 import { countsAsDown } from "../ledger/claim-kinds.ts";
 import type { Reservation } from "../ledger/reservation.ts";
 import { availableInMs, type Pod } from "../workloads/pods.ts";
-import { isWanted, type StatefulSet } from "../workloads/statefulsets.ts";
+import { asStatefulSet, isWanted, type StatefulSet, type ZoneWorkload } from "../workloads/statefulsets.ts";
 
 export type WhyDown = "missing" | "terminating" | "not ready" | "reserved" | "claimed";
 
-export interface Zone {
-  readonly statefulSet: StatefulSet;
+export interface Zone<W extends ZoneWorkload = StatefulSet> {
+  readonly statefulSet: W;
   /** The pods that the StatefulSet owns at wanted ordinals, lowest ordinal first. */
   readonly pods: readonly Pod[];
   /** The pods that it owns beyond them: on their way out after a downscale, and not gone yet. */
@@ -36,13 +36,13 @@ export interface Zone {
  * with an open reservation, wanted or not, whatever the state of its pod. So is every pod that a claim names (rule R18): of a
  * claimed ordinal that has none, one is missing, or the StatefulSet wants none.
  */
-export function surveyZone(
-  statefulSet: StatefulSet,
+export function surveyZone<W extends ZoneWorkload>(
+  statefulSet: W,
   pods: Iterable<Pod>,
   open: readonly Reservation[],
   nowMs: number,
   claims: readonly Claim[] = [],
-): Zone {
+): Zone<W> {
   const wanted: Pod[] = [];
   const leaving: Pod[] = [];
   for (const pod of pods) (isWanted(statefulSet, pod.ordinal) ? wanted : leaving).push(pod);
@@ -62,9 +62,17 @@ export function surveyZone(
   return { statefulSet, pods: wanted, leaving, outdated, down, missing, reserved, claims: own, nextAvailableInMs };
 }
 
+/** The zones of a group of StatefulSets, as such. Throws for one of another owner. */
+export function ofStatefulSets<Z extends Pick<Zone<ZoneWorkload>, "statefulSet">>(
+  zones: readonly Z[],
+): readonly (Z & Pick<Zone, "statefulSet">)[] {
+  for (const { statefulSet } of zones) asStatefulSet(statefulSet);
+  return zones as readonly (Z & Pick<Zone, "statefulSet">)[];
+}
+
 /** Marks the wanted pods that are down, and counts the wanted ordinals without a pod. */
 function countPods(
-  { replicas, minReadySeconds }: StatefulSet,
+  { replicas, minReadySeconds }: ZoneWorkload,
   wanted: readonly Pod[],
   nowMs: number,
   down: Map<number, WhyDown>,
@@ -86,7 +94,7 @@ function countPods(
 
 /** Marks the reserved ordinals that nothing else marks, and counts those of them that are missing. */
 function markReserved(
-  statefulSet: StatefulSet,
+  statefulSet: ZoneWorkload,
   wanted: readonly Pod[],
   reserved: readonly number[],
   down: Map<number, WhyDown>,
@@ -108,7 +116,7 @@ function markClaimed(claims: readonly Claim[], pods: readonly Pod[], down: Map<n
   }
 }
 
-function outdatedOf({ updateRevision }: StatefulSet, wanted: readonly Pod[]): readonly Pod[] {
+function outdatedOf({ updateRevision }: ZoneWorkload, wanted: readonly Pod[]): readonly Pod[] {
   if (updateRevision === undefined) return [];
   return wanted.filter((pod) => !pod.terminating && pod.revision !== updateRevision);
 }
@@ -119,7 +127,7 @@ export function countDown({ down, missing }: Pick<Zone, "down" | "missing">): nu
 }
 
 /** The ordinals that {@link Zone.missing} counts, lowest first: as many steps as are asked for, and one for each pod. */
-export function* missingOrdinals({ statefulSet, pods, reserved }: Zone): Generator<number> {
+export function* missingOrdinals({ statefulSet, pods, reserved }: Zone<ZoneWorkload>): Generator<number> {
   let expected = statefulSet.start;
   const end = statefulSet.start + statefulSet.replicas;
   for (const next of [...pods.map(({ ordinal }) => ordinal), end]) {
@@ -129,7 +137,7 @@ export function* missingOrdinals({ statefulSet, pods, reserved }: Zone): Generat
 }
 
 /** True when something of the zone is not as it should be, so that no healthy pod of another zone may go. */
-export function isUnsettled(zone: Zone): boolean {
+export function isUnsettled(zone: Zone<ZoneWorkload>): boolean {
   return countDown(zone) > 0 || zone.leaving.length > 0 || zone.claims.length > 0;
 }
 
@@ -139,7 +147,7 @@ export function claimOn({ claims }: Pick<Zone, "claims">, ordinal: number): Clai
 }
 
 /** The down ordinals of a zone for a message: `zone-a: 3 of 20 down (2 not ready, 1 reserved)`. */
-export function describeDown(zone: Zone): string {
+export function describeDown(zone: Zone<ZoneWorkload>): string {
   const counts = new Map<WhyDown, number>(zone.missing > 0 ? [["missing", zone.missing]] : []);
   for (const why of zone.down.values()) counts.set(why, (counts.get(why) ?? 0) + 1);
   const { name, replicas } = zone.statefulSet;

@@ -9,7 +9,7 @@ import type { HealthAnswer } from "../ledger/health-rule.ts";
 import type { GroupObservation } from "../transaction/observe-group.ts";
 import { askedGroupOf } from "../workloads/group-key.ts";
 import type { Pod } from "../workloads/pods.ts";
-import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
+import { asStatefulSet, type GroupKey, type StatefulSet, type ZoneWorkload } from "../workloads/statefulsets.ts";
 import { unknownHealth } from "./answer.ts";
 import { askPod, askWithinMs, type PodQuestion } from "./ask-pod.ts";
 import { isAsked, isPodAsked, type Questions } from "./permit.ts";
@@ -17,7 +17,7 @@ import { products } from "./products.ts";
 
 /** A pod that goes by a decision, and whose StatefulSet asks. */
 export interface AskedPod {
-  readonly statefulSet: StatefulSet;
+  readonly statefulSet: ZoneWorkload;
   readonly pod: Pod;
 }
 
@@ -98,7 +98,7 @@ async function recall(
   const before = known.get(pod.uid);
   const isRecent = before !== undefined && context.cluster.monotonicMs() - before.askedMs < answerServesMs;
   if (isRecent && questions.refuse(pod, before)?.guard !== "health-stale") return before;
-  const answered = await ask(errand, statefulSet, pod);
+  const answered = await ask(errand, asStatefulSet(statefulSet), pod);
   known.set(pod.uid, answered);
   return answered;
 }

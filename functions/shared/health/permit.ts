@@ -8,7 +8,7 @@ import type { Zone } from "../groups/zones.ts";
 import type { Blocked } from "../ledger/claim-kinds.ts";
 import { besideReserved, type HealthAnswer } from "../ledger/health-rule.ts";
 import { type Pod, podNameOf } from "../workloads/pods.ts";
-import type { StatefulSet } from "../workloads/statefulsets.ts";
+import { isStatefulSet, type StatefulSet, type ZoneWorkload } from "../workloads/statefulsets.ts";
 
 /** What is known of a group's questions while one decision is made. */
 export interface Questions {
@@ -23,16 +23,16 @@ export interface Questions {
   readonly isOver: boolean;
 }
 
-type AskedZone = Pick<Zone, "statefulSet" | "down" | "missing" | "leaving" | "claims">;
+type AskedZone = Pick<Zone<ZoneWorkload>, "statefulSet" | "down" | "missing" | "leaving" | "claims">;
 
 /** Sluice asks no pod while its StatefulSet is being deleted, because all of its pods are to go. */
-export function isAsked({ question, deleting }: StatefulSet): boolean {
-  return question !== undefined && !deleting;
+export function isAsked(workload: ZoneWorkload): workload is StatefulSet {
+  return isStatefulSet(workload) && workload.question !== undefined && !workload.deleting;
 }
 
 /** The same of one pod of it: one that was labelled to be let go is asked no more than its stop hook asks. */
-export function isPodAsked(statefulSet: StatefulSet, { letGo }: Pick<Pod, "letGo">): boolean {
-  return isAsked(statefulSet) && !letGo;
+export function isPodAsked(workload: ZoneWorkload, { letGo }: Pick<Pod, "letGo">): workload is StatefulSet {
+  return isAsked(workload) && !letGo;
 }
 
 /** Why a pod stays whose StatefulSet asks, for its answer or for want of one; undefined where it may go, as far as that goes. */

@@ -1,7 +1,7 @@
 /** How a reservation ends: its pod is back, or no function can act on it any more (rules R6 and R10). */
 import { type Cluster, hasCode } from "../kubernetes/cluster.ts";
 import { isAvailable, type Pod, podNameOf } from "../workloads/pods.ts";
-import { isWanted, type StatefulSet } from "../workloads/statefulsets.ts";
+import { isStatefulSet, isWanted, type ZoneWorkload } from "../workloads/statefulsets.ts";
 import { dropAfterMs, knownForMs, type Reservation } from "./reservation.ts";
 
 /** What is known of a reserved pod and of its StatefulSet. */
@@ -9,10 +9,15 @@ export interface ReservedPodState {
   /** The pod of that name: as the view has it, or by a GET where the view has none. */
   readonly pod: Pod | undefined;
   /** The StatefulSet of that name: of the view, or by a GET where it is none of the group's. */
-  readonly statefulSet: StatefulSet | undefined;
+  readonly statefulSet: ZoneWorkload | undefined;
   readonly isMember: boolean;
   /** How many pods stand that it left behind. Counted only where it is gone, or on its way out, and the reserved pod is gone. */
   readonly orphans: number;
+}
+
+/** True while a StatefulSet is being deleted. A zone of another owner never is: it is there while it has volume claims. */
+export function isGoing(workload: ZoneWorkload): boolean {
+  return isStatefulSet(workload) && workload.deleting;
 }
 
 /**
@@ -25,7 +30,7 @@ export function isSettled(reservation: Reservation, where: ReservedPodState, now
   const { pod, statefulSet, isMember, orphans } = where;
   if (pod?.uid === reservation.uid) return false;
   if (pod !== undefined && isAvailable(pod, statefulSet?.minReadySeconds ?? 0, nowMs)) return true;
-  if (statefulSet === undefined || statefulSet.deleting) {
+  if (statefulSet === undefined || isGoing(statefulSet)) {
     return orphans === 0 && (pod === undefined || pod.ownerUid === undefined);
   }
   if (!isMember) return true;

@@ -13,7 +13,7 @@ import type { ClaimContent } from "../ledger/claim.ts";
 import { finishAfterMs, type Reservation } from "../ledger/reservation.ts";
 import { Conflict, waitForLedger } from "../transaction/ledger-copy.ts";
 import type { Pod } from "../workloads/pods.ts";
-import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
+import { type GroupKey, isStatefulSet, type StatefulSet, type ZoneWorkload } from "../workloads/statefulsets.ts";
 
 /** How soon to look again at the siblings of a pod that stays, or at what no reservation holds, in milliseconds. */
 const endedRequeueMs = 1_000;
@@ -39,8 +39,8 @@ export interface Act {
   readonly object: string;
   /** The uid of what it changes: refusals are remembered by it. */
   readonly subjectUid: string;
-  /** The StatefulSet that it is told of. */
-  readonly statefulSet: StatefulSet;
+  /** The zone that it is told of. */
+  readonly statefulSet: ZoneWorkload;
   /** What is written to the ledger before it is carried out (rule R8). Empty: it needs no reservation. */
   readonly claims: readonly (PodClaim | OtherClaim)[];
   /** True: it needs none, but the ledger is read again before it and must be as it was decided on (rules R13 and R18). */
@@ -49,12 +49,12 @@ export interface Act {
   readonly takesNothing?: true;
   /** Sends no request later than `deadlineMs` of the monotonic clock (rule R9). Throws ClusterError. */
   carryOut(context: Context, deadlineMs: number): Promise<void>;
+  /** The Event that says that it is done; absent: the verdict's own is enough. */
+  readonly announcement?: Omit<NewEvent, "about">;
   /** Remembers by itself that it was refused, or that all has changed; absent: it is remembered as a deletion is. */
   refused?(context: Context, key: GroupKey, error: ClusterError): void;
   /** How soon to look again once it is done, in milliseconds; absent: an event tells what comes of it. */
   readonly requeueAfterDoneMs?: number;
-  /** The Event that says that it is done; absent: the verdict's own is enough. */
-  readonly announcement?: Omit<NewEvent, "about">;
 }
 
 /** Rule R4: what is left of a verdict where the ledger permits nothing yet. */
@@ -127,7 +127,7 @@ async function carryOut(run: ActRun, act: Act): Promise<number | undefined> {
   try {
     await act.carryOut(context, deadlineMs);
     reporter.act({ ...report, result: "done", reason: "as decided" });
-    if (act.announcement !== undefined) await tryCreateEvent(context, by, key, eventAbout(act, act.announcement));
+    if (act.announcement !== undefined) await recordAbout(run, act, act.announcement);
     return act.requeueAfterDoneMs;
   } catch (error) {
     if (!(error instanceof ClusterError)) return endByLedger(context, report, error);
@@ -155,8 +155,14 @@ function endByLedger({ reporter }: Context, report: Omit<ActReport, "result" | "
   return finishAfterMs;
 }
 
-function eventAbout({ statefulSet }: Act, announcement: Omit<NewEvent, "about">): NewEvent {
-  return { about: { resource: "statefulsets", ...statefulSet }, ...announcement };
+/** A zone of another owner is no object that an Event could be about. */
+async function recordAbout(
+  { context, by, key }: ActRun,
+  { statefulSet }: Act,
+  event: Omit<NewEvent, "about">,
+): Promise<void> {
+  if (!isStatefulSet(statefulSet)) return;
+  await tryCreateEvent(context, by, key, { about: { resource: "statefulsets", ...statefulSet }, ...event });
 }
 
 /**
@@ -180,7 +186,7 @@ function withdraw({ context, key, sole }: ActRun, { claims }: Act, error: Cluste
  */
 async function refuse(run: ActRun, act: Act, error: ClusterError): Promise<boolean> {
   if (act.refused !== undefined) return true;
-  const { context, by, key } = run;
+  const { context, key } = run;
   const isOver = withdraw(run, act, error);
   const { object, subjectUid: uid } = act;
   const rightMissing: boolean = isRightMissing(error);
@@ -190,6 +196,6 @@ async function refuse(run: ActRun, act: Act, error: ClusterError): Promise<boole
   context.memoryOf(key).refusals.set(uid, { uid, pod: object, sentence, stampMs: context.cluster.serverTimeMs() });
   const reason = rightMissing ? eventReasons.forbidden : eventReasons.refused;
   const identity = rightMissing ? `${error.verb} ${error.resource}` : object;
-  await tryCreateEvent(context, by, key, eventAbout(act, { type: "Warning", reason, message: sentence, identity }));
+  await recordAbout(run, act, { type: "Warning", reason, message: sentence, identity });
   return isOver;
 }

@@ -6,7 +6,7 @@ import type { ReconcileResult } from "../contract/definition.ts";
 import type { Claim } from "../ledger/claim.ts";
 import { holdsClaim } from "../transaction/claims.ts";
 import { knownLedger } from "../transaction/ledger-copy.ts";
-import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
+import { type GroupKey, isStatefulSet, type StatefulSet } from "../workloads/statefulsets.ts";
 import { restMs, Throttle } from "./throttle.ts";
 
 export interface Concern {
@@ -20,7 +20,7 @@ export interface Concern {
 export function askedBy(isAsked: (statefulSet: StatefulSet) => boolean): Concern["asks"] {
   return async ({ cache }, key) => {
     const { statefulSets } = await cache.read(key, membersNeed);
-    if (statefulSets.some(isAsked)) return "yes";
+    if (statefulSets.some((one) => isStatefulSet(one) && isAsked(one))) return "yes";
     return statefulSets.length === 0 ? "gone" : "no";
   };
 }

@@ -180,7 +180,7 @@ export function warnOfMalformed(
   by: string,
   key: Key,
   group: GroupKey,
-  statefulSet: StatefulSet,
+  statefulSet: Pick<StatefulSet, "namespace" | "name" | "uid">,
   malformed: StatefulSet["malformed"],
 ): void {
   for (const { key: annotation, sentence: message } of malformed) {

@@ -14,10 +14,10 @@ import { find } from "../kubernetes/find.ts";
 import { type KnownClaim, namesOrdinal } from "../ledger/claim.ts";
 import type { ClaimedObjects } from "../ledger/claim-kinds.ts";
 import type { Ledger, Reservation } from "../ledger/reservation.ts";
-import type { ReservedPodState } from "../ledger/settling.ts";
+import { isGoing, type ReservedPodState } from "../ledger/settling.ts";
 import { isOwnerGroup, readGroup } from "../workloads/group-key.ts";
 import { isAvailable, isStanding, type Pod, parsePod, podNameOf, statefulSetNameOf } from "../workloads/pods.ts";
-import { type GroupKey, isWanted, type StatefulSet } from "../workloads/statefulsets.ts";
+import { type GroupKey, isWanted, type StatefulSet, type ZoneWorkload } from "../workloads/statefulsets.ts";
 
 /**
  * StatefulSets that the view does not have, as a GET found them; undefined for one that is gone. Reservations name them, the last
@@ -76,10 +76,11 @@ export async function findReserved(
       if (member !== undefined && (isOwned || isMissing)) {
         return [reservation, { pod: seen, statefulSet: member, isMember: true, orphans: 0 }];
       }
-      const statefulSet = member ?? strangers.get(reservation.statefulSet);
+      const stranger = strangers.get(reservation.statefulSet);
       // One that was made again since the view was read is of the group all the same, and not of another one.
-      const isOne = statefulSet !== undefined && isMember(statefulSet, ledger.key, view.budgets, view.hasPods);
-      return [reservation, await findByName(context, ledger, reservation, statefulSet, member !== undefined || isOne)];
+      const isOne = stranger !== undefined && isMember(stranger, ledger.key, view.budgets, view.hasPods);
+      const found = await findByName(context, ledger, reservation, member ?? stranger, member !== undefined || isOne);
+      return [reservation, found];
     }),
   );
   return new Map(places);
@@ -89,11 +90,11 @@ async function findByName(
   context: Context,
   { key: { namespace } }: Ledger,
   reservation: Reservation,
-  statefulSet: StatefulSet | undefined,
+  statefulSet: ZoneWorkload | undefined,
   isOne: boolean,
 ): Promise<ReservedPodState> {
   const pod = await getPod(context.cluster, { namespace, name: podNameOf(reservation) });
-  const isLeft = pod?.uid !== reservation.uid && (statefulSet === undefined || statefulSet.deleting);
+  const isLeft = pod?.uid !== reservation.uid && (statefulSet === undefined || isGoing(statefulSet));
   // Pods that it has not released yet count as well: it releases them one by one, and a watch tells of that later.
   const left = isLeft ? await context.cache.podsMadeFor({ namespace, name: reservation.statefulSet }) : [];
   // The GET has found the newest state of the pod, which memory may not know yet.
@@ -129,7 +130,7 @@ export async function findLeft(
   const left = await Promise.all(gone.map(madeFor));
   const standing = left.flatMap(([name, pods]) => (pods.length > 0 ? [name] : []));
   // While it is being deleted it releases its pods one by one; those that it has still count in its own zone.
-  const going = view.statefulSets.filter(({ deleting }) => deleting);
+  const going = view.statefulSets.filter(isGoing);
   for (const [name, pods] of await Promise.all(going.map(({ name }) => madeFor(name))))
     left.push([name, pods.filter(({ orphaned }) => orphaned)]);
   const down = left.flatMap(([statefulSet, pods]) =>

@@ -16,7 +16,7 @@ import { type ClaimedObjects, kinds } from "../ledger/claim-kinds.ts";
 import { groupKeyOfLease, listLedgerLeases } from "../ledger/lease.ts";
 import { actWithinMs, type LedgerChange, type LedgerTimes } from "../ledger/reservation.ts";
 import { readGroup } from "../workloads/group-key.ts";
-import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
+import type { GroupKey, ZoneWorkload } from "../workloads/statefulsets.ts";
 import { readClaimedObjects } from "./claimed-objects.ts";
 import {
   Conflict,
@@ -54,10 +54,10 @@ export function claimsBy({ ledger }: GroupObservation, kind: KindName, by: strin
 }
 
 /**
- * The StatefulSet of a zone. Throws Conflict where the group has none of that name: what was read besides is newer than the view,
+ * What a zone is. Throws Conflict where the group has none of that name: what was read besides is newer than the view,
  * and all of it is read once more.
  */
-export function statefulSetNamed({ zones }: Pick<GroupObservation, "zones">, name: string): StatefulSet {
+export function statefulSetNamed({ zones }: Pick<GroupObservation, "zones">, name: string): ZoneWorkload {
   const zone = zones.find(({ statefulSet }) => statefulSet.name === name);
   if (zone === undefined) throw new Conflict();
   return zone.statefulSet;

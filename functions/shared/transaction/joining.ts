@@ -10,7 +10,7 @@ import { clockSkewMs } from "../clock/skew.ts";
 import { type Wait, wait } from "../contract/verdict.ts";
 import type { Cluster } from "../kubernetes/cluster.ts";
 import { type Ledger, ledgerNewMs } from "../ledger/reservation.ts";
-import { groupPathOf, type StatefulSet } from "../workloads/statefulsets.ts";
+import { groupPathOf, isStatefulSet, type ZoneWorkload } from "../workloads/statefulsets.ts";
 
 export interface JoiningZones {
   /** The zones for which nothing is permitted yet, and for how long, in milliseconds. */
@@ -34,7 +34,7 @@ export function findJoining(
   const names = statefulSets.map(({ name }) => name).sort();
   const joined = counted === undefined ? [] : statefulSets.filter(({ name }) => !counted.includes(name));
   for (const { name, uid } of statefulSets) if (counted?.includes(name) !== false) seenIn.set(uid, here);
-  const isNewHere = (one: StatefulSet) =>
+  const isNewHere = (one: ZoneWorkload) =>
     (seenIn.get(one.uid) ?? here) === here && isJustMade(one, cluster.serverTimeMs());
   if (joined.length === 0) {
     since.clear();
@@ -52,7 +52,7 @@ export function findJoining(
     else seenIn.set(statefulSet.uid, here);
   }
   const isListed = consistentAt !== undefined;
-  const isOut = ({ name }: StatefulSet) => awaited.has(name) || !isListed;
+  const isOut = ({ name }: ZoneWorkload) => awaited.has(name) || !isListed;
   const out = new Set(joined.filter(isOut).map(({ name }) => name));
   return { awaited, needsList: !isListed, members: names.filter((name) => !out.has(name)) };
 }
@@ -72,11 +72,11 @@ function groupsOver(cluster: object): BoundedMap<string, string> {
  * future may be old: the clocks of all API servers may have been set back by minutes. Set back by as much as its age they make
  * it seem young, which a process notices that has seen it in another group.
  */
-function isJustMade({ createdMs }: StatefulSet, nowMs: number): boolean {
-  return Math.abs(nowMs - createdMs) < clockSkewMs;
+function isJustMade(one: ZoneWorkload, nowMs: number): boolean {
+  return isStatefulSet(one) && Math.abs(nowMs - one.createdMs) < clockSkewMs;
 }
 
-function identify({ name, uid }: StatefulSet): string {
+function identify({ name, uid }: ZoneWorkload): string {
   return `${name} ${uid}`;
 }
 

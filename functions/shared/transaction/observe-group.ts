@@ -9,7 +9,7 @@ import { isGivenUp, refusalOfRenewals } from "../ledger/renewals.ts";
 import { dropAfterMs, type Ledger, type LedgerTimes, type Refusal, type Reservation } from "../ledger/reservation.ts";
 import { noteKnown, type ReservedPodState } from "../ledger/settling.ts";
 import { isSightedLongAgo, mendStamp, mendStamps, sight } from "../ledger/stamps.ts";
-import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
+import type { GroupKey, ZoneWorkload } from "../workloads/statefulsets.ts";
 import { findLeft, findReserved, isMissingMember, readAsNew, readStrangers } from "./claimed-objects.ts";
 import { findJoining, type JoiningZones } from "./joining.ts";
 
@@ -20,7 +20,7 @@ export interface GroupObservation {
   readonly ledger: Ledger;
   readonly view: GroupView;
   /** The zones of the group by name, byte-wise ascending. */
-  readonly zones: readonly Zone[];
+  readonly zones: readonly Zone<ZoneWorkload>[];
   /** Where the pod of each of the ledger's reservations is. */
   readonly reserved: ReadonlyMap<Reservation, ReservedPodState>;
   /** The reservations that are neither settled (rule R6) nor abandoned (rule R10). */
@@ -108,7 +108,7 @@ export async function observeGroup(
   };
 }
 
-function byName(one: { statefulSet: StatefulSet }, other: { statefulSet: StatefulSet }): number {
+function byName(one: { statefulSet: ZoneWorkload }, other: { statefulSet: ZoneWorkload }): number {
   return one.statefulSet.name < other.statefulSet.name ? -1 : 1;
 }
 

@@ -3,7 +3,7 @@ import type { PodObject } from "../kubernetes/cluster.ts";
 import type { KnownClaim } from "../ledger/claim.ts";
 import { groupOfOwner } from "../workloads/group-key.ts";
 import { type Pod, parsePod } from "../workloads/pods.ts";
-import type { StatefulSet } from "../workloads/statefulsets.ts";
+import type { OwnedZone } from "../workloads/statefulsets.ts";
 import { isBegun, isRecovering, isRequested, type Member, parseVolumeUser, type VolumeUser } from "./members.ts";
 import { findOwned, groupOfPvc, unknownZone, zoneAsSet } from "./owners.ts";
 import { labelled, type Pvc, valueIn } from "./pvc.ts";
@@ -11,7 +11,7 @@ import type { SuspendableSet } from "./suspendable-set.ts";
 
 /** The zones of an owner's group, as those of StatefulSets are surveyed, and the pods of each by its uid. */
 export interface OwnedZones {
-  readonly statefulSets: readonly StatefulSet[];
+  readonly zones: readonly OwnedZone[];
   readonly podsOf: ReadonlyMap<string, readonly Pod[]>;
 }
 
@@ -39,15 +39,15 @@ export function findOwnedZones(
     for (const { uid } of [...(member.pod === undefined ? [] : [member.pod]), ...member.others]) counted.add(uid);
   }
   const isOfGroup = belongsTo(group, pvcs);
-  const zones = zonesByLabel(group, pvcs);
+  const zoneOf = zonesByLabel(group, pvcs);
   for (const user of users) {
     const object = byUid.get(user.uid);
     if (counted.has(user.uid) || object?.status?.phase === "Succeeded" || !isOfGroup(user)) continue;
-    slotOf(zoneAsSet(group, zones(user), namespace)).expected.push(object);
+    slotOf(zoneAsSet(group, zoneOf(user), namespace)).expected.push(object);
   }
   const all = [...slots.values()];
   return {
-    statefulSets: all.map(({ set, expected }) => asStatefulSet(set, group, expected.length)),
+    zones: all.map(({ set, expected }) => asOwnedZone(set, group, expected.length)),
     podsOf: new Map(
       all.map(({ set, expected, leaving }) => [
         set.uid,
@@ -129,32 +129,20 @@ function asPods({ uid }: SuspendableSet, objects: readonly (readonly [number, Po
   );
 }
 
-function asStatefulSet({ namespace, name, uid }: SuspendableSet, group: string, replicas: number): StatefulSet {
+function asOwnedZone({ namespace, name, uid }: SuspendableSet, group: string, replicas: number): OwnedZone {
   return {
+    kind: "OwnedZone",
     namespace,
     name,
     uid,
-    resourceVersion: "",
-    createdMs: Number.NaN,
-    podLabels: {},
     group,
     start: 0,
     replicas,
-    deleting: false,
-    countedReplicas: replicas,
-    readyReplicas: replicas,
-    updatedReplicas: replicas,
-    serviceName: "",
-    scaling: undefined,
-    question: undefined,
     minReadySeconds: 0,
     isOrdered: false,
-    strategy: "",
-    paused: false,
     maxUnavailable: 1,
     updateRevision: undefined,
-    currentRevision: undefined,
-    matchLabels: {},
+    question: undefined,
     malformed: [],
   };
 }

@@ -20,7 +20,35 @@ export function groupPathOf({ namespace, group }: GroupKey): string {
   return `${namespace}/${group}`;
 }
 
+/** What a zone of a group is: a StatefulSet, or pods of one zone that another owner makes. */
+export type ZoneWorkload = StatefulSet | OwnedZone;
+
+/**
+ * The pods of a zone of an owner that is no StatefulSet (rule R1). No object of the API server stands for it: there is nothing to
+ * read, to patch or to tell in Events.
+ */
+export interface OwnedZone {
+  readonly kind: "OwnedZone";
+  readonly namespace: string;
+  readonly name: string;
+  /** Made of the owner and the zone: no other workload has it. */
+  readonly uid: string;
+  readonly group: string;
+  /** Its pods that are expected count as the ordinals [0, replicas). */
+  readonly start: 0;
+  readonly replicas: number;
+  readonly minReadySeconds: 0;
+  /** Its owner takes any pod away, whichever others are ready. */
+  readonly isOrdered: false;
+  /** No annotation says another number. */
+  readonly maxUnavailable: 1;
+  readonly updateRevision: undefined;
+  readonly question: undefined;
+  readonly malformed: readonly [];
+}
+
 export interface StatefulSet {
+  readonly kind: "StatefulSet";
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
@@ -70,6 +98,7 @@ export function parseStatefulSet(object: StatefulSetObject): StatefulSet {
   const fromSpec = fieldsOfSpec(spec);
   const question = parseQuestion(metadata, fromSpec.serviceName);
   return {
+    kind: "StatefulSet",
     namespace: metadata.namespace ?? "",
     name: metadata.name,
     uid: metadata.uid,
@@ -114,6 +143,16 @@ function fieldsOfSpec(spec: StatefulSetObject["spec"]) {
   };
 }
 
-export function isWanted(statefulSet: StatefulSet, ordinal: number): boolean {
+export function isStatefulSet(workload: ZoneWorkload): workload is StatefulSet {
+  return workload.kind === "StatefulSet";
+}
+
+/** Throws for a zone of another owner: the caller has a group of StatefulSets. */
+export function asStatefulSet(workload: ZoneWorkload): StatefulSet {
+  if (!isStatefulSet(workload)) throw new Error(`${workload.name} of ${workload.group} is no StatefulSet`);
+  return workload;
+}
+
+export function isWanted(statefulSet: Pick<ZoneWorkload, "start" | "replicas">, ordinal: number): boolean {
   return ordinal >= statefulSet.start && ordinal < statefulSet.start + statefulSet.replicas;
 }

@@ -3,7 +3,11 @@
 import type { GroupView } from "../../../functions/shared/cache/cache.ts";
 import type { StoredLedger } from "../../../functions/shared/ledger/reservation.ts";
 import type { Pod } from "../../../functions/shared/workloads/pods.ts";
-import type { StatefulSet } from "../../../functions/shared/workloads/statefulsets.ts";
+import {
+  asStatefulSet,
+  type StatefulSet,
+  type ZoneWorkload,
+} from "../../../functions/shared/workloads/statefulsets.ts";
 import type { Wrappers } from "../replica.ts";
 import { wrapCluster, wrapProtocol, wrapViews } from "../rules.ts";
 
@@ -19,13 +23,13 @@ const withView = (change: (view: GroupView) => GroupView): Wrappers =>
   wrapViews((cache) => async (key, need) => change(await cache.read(key, need)));
 
 /** A StatefulSet as if it wanted no more pods than these, which are neighbours. */
-const wantingOnly = (set: StatefulSet, pods: readonly Pod[]): StatefulSet => {
-  return { ...set, start: Math.min(...pods.map(({ ordinal }) => ordinal)), replicas: pods.length };
+const wantingOnly = (set: ZoneWorkload, pods: readonly Pod[]): StatefulSet => {
+  return { ...asStatefulSet(set), start: Math.min(...pods.map(({ ordinal }) => ordinal)), replicas: pods.length };
 };
 
 /** Every wanted ordinal has a pod that is up, in place of whatever is there; one that is missing looks like its siblings. */
 function asIfUp(view: GroupView): GroupView {
-  const podsOf = (set: StatefulSet): Pod[] => {
+  const podsOf = (set: ZoneWorkload): Pod[] => {
     const all = [...view.podsOf(set)];
     const up = all.map(
       (pod): Pod => ({ ...pod, terminating: false, pending: false, readySinceMs: pod.readySinceMs ?? 0 }),
@@ -53,7 +57,7 @@ export const limitsOfTheWanted: Removal = {
   removed: "limits of the wanted number: those that stand make the number, and what terminates is forgotten",
   wrappers: {
     ...withView((view) => {
-      const podsOf = (set: StatefulSet) => [...view.podsOf(set)].filter(({ terminating }) => !terminating);
+      const podsOf = (set: ZoneWorkload) => [...view.podsOf(set)].filter(({ terminating }) => !terminating);
       const statefulSets = view.statefulSets.map((set) => wantingOnly(set, podsOf(set)));
       return { ...view, statefulSets, podsOf };
     }),
@@ -126,7 +130,7 @@ export const sparingReplacements: Removal = {
 
 export const oneLedger: Removal = {
   rule: "R1",
-  removed: "one ledger for a group: each StatefulSet is a group by itself",
+  removed: "one ledger for a group: each ZoneWorkload is a group by itself",
   wrappers: {
     cache: (cache) => ({
       ...cache,
@@ -142,7 +146,7 @@ export const oneLedger: Removal = {
       },
       read: async (key, need) => {
         const view = await cache.read({ ...key, group: key.group.split("-")[0] ?? "" }, need);
-        const isOwn = ({ name }: StatefulSet) => key.group === name;
+        const isOwn = ({ name }: ZoneWorkload) => key.group === name;
         return { ...view, statefulSets: view.statefulSets.filter(isOwn) };
       },
     }),
@@ -165,7 +169,7 @@ export const numbersOfBudgets: Removal = {
 
 export const unwantedIsSettled: Removal = {
   rule: "R6",
-  removed: "settling the ordinals that no StatefulSet wants any more",
+  removed: "settling the ordinals that no ZoneWorkload wants any more",
   wrappers: wrapProtocol((protocol) => ({
     isSettled: (reservation, where, nowMs) => where.pod !== undefined && protocol.isSettled(reservation, where, nowMs),
   })),

@@ -5,6 +5,7 @@ import type { KeySources, ObjectRef } from "../../../../functions/shared/contrac
 import { type Cluster, type ConfigMapObject, hasCode } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { GroupObservation } from "../../../../functions/shared/transaction/observe-group.ts";
 import { parseOrdinal } from "../../../../functions/shared/workloads/pods.ts";
+import { isStatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 import type { Approval, OutageSnapshot } from "./decide.ts";
 
 export const name = "announce-outage";
@@ -69,7 +70,7 @@ export async function observe(
   { ledger, view }: GroupObservation,
   { cluster }: { readonly cluster: Pick<Cluster, "get" | "list" | "resourceOf"> },
 ): Promise<OutageSnapshot> {
-  const statefulSet = view.statefulSets.find((one) => one.name === owner);
+  const statefulSet = view.statefulSets.filter(isStatefulSet).find((one) => one.name === owner);
   if (statefulSet === undefined) return { statefulSet, outages: [] };
   const { items } = await cluster.list("configmaps", { namespace });
   const pods = new Map([...view.podsOf(statefulSet)].map((pod) => [pod.ordinal, pod]));

@@ -115,6 +115,7 @@ export function leaseObject(
 
 export function statefulSet(name: string, changes: Partial<StatefulSet> = {}): StatefulSet {
   return {
+    kind: "StatefulSet",
     namespace,
     name,
     uid: `uid-of-${name}`,

@@ -19,6 +19,7 @@ import {
   type PodObject,
   type StatefulSetObject,
 } from "../../../../functions/shared/kubernetes/cluster.ts";
+import { asStatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 import {
   namespace,
   nowMs,
@@ -208,7 +209,7 @@ test("the group of a budget is made of those that have pods which it selects: it
     } as unknown as Cluster;
     const view = await createListReader(listing, undefined).read({ namespace, group: "budget:one" }, fresh);
     const has = view.budgets.map((one) =>
-      view.neighbours.concat(view.statefulSets).map((set) => view.hasPods?.(set, one)),
+      [...view.neighbours, ...view.statefulSets.map(asStatefulSet)].map((set) => view.hasPods?.(set, one)),
     );
     return { first: queries[0], members: view.statefulSets.map(({ name }) => name), has };
   };

@@ -10,7 +10,7 @@ import type { EventPolicy } from "../../../../functions/shared/reconcile/record.
 import { Conflict } from "../../../../functions/shared/transaction/ledger-copy.ts";
 import type { GroupObservation } from "../../../../functions/shared/transaction/observe-group.ts";
 import type { Pod } from "../../../../functions/shared/workloads/pods.ts";
-import type { StatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
+import { asStatefulSet, type ZoneWorkload } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { claimOf } from "../../functions/advance-zone-rollout/given.ts";
 import { key, Passes, played, refused } from "./passes.ts";
 
@@ -22,7 +22,7 @@ const telling: EventPolicy = {
 };
 
 interface Zone {
-  readonly statefulSet: StatefulSet;
+  readonly statefulSet: ZoneWorkload;
   readonly pods: readonly Pod[];
 }
 
@@ -168,7 +168,7 @@ test("what a function observes may take a read of its own", async () => {
       read.push(phase);
       return takeFirst(observed);
     },
-    actOn: ({ statefulSet, pods: [pod] }) => deletionOf(statefulSet, pod ?? assert.fail("no pod")),
+    actOn: ({ statefulSet, pods: [pod] }) => deletionOf(asStatefulSet(statefulSet), pod ?? assert.fail("no pod")),
   };
   const outcome = await played(passes.timeline, reconcileGroup(passes.context, gate, key, { sweep: false }));
   await played(passes.timeline, outcome.acting ?? assert.fail("nothing was done"));

@@ -7,6 +7,7 @@ import type { GroupView } from "../../../../functions/shared/cache/cache.ts";
 import { take, wait } from "../../../../functions/shared/contract/verdict.ts";
 import { type GroupReconciler, reconcileGroup } from "../../../../functions/shared/reconcile/perform.ts";
 import type { GroupObservation } from "../../../../functions/shared/transaction/observe-group.ts";
+import { asStatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
 import { key, namespace, Passes, played, refused } from "./passes.ts";
 
@@ -215,7 +216,9 @@ test("a pass that takes pods looks again when its verdict says, or in time to fi
       decide: ({ zones: [zone] }) => {
         const pod = zone?.pods[0];
         if (zone === undefined || pod === undefined) return assert.fail();
-        return take([{ action: "delete", statefulSet: zone.statefulSet, pod }], "it goes", { requeueAfterMs });
+        return take([{ action: "delete", statefulSet: asStatefulSet(zone.statefulSet), pod }], "it goes", {
+          requeueAfterMs,
+        });
       },
     };
     const outcome = await played(passes.timeline, reconcileGroup(passes.context, gate, key, { sweep: false }));

@@ -1,7 +1,7 @@
 /** The zones of an owner that is no StatefulSet: what is counted, and what is a member. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { describeDown, isUnsettled } from "../../../../functions/shared/groups/zones.ts";
+import { describeDown, isUnsettled, ofStatefulSets } from "../../../../functions/shared/groups/zones.ts";
 import { parseVolumeUser } from "../../../../functions/shared/volumes/members.ts";
 import { findAll } from "../../../../functions/shared/volumes/owners.ts";
 import { parsePvc } from "../../../../functions/shared/volumes/pvc.ts";
@@ -18,6 +18,11 @@ test("a zone counts the pods of its volume claims: those that are not ready, on 
   on.terminate("a-1");
   on.pods.delete("b-2");
   assert.deepEqual(zonesOf(on), ["a: 2 of 3 down (1 not ready, 1 terminating)", "b: 1 of 3 down (1 missing)"]);
+});
+
+test("a zone of an owner is no StatefulSet, and what needs one says so", () => {
+  const { zones } = Owned.of(["a"]);
+  assert.throws(() => ofStatefulSets(zones), /a of owner:FoundationDBCluster.* is no StatefulSet/);
 });
 
 test("a pod that was let go is leaving, and then nothing; wanted back it is missing until it is there", () => {

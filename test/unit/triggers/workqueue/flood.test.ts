@@ -156,7 +156,12 @@ test("a StatefulSet that comes to another group wakes that group, too", async ()
 
 test("of StatefulSets that were read so many are remembered, and one that has left its group is not", async () => {
   const known = new KnownGroups(() => undefined);
-  const named = (name: string, group: string | undefined) => ({ namespace: "app", name, group });
+  const named = (name: string, group: string | undefined) => ({
+    kind: "StatefulSet",
+    namespace: "app",
+    name,
+    group,
+  });
   let statefulSets = Array.from({ length: mostKnown + 1 }, (_, index) => named(`one-${index}`, "all"));
   const read = async () => ({ statefulSets, neighbours: [named("other", undefined)] });
   const views = known.learningFrom({ read } as unknown as GroupCache);
@@ -167,6 +172,15 @@ test("of StatefulSets that were read so many are remembered, and one that has le
   statefulSets = [];
   await look();
   assert.deepEqual(groupsOf("one-1"), [undefined]);
+});
+
+test("a zone of another owner is not taken for a StatefulSet of its name", async () => {
+  const known = new KnownGroups(() => undefined);
+  const group = "owner:FoundationDBCluster.apps.foundationdb.org/orders";
+  const zone = { kind: "OwnedZone", namespace: "app", name: "zone-a", group };
+  const read = async () => ({ statefulSets: [zone], neighbours: [] });
+  await known.learningFrom({ read } as unknown as GroupCache).read({ namespace: "app", group }, {} as ViewNeed);
+  assert.equal(known.groupOf("app", "zone-a"), undefined);
 });
 
 test("what may not be read is not asked for again, and left to the sweep", async () => {
