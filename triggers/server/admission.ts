@@ -72,7 +72,10 @@ export function serveAdmissions(app: Hono, options: AdmissionDoorOptions): void 
         );
         report(definition, request, answer, reporting, isWorthALine);
         const text = JSON.stringify({ apiVersion, kind: "AdmissionReview", response: render(request.uid, answer) });
-        return answerWith(c, text);
+        const bytes = Buffer.byteLength(text);
+        c.set("responseBytes", bytes);
+        // Hono's own way makes a Headers of these and reads it again, which costs a tenth of the time under load.
+        return new Response(text, { headers: { "content-type": "application/json", "content-length": `${bytes}` } });
       });
       app.all(path, (c) => c.text("POST an AdmissionReview here.", 405, { allow: "POST" }));
     }
@@ -84,14 +87,6 @@ declare module "hono" {
     /** Length of the answer; undefined if its writer has not set it. To ask its headers costs more than to write them. */
     responseBytes: number | undefined;
   }
-}
-
-/** Faster than hono's own way, which makes a Headers of them and reads it again: under load that costs a tenth of the time. */
-function answerWith(c: Context, text: string): Response {
-  const bytes = Buffer.byteLength(text);
-  c.set("responseBytes", bytes);
-  const headers = { "content-type": "application/json", "content-length": String(bytes) };
-  return new Response(text, { headers });
 }
 
 /** The API server says how long it waits: nine tenths of that are ours, as rollout-operator has it. */

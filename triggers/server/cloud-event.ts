@@ -73,19 +73,15 @@ function refused({ reporting }: EventEndpointOptions, reason: string): HTTPExcep
   return new HTTPException(503, { res: new Response(`Send it again later: ${reason}.`, { status: 503, headers }) });
 }
 
-function queue(event: CloudEvent<unknown>, options: EventEndpointOptions): ReturnType<Enqueuer["changed"]> {
-  if (event.type === pingType) {
-    const { wakeUps } = options;
-    return (event.source.endsWith(dueSuffix) ? wakeUps.due() : wakeUps.tick()) ? "queued" : "refused";
-  }
-  return wakeObject(event, options);
-}
-
-/** Enqueues the keys that the event's object concerns. Throws HTTPException 400 if the event does not name an object. */
-function wakeObject(
+/** Enqueues the keys that the event concerns. Throws HTTPException 400 if it should name an object, and does not. */
+function queue(
   event: CloudEvent<unknown>,
   { wakeUps, watches, namespaces }: EventEndpointOptions,
 ): ReturnType<Enqueuer["changed"]> {
+  if (event.type === pingType) {
+    const isTaken = event.source.endsWith(dueSuffix) ? wakeUps.due() : wakeUps.tick();
+    return isTaken ? "queued" : "refused";
+  }
   if (!apiServerType.test(event.type)) return "ignored";
   const { kind, apiVersion, namespace, name } = readKey(event);
   const resource = resourceOf(required("kind", kind), apiVersion);
