@@ -68,17 +68,14 @@ const rememberedTroubles = 1_000;
 /** Starts to watch, and to sweep: at once, and from then on at least as often as the settings say. */
 export function startStandalone(options: StandaloneOptions): Standalone {
   const { cluster, definitions, reporting, namespaces, settings, sweeps = true } = options;
-  // A function that decides on an object by itself reads nothing: where nothing else is served, nothing is watched.
   const isWoken = definitions.length > 0;
-  const readsCache = isWoken || options.admissions.some((admission) => admission.readsViews);
   const seen = new Map<string, GroupKey>();
   const onChange = (key: GroupKey, by: Resource) => {
     seen.set(groupPathOf(key), key);
     wakeUps.group(key, by);
   };
   const onTrouble = sayBrokenWatches(options);
-  const watching = readsCache && settings.views === "watch" ? watch(options, { onChange, onTrouble }) : undefined;
-  const awake = watching === undefined ? stayAwake(options, { onChange, onTrouble }) : undefined;
+  const { watching, awake } = startWatches(options, { onChange, onTrouble });
   reporting.metrics.showWatches(() => (watching ?? awake)?.watches ?? 0);
   const known = new KnownGroups((key) => wakeUps.group(key, "statefulsets"));
   const cache = known.learningFrom(watching ?? awake ?? createListReader(cluster, namespaces));
@@ -142,31 +139,22 @@ function contextsOver(options: StandaloneOptions, cache: GroupCache): () => Cont
   return () => ({ ...shared, memoryOf: createMemory(copyOf) });
 }
 
-/** Undefined where views are lists for good. */
-function stayAwake(
-  { cluster, namespaces, definitions, settings }: StandaloneOptions,
-  { onChange, onTrouble }: Pick<WatchingOptions, "onChange" | "onTrouble">,
-): OnDemandCache | undefined {
+/** The cache that always watches, or the one that watches while it is used; neither where each decision lists what it reads. */
+function startWatches(
+  { cluster, definitions, admissions, namespaces, reporting, settings }: StandaloneOptions,
+  listeners: Pick<WatchingOptions, "onChange" | "onTrouble">,
+): { readonly watching?: WatchCache; readonly awake?: OnDemandCache } {
   const { views, watchIdleMs: idleMs } = settings;
-  if (views !== "awake" || idleMs === 0 || definitions.length === 0) return undefined;
-  return createOnDemandCache({ cluster, namespaces, idleMs, onChange, onTrouble, leastBackoffMs });
-}
-
-function watch(
-  { cluster, admissions, namespaces, reporting }: StandaloneOptions,
-  { onChange, onTrouble }: Pick<WatchingOptions, "onChange" | "onTrouble">,
-): WatchCache {
-  return createWatchCache({
-    cluster,
-    namespaces,
-    disruptionBudgets: admissions.some((admission) => admission.readsViews),
-    onChange,
-    onBudget({ parsed }, how) {
-      const result = "budget" in parsed || how !== "updated" ? how : "invalid";
-      reporting.metrics.budgets.inc({ result });
-    },
-    onTrouble,
-  });
+  const isWoken = definitions.length > 0;
+  const shared = { cluster, namespaces, ...listeners };
+  if (views === "awake" && idleMs > 0 && isWoken)
+    return { awake: createOnDemandCache({ ...shared, idleMs, leastBackoffMs }) };
+  // A function that decides on an object by itself reads nothing: where nothing else is served, nothing is watched.
+  const disruptionBudgets = admissions.some((admission) => admission.readsViews);
+  if (views !== "watch" || !(isWoken || disruptionBudgets)) return {};
+  const onBudget: WatchingOptions["onBudget"] = ({ parsed }, how) =>
+    reporting.metrics.budgets.inc({ result: "budget" in parsed || how !== "updated" ? how : "invalid" });
+  return { watching: createWatchCache({ ...shared, disruptionBudgets, onBudget }) };
 }
 
 function sayBrokenWatches({ cluster, reporting }: StandaloneOptions): WatchingOptions["onTrouble"] {
