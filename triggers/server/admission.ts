@@ -145,7 +145,7 @@ async function receive(
     const said = mediaType === "" ? "none" : show(mediaType);
     throw new HTTPException(415, { message: `The wrong content type, ${said}: send application/json.` });
   }
-  const received = readReview(await bodies.json(c, { limitBytes, malformed }), arrival);
+  const received = readReview(await bodies.json(c, limitBytes, malformed), arrival);
   if (keepOf === undefined) return received;
   return {
     ...received,

@@ -12,13 +12,6 @@ import { waitingTime } from "../../functions/shared/clock/process-clock.ts";
 import { parseBoundedJson } from "./bounded-json.ts";
 import { releaseSoon } from "./release-buffer.ts";
 
-export interface Wanted {
-  /** The largest body that is read, in bytes. */
-  readonly limitBytes: number;
-  /** Makes the answer to a body that is no JSON. `because` is the end of its message. */
-  malformed(because: string): HTTPException;
-}
-
 /** The client went away before it had sent its whole body, so that the server has no client to answer. */
 export class BodyAborted extends Error {}
 
@@ -48,12 +41,13 @@ export class Bodies {
   }
 
   /**
-   * The JSON of a request's body; undefined where there is none.
+   * The JSON of a request's body, which has at most `limitBytes`; undefined where there is none. `malformed` makes the answer to a
+   * body that is no JSON, and gets the end of its message.
    *
    * @throws HTTPException 413 for one that is too large, 408 for one that stands still, 503 for one that is the largest while all
    * of them are too large together, and what `malformed` makes; BodyAborted.
    */
-  async json(c: Context, { limitBytes, malformed }: Wanted): Promise<unknown> {
+  async json(c: Context, limitBytes: number, malformed: (because: string) => HTTPException): Promise<unknown> {
     if (Number(c.req.header("content-length") ?? 0) > limitBytes) throw tooLarge(limitBytes);
     const body = await this.#read(c, limitBytes);
     const parsed = parseBoundedJson(body.whole());

@@ -135,7 +135,7 @@ async function readEvent(c: Context, { bodies, bodyLimitBytes }: EventEndpointOp
   if (!isStructured) requireBinary(mediaType, isBinary);
   const isJson = mediaType === "" || mediaType === "application/json" || mediaType.endsWith("+json");
   // What a PingSource sends may be of any type; keys are only ever read from JSON.
-  const body = isJson ? await bodies.json(c, { limitBytes: bodyLimitBytes, malformed }) : undefined;
+  const body = isJson ? await bodies.json(c, bodyLimitBytes, malformed) : undefined;
   const attributes = isStructured ? (fieldsOf(body) ?? {}) : withoutPrefix(headers);
   requireAttributes(attributes);
   const message = {

@@ -150,7 +150,7 @@ function serveBodies(mostBytes: number) {
   const bodies = new Bodies(mostBytes);
   const malformed = (because: string) => new HTTPException(400, { message: because });
   const app = new Hono().post("/", async (c) =>
-    c.json((await bodies.json(c, { limitBytes: 1_000, malformed })) ?? null),
+    c.json((await bodies.json(c, 1_000, malformed)) ?? null),
   );
   const post = (body: RequestInit["body"]) =>
     app.request("/", { method: "POST", body, duplex: "half" } as RequestInit & { duplex: "half" });
