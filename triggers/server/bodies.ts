@@ -41,8 +41,8 @@ export class Bodies {
   }
 
   /**
-   * The JSON of a request's body, which has at most `limitBytes`; undefined where there is none. `malformed` makes the answer to a
-   * body that is no JSON, and gets the end of its message.
+   * The JSON of a request's body, which has at most `limitBytes`; undefined where there is none. `malformed` makes the answer to
+   * a body that is no JSON, and gets the end of its message.
    *
    * @throws HTTPException 413 for one that is too large, 408 for one that stands still, 503 for one that is the largest while all
    * of them are too large together, and what `malformed` makes; BodyAborted.

@@ -67,15 +67,9 @@ export function addressOf(remoteAddress: string | undefined): string {
   if (remoteAddress === undefined || !isIPv6(remoteAddress)) return remoteAddress ?? "";
   const groups = groupsOf(remoteAddress.replace(/%.*$/, ""));
   const isMapped = groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff;
-  if (!isMapped)
-    return groups
-      .slice(0, 4)
-      .map((group) => group.toString(16))
-      .join(":");
-  return groups
-    .slice(6)
-    .flatMap((group) => [group >> 8, group & 0xff])
-    .join(".");
+  const network = groups.slice(0, 4).map((group) => group.toString(16));
+  const ipv4 = groups.slice(6).flatMap((group) => [group >> 8, group & 0xff]);
+  return isMapped ? ipv4.join(".") : network.join(":");
 }
 
 /** The eight groups of 16 bits. */

@@ -39,7 +39,7 @@ export function openTlsPort(options: TlsPortOptions, stopped: AbortSignal): TlsP
     const { app, port, requestTimeoutMs, source, reviewKeys } = options;
     const first = await awaitCertificate(source, waitingOf(options), stopped);
     if (first === undefined) return;
-    learnKeys(options, first);
+    if (first.reviewKeys !== undefined) reviewKeys?.know(first.reviewKeys);
     const proof: Proof | undefined = reviewKeys && {
       isShown: ({ url }) => reviewKeys.isShown(url),
       isAsked: () => reviewKeys.asksEverywhere(),
@@ -71,7 +71,7 @@ async function keep(
   listening: Listening,
   stopped: AbortSignal,
 ): Promise<void> {
-  const { source, reporting } = options;
+  const { source, reporting, reviewKeys } = options;
   const say = (what: string, { subject, notAfter }: KeyPair) => {
     reporting.metrics.certificateNotAfter.set({ source: source.kind }, Date.parse(notAfter) / 1000);
     reporting.log("info", `${what} the certificate of ${subject}`, { tlsPort: listening.port, subject, notAfter });
@@ -82,7 +82,7 @@ async function keep(
     ...waitingOf(options),
     first,
     onPair(pair: KeyPair) {
-      learnKeys(options, pair);
+      if (pair.reviewKeys !== undefined) reviewKeys?.know(pair.reviewKeys);
       if (isSamePair(pair, presented)) return;
       presented = pair;
       listening.present(pair);
@@ -90,10 +90,6 @@ async function keep(
     },
   };
   await watchCertificate(source, watch, stopped);
-}
-
-function learnKeys({ reviewKeys }: TlsPortOptions, { reviewKeys: read }: KeyPair): void {
-  if (read !== undefined) reviewKeys?.know(read);
 }
 
 function waitingOf({ clock, reporting }: TlsPortOptions): Patience {

@@ -19,13 +19,14 @@ const longestSweepMs = 300_000;
 /** Shorter than a view may be silent before it is replaced (rule R5). */
 const longestWatchIdleMs = 25_000;
 
+const path = { grammar: "a path", parse: (text: string) => text };
+
 export const settingsTable = {
   kubeconfig: setting<string>({
     name: "KUBECONFIG",
     fallback: "",
     says: "kubeconfig file; not set: the pod's service account, or else ~/.kube/config",
-    grammar: "a path",
-    parse: (text) => text,
+    ...path,
   }),
   namespaces: setting<readonly string[] | "own" | "all">({
     name: "NAMESPACE",
@@ -80,22 +81,19 @@ export const settingsTable = {
     name: "TLS_CERT_FILE",
     fallback: "",
     says: "certificate of TLS_PORT and its chain, in PEM; read again when it changes; not set: the one that rotate-certificate keeps in a Secret",
-    grammar: "a path",
-    parse: (text) => text,
+    ...path,
   }),
   tlsKeyFile: setting<string>({
     name: "TLS_KEY_FILE",
     fallback: "",
     says: "its key, in PEM; read again when it changes",
-    grammar: "a path",
-    parse: (text) => text,
+    ...path,
   }),
   tlsClientCaFile: setting<string>({
     name: "TLS_CLIENT_CA_FILE",
     fallback: "",
     says: "authorities, in PEM; read again when it changes; who posts a review on TLS_PORT must show a certificate of one of them; not set: no client is asked for one",
-    grammar: "a path",
-    parse: (text) => text,
+    ...path,
   }),
   reviewsOnPort: setting<boolean>({
     name: "REVIEWS_ON_PORT",

@@ -8,15 +8,13 @@ export interface Series<Label extends string> {
   readonly value: number;
 }
 
-type AllSeries<Label extends string> = Iterable<Series<Label>> | undefined;
-
 /** Returns a function that defines a gauge. `read` gives its series for each scrape; undefined keeps those of before. */
 export function liveGauges(registers: Registry[]) {
   return <Label extends string>(
     name: string,
     help: string,
     labelNames: readonly Label[],
-    read: () => AllSeries<Label> | Promise<AllSeries<Label>>,
+    read: () => Iterable<Series<Label>> | Promise<Iterable<Series<Label>> | undefined>,
   ) =>
     new Gauge<Label>({
       name,

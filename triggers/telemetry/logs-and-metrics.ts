@@ -187,16 +187,14 @@ function forgetGroups(
   const gone = [...passed].filter(([, key]) => isGone(key));
   for (const [place] of gone) passed.delete(place);
   const kept = new Set([...passed.values()].map(({ group }) => group));
-  for (const [, { group }] of gone) if (!kept.has(group)) forgetName(metrics, group);
-}
-
-/** The series that are of a name, whichever namespaces have groups of it. */
-function forgetName(metrics: Metrics, group: string): void {
-  const labels = { rollout_group: group };
-  metrics.reconciles.remove(labels);
-  metrics.reconcilesFailed.remove(labels);
-  metrics.reconcileSeconds.remove(labels);
-  metrics.lastSuccess.remove(labels);
+  // A group of another namespace may have the same name, and so the same series.
+  for (const [, { group }] of gone.filter(([, key]) => !kept.has(key.group))) {
+    const labels = { rollout_group: group };
+    metrics.reconciles.remove(labels);
+    metrics.reconcilesFailed.remove(labels);
+    metrics.reconcileSeconds.remove(labels);
+    metrics.lastSuccess.remove(labels);
+  }
 }
 
 /** One series for each group that is not done: which guard holds, in which zone, since when. */

@@ -144,8 +144,7 @@ async function sweepBesides(
   try {
     await definition.sweep?.(namespace === undefined ? context : { ...context, namespaces: [namespace] }, keys);
   } catch (error) {
-    const message = messageOf(error);
-    const sentence = `a sweep is left to the next one: ${message}`;
+    const sentence = `a sweep is left to the next one: ${messageOf(error)}`;
     reporting.log("warn", sentence, { function: definition.name, reason: "sweep-failed", err: error });
   }
 }
