@@ -24,7 +24,7 @@ import {
 import type { Cut } from "./server/connection-bounds.ts";
 import { type ApiServerHealth, createHealth } from "./server/health.ts";
 import { ReviewKeyCheck } from "./server/review-keys.ts";
-import { createAdmissionApp, createApp, type Listening, type ListenOptions, listen } from "./server/server.ts";
+import { createAdmissionApp, createApp, listen } from "./server/server.ts";
 import { openTlsPort, type TlsPort } from "./server/tls-port.ts";
 import { readFlags } from "./settings/flags.ts";
 import { readSettings, type Settings } from "./settings/settings.ts";
@@ -134,26 +134,11 @@ async function serve(parts: Process, onStart: (standalone: Standalone) => void):
   const source = await sourceOf(parts, certificate);
   const stopping = new AbortController();
   const admissions = admissionFunctions.filter(isServed);
-  const standalone = startStandalone({
-    cluster,
-    pods,
-    definitions,
-    admissions,
-    reporting,
-    namespaces,
-    settings,
-  });
+  const standalone = startStandalone({ cluster, pods, definitions, admissions, reporting, namespaces, settings });
   onStart(standalone);
   const crons = cronsOf(settings);
-  const { mode, sweepIntervalMs, requestTimeoutMs } = settings;
-  const cron = startCron({
-    cluster,
-    definitions: crons,
-    certificate,
-    mode,
-    reporting,
-    atLeastEveryMs: sweepIntervalMs,
-  });
+  const { mode, sweepIntervalMs: atLeastEveryMs, requestTimeoutMs } = settings;
+  const cron = startCron({ cluster, definitions: crons, certificate, mode, reporting, atLeastEveryMs });
   const tick = paceTicks(cluster, () => {
     cron.wake();
     if (crons.length === 0 || definitions.length > 0) standalone.wakeUps.sweep();
@@ -177,7 +162,9 @@ async function serve(parts: Process, onStart: (standalone: Standalone) => void):
   };
   const tlsPort = openTlsPortIfSet(parts, options, source, stopping.signal);
   const onCut = (reason: Cut) => reporting.metrics.connectionsEnded.inc({ door: "plain", reason });
-  const plain = await listenOrExit(createApp(options), { port: settings.port, requestTimeoutMs, onCut });
+  const plain = await listen(createApp(options), { port: settings.port, requestTimeoutMs, onCut }).catch(
+    (error: Error) => exitWith(1, [`port ${settings.port} cannot be listened on: ${error.message}`]),
+  );
   if (tlsPort !== undefined) {
     const { namespace } = certificate.secret;
     const { reviewKeys } = options;
@@ -202,14 +189,6 @@ function sayListening(
   if (!reviewsOnPort || !answersReviews) return;
   const sentence = `REVIEWS_ON_PORT is true: any client of port ${port} can post reviews, and have pods reserved`;
   reporting.log("warn", sentence, { reason: "reviews-on-port" });
-}
-
-async function listenOrExit(app: Parameters<typeof listen>[0], options: ListenOptions): Promise<Listening> {
-  try {
-    return await listen(app, options);
-  } catch (error) {
-    return exitWith(1, [`port ${options.port} cannot be listened on: ${(error as Error).message}`]);
-  }
 }
 
 /** What the self-signed certificate is made by; its namespace is the one that is served, or our own where there are several. */

@@ -50,35 +50,32 @@ export interface StandaloneOptions {
 
 export interface Standalone {
   readonly wakeUps: Enqueuer;
-  /** The functions that judge reviews, open for them. */
+  /** The functions that decide reviews, open for them. */
   readonly admissions: readonly OpenAdmission[];
-  /** Why no decision can be made yet; undefined once the views are there. */
+  /** Why no decision can be made yet; undefined once the first lists have come. */
   notReady(): string | undefined;
   /**
    * Ends the timer, what is queued, and the watches; false when the queued work took until `deadlineMs` of the monotonic clock.
-   * Reviews that wait their turn are answered at once. Others are judged until `answered` resolves, and the watches end after
+   * Reviews that wait their turn are answered at once. Others are decided until `answered` resolves, and the watches end after
    * that. Without `answered` no review comes any more.
    */
   stop(deadlineMs: number, answered?: Promise<unknown>): Promise<boolean>;
 }
 
-/** What API servers say may have a number in it that is never the same. */
+/** An API server's message may hold a number that is never the same, so that the memory for messages needs a bound. */
 const rememberedTroubles = 1_000;
 
 /** Starts to watch, and to sweep: at once, and from then on at least as often as the settings say. */
 export function startStandalone(options: StandaloneOptions): Standalone {
   const { cluster, definitions, reporting, namespaces, settings, sweeps = true } = options;
-  // A function that judges an object by itself reads nothing: where nothing else is served, nothing is watched.
   const isWoken = definitions.length > 0;
-  const readsCache = isWoken || options.admissions.some((admission) => admission.readsViews);
   const seen = new Map<string, GroupKey>();
   const onChange = (key: GroupKey, by: Resource) => {
     seen.set(groupPathOf(key), key);
     wakeUps.group(key, by);
   };
   const onTrouble = sayBrokenWatches(options);
-  const watching = readsCache && settings.views === "watch" ? watch(options, { onChange, onTrouble }) : undefined;
-  const awake = watching === undefined ? stayAwake(options, { onChange, onTrouble }) : undefined;
+  const { watching, awake } = startWatches(options, { onChange, onTrouble });
   reporting.metrics.showWatches(() => (watching ?? awake)?.watches ?? 0);
   const known = new KnownGroups((key) => wakeUps.group(key, "statefulsets"));
   const cache = known.learningFrom(watching ?? awake ?? createListReader(cluster, namespaces));
@@ -130,8 +127,8 @@ export function startStandalone(options: StandaloneOptions): Standalone {
 }
 
 /**
- * A context for each function. What one remembers of a group is its own: two of them may look at one group at once. They have one
- * copy of its ledger.
+ * A context for each function. What one remembers of a group is its own, because two of them may reconcile one group at once.
+ * They share one copy of its ledger.
  */
 function contextsOver(options: StandaloneOptions, cache: GroupCache): () => Context {
   const { cluster, pods, reporting, namespaces, settings } = options;
@@ -142,31 +139,22 @@ function contextsOver(options: StandaloneOptions, cache: GroupCache): () => Cont
   return () => ({ ...shared, memoryOf: createMemory(copyOf) });
 }
 
-/** Undefined where views are lists for good. */
-function stayAwake(
-  { cluster, namespaces, definitions, settings }: StandaloneOptions,
-  { onChange, onTrouble }: Pick<WatchingOptions, "onChange" | "onTrouble">,
-): OnDemandCache | undefined {
+/** The cache that always watches, or the one that watches while it is used; neither where each decision lists what it reads. */
+function startWatches(
+  { cluster, definitions, admissions, namespaces, reporting, settings }: StandaloneOptions,
+  listeners: Pick<WatchingOptions, "onChange" | "onTrouble">,
+): { readonly watching?: WatchCache; readonly awake?: OnDemandCache } {
   const { views, watchIdleMs: idleMs } = settings;
-  if (views !== "awake" || idleMs === 0 || definitions.length === 0) return undefined;
-  return createOnDemandCache({ cluster, namespaces, idleMs, onChange, onTrouble, leastBackoffMs });
-}
-
-function watch(
-  { cluster, admissions, namespaces, reporting }: StandaloneOptions,
-  { onChange, onTrouble }: Pick<WatchingOptions, "onChange" | "onTrouble">,
-): WatchCache {
-  return createWatchCache({
-    cluster,
-    namespaces,
-    disruptionBudgets: admissions.some((admission) => admission.readsViews),
-    onChange,
-    onBudget({ parsed }, how) {
-      const result = "budget" in parsed || how !== "updated" ? how : "invalid";
-      reporting.metrics.budgets.inc({ result });
-    },
-    onTrouble,
-  });
+  const isWoken = definitions.length > 0;
+  const shared = { cluster, namespaces, ...listeners };
+  if (views === "awake" && idleMs > 0 && isWoken)
+    return { awake: createOnDemandCache({ ...shared, idleMs, leastBackoffMs }) };
+  // A function that decides on an object by itself reads nothing: where nothing else is served, nothing is watched.
+  const disruptionBudgets = admissions.some((admission) => admission.readsViews);
+  if (views !== "watch" || !(isWoken || disruptionBudgets)) return {};
+  const onBudget: WatchingOptions["onBudget"] = ({ parsed }, how) =>
+    reporting.metrics.budgets.inc({ result: "budget" in parsed || how !== "updated" ? how : "invalid" });
+  return { watching: createWatchCache({ ...shared, disruptionBudgets, onBudget }) };
 }
 
 function sayBrokenWatches({ cluster, reporting }: StandaloneOptions): WatchingOptions["onTrouble"] {

@@ -1,4 +1,4 @@
-/** The functions that there are. Everything else about them is in their definitions. */
+/** Lists the functions. Everything else about them is in their definitions. */
 import { advanceZoneRollout } from "../functions/advance-zone-rollout/function.ts";
 import { evaluateEviction } from "../functions/evaluate-eviction/function.ts";
 import { followReplicas } from "../functions/follow-replicas/function.ts";
@@ -18,7 +18,7 @@ import type { CronDefinition, FunctionDefinition } from "../functions/shared/con
 import { suspendGroup } from "../functions/suspend-group/function.ts";
 import { validateZoneBudget } from "../functions/validate-zone-budget/function.ts";
 
-/** Those that events and sweeps wake for a group, or for another key. */
+/** The functions that events and sweeps trigger for a group, or for another key. */
 export const groupFunctions: readonly FunctionDefinition[] = [
   advanceZoneRollout,
   followReplicas,
@@ -33,7 +33,7 @@ export const groupFunctions: readonly FunctionDefinition[] = [
   suspendGroup,
 ];
 
-/** Those that answer admission reviews. */
+/** The functions that answer admission reviews. */
 export const admissionFunctions: readonly AdmissionDefinition[] = [
   evaluateEviction,
   validateZoneBudget,
@@ -41,7 +41,7 @@ export const admissionFunctions: readonly AdmissionDefinition[] = [
   prepareDownscale,
 ];
 
-/** Those that cron wakes, some of them also changes of objects that belong to no group. */
+/** The functions that cron triggers. Changes of objects that belong to no group trigger some of them as well. */
 export const cronFunctions: readonly CronDefinition[] = [rotateCertificate];
 
 /** The settings of functions, besides those that every process has. */

@@ -16,7 +16,7 @@ interface Graph extends Query {
 const where = '{namespace=~"$namespace"}';
 const reviews = '{namespace=~"$namespace", route=~"admission.*|pods_eviction"}';
 
-/** One line for each of these labels, separated by commas, whose values stand in the legend in this order. */
+/** A query with one line for each set of values of these labels, which stand in the legend in this order. */
 function by(labels: string, expression: string): Query {
   const legend = labels.split(", ").map((label) => `{{${label}}}`);
   return { expression, legend: legend.join(" ") };
@@ -35,7 +35,7 @@ function highest(metric: string, labels: string): Query {
   return by(labels, `max by (${labels}) (${metric}${where})`);
 }
 
-/** How long ago a time was that several replicas tell of. */
+/** How long ago a time was. Several replicas export it, and the newest one counts. */
 function sinceNewest(metric: string): Query {
   return by("rollout_group", `time() - ${highest(metric, "rollout_group").expression}`);
 }

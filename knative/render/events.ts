@@ -1,4 +1,4 @@
-/** What wakes functions on Knative: sources of events about objects, cron, and with a broker, Triggers. */
+/** What triggers functions on Knative: sources of events about objects, cron, and, with a broker, Triggers. */
 
 import type { CronDefinition, FunctionDefinition, Need } from "../../functions/shared/contract/definition.ts";
 import type { Waking } from "../../functions/shared/contract/keys.ts";
@@ -8,7 +8,7 @@ import { labelsOf, type Manifest } from "./object.ts";
 import { rightsOf } from "./rights.ts";
 
 export const broker = "sluice";
-/** A function that events or cron wake. */
+/** A function that events or cron trigger. */
 export type Woken = FunctionDefinition | CronDefinition;
 
 /** As often as a standalone process sweeps. */
@@ -39,7 +39,7 @@ export function sourcesBroughtBy(operator: string, definition: Woken): readonly 
   return theirs.length === 0 ? [] : watching(definition, `${definition.name}-${operator}-source`, theirs);
 }
 
-/** The operators whose kinds wake a function. */
+/** The operators whose kinds trigger a function. */
 export function operatorsOf({ watches = [] }: Woken): readonly string[] {
   return [...new Set(watches.flatMap((waking) => broughtBy(waking) ?? []))];
 }
@@ -69,19 +69,19 @@ function watching({ name }: Woken, account: string, watches: readonly Waking[]):
 }
 
 /**
- * An attribute of the events of a source that has a selector. In a broker the events of all sources come together: by this a
- * function is not woken by what others have selected.
+ * An attribute of the events of a source that has a selector. A broker has the events of all sources: by this attribute
+ * no function is triggered by what others have selected.
  */
 function selectedBy(label: NonNullable<Waking["selector"]>): { readonly selectedby: string } {
   return { selectedby: label.key };
 }
 
-/** The right of a process that watches by itself what wakes a function. */
+/** The right of a process that itself watches what triggers a function. */
 export function watchNeed({ resource }: Waking): Need {
   return { group: resources[resource].group, resource, verbs: ["list", "watch"] };
 }
 
-/** The API server looks at the selector, not the adapter. */
+/** The API server evaluates the selector, not the adapter. */
 function watched({ resource, selector: label }: Waking): object {
   const { kind } = resources[resource];
   const apiVersion = apiVersionOf(resource);

@@ -12,7 +12,7 @@ export interface ListedKind {
 /** PLURAL.GROUP, or PLURAL alone for the core group. */
 const listedKind = /^([a-z][a-z0-9-]*)(?:\.([a-z0-9][a-z0-9.-]*))?$/;
 
-/** Reads the list in a file such as `knative/kinds.yaml`. Throws Error with a sentence about what in it cannot be granted. */
+/** Reads the list in a file such as `knative/kinds.yaml`. Throws Error with a message about what in it cannot be granted. */
 export function parseKinds(text: string): readonly ListedKind[] {
   const { kinds } = (load(text) ?? {}) as { kinds?: unknown };
   if (!Array.isArray(kinds)) throw new Error("its field `kinds` is no list: write `kinds: []` where users name none");

@@ -112,7 +112,7 @@ function functionOf(definition: Woken): readonly Manifest[] {
   return [...rightsOf({ name, needs: isWatching ? needs : withoutWatches(needs) }), knativeService(name, settings)];
 }
 
-/** True for a function whose passes decide about groups: it opens watches while it has work. */
+/** True for a function whose reconciles decide about groups: it opens watches while it has work. */
 export function watchesAwake({ keyedBy, isGlance = false }: FunctionDefinition): boolean {
   return keyedBy === "groups" && !isGlance;
 }
@@ -125,7 +125,7 @@ function admissionOf(definitions: readonly AdmissionDefinition[]): readonly Mani
 
 function standaloneOf({ groupFunctions, admissionFunctions, cronFunctions }: Functions): readonly Manifest[] {
   const all = [...groupFunctions, ...admissionFunctions, ...cronFunctions];
-  // What wakes a function is watched here by the process itself, and not by a source's account.
+  // The process itself watches what triggers a function, and not a source's account.
   const watches = groupFunctions.flatMap(({ watches }) => watches.map(watchNeed));
   const needs = union([...all.flatMap((definition) => definition.needs), ...watches, ...tlsPortNeeds]);
   return [...rightsOf({ name: standalone, needs }), ...deployment(standalone, { FUNCTION: "all" })];

@@ -66,7 +66,7 @@ function policiesOf(needs: readonly Need[]): readonly Manifest[] {
       matchConditions: [{ name: "by-this-account", expression: isOurs }],
       variables: variablesOf(table),
       validations: [
-        ...onlyWhatIsSaid(table, { besides: [], variables: [] }),
+        ...onlyWhatIsSaid(table, {}),
         {
           expression: `${isOfCluster} ? object.spec.persistentVolumeReclaimPolicy == 'Retain' : has(namespaceObject.metadata.deletionTimestamp)`,
           message: "this account writes objects of a namespace only while that is being deleted, and keeps volumes",

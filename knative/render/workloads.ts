@@ -17,12 +17,12 @@ const reviewGracePeriodSeconds = 40;
 const readiness = { periodSeconds: 3, failureThreshold: 2, timeoutSeconds: 2 };
 
 /**
- * A function that events wake. It takes keys from many requests at once and queues them itself, so that a second instance
+ * A function that events trigger. It takes keys from many requests at once and queues them itself, so that a second instance
  * would only read everything twice; a user who wants one raises `max-scale`.
  */
 export function knativeService(name: string, settings: Readonly<Record<string, string>>): Manifest {
   const labels = labelsOf(name);
-  // What is there before the first event is looked at, too: each function runs once when it is installed.
+  // Each function also runs once when it is installed, for the objects that are there before the first event.
   const scales = { "initial-scale": "1", "min-scale": "0", "max-scale": "1" };
   const annotations = Object.fromEntries(
     Object.entries(scales).map(([bound, count]) => [`autoscaling.knative.dev/${bound}`, count]),

@@ -12,13 +12,6 @@ import { waitingTime } from "../../functions/shared/clock/process-clock.ts";
 import { parseBoundedJson } from "./bounded-json.ts";
 import { releaseSoon } from "./release-buffer.ts";
 
-export interface Wanted {
-  /** The largest body that is read, in bytes. */
-  readonly limitBytes: number;
-  /** Makes the answer to a body that is no JSON. `because` is the end of its sentence. */
-  malformed(because: string): HTTPException;
-}
-
 /** The client went away before it had sent its whole body, so that the server has no client to answer. */
 export class BodyAborted extends Error {}
 
@@ -48,12 +41,13 @@ export class Bodies {
   }
 
   /**
-   * The JSON of a request's body; undefined where there is none.
+   * The JSON of a request's body, which has at most `limitBytes`; undefined where there is none. `malformed` makes the answer to
+   * a body that is no JSON, and gets the end of its message.
    *
    * @throws HTTPException 413 for one that is too large, 408 for one that stands still, 503 for one that is the largest while all
    * of them are too large together, and what `malformed` makes; BodyAborted.
    */
-  async json(c: Context, { limitBytes, malformed }: Wanted): Promise<unknown> {
+  async json(c: Context, limitBytes: number, malformed: (because: string) => HTTPException): Promise<unknown> {
     if (Number(c.req.header("content-length") ?? 0) > limitBytes) throw tooLarge(limitBytes);
     const body = await this.#read(c, limitBytes);
     const parsed = parseBoundedJson(body.whole());
@@ -66,9 +60,9 @@ export class Bodies {
     const { promise, resolve, reject } = Promise.withResolvers<GrowingBuffer>();
     const source = sourceOf(c);
     const body = new GrowingBuffer(limitBytes);
-    // Called at once, and not when the reader of the promise continues, because a stream closes right after its end.
+    // Called at once, and not when the caller continues after the promise, because a stream closes right after its end.
     const end = () => {
-      // What comes after is let go of unread; an error of the connection has been dealt with.
+      // What comes later stays unread. The listener for errors stays, so that a late error does not end the process.
       source.off("data", onData).off("end", onEnd).off("close", onClose);
       this.#stalled.delete(reading);
       this.#memory.leave(reading);
@@ -117,7 +111,7 @@ function tooLarge(limitBytes: number): HTTPException {
   return new HTTPException(413, { message: `The body is larger than ${limitBytes} bytes.` });
 }
 
-/** The connection ends with it: what else of the body is on its way is not worth the memory that it would pass through. */
+/** An answer that ends the connection: the rest of the body is not worth the memory that reading it would take. */
 function ending(status: 408 | 503, sentence: string, more: Readonly<Record<string, string>> = {}): HTTPException {
   const headers = { "content-type": "text/plain; charset=UTF-8", connection: "close", ...more };
   return new HTTPException(status, { message: sentence, res: new Response(sentence, { status, headers }) });

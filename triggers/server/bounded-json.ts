@@ -8,9 +8,9 @@ export const mostJsonValues = 100_000;
 const [quote, backslash, comma] = [0x22, 0x5c, 0x2c];
 const [openList, closeList, openObject, closeObject] = [0x5b, 0x5d, 0x7b, 0x7d];
 
-/** The value of a body, which is undefined if there are only blanks. Or why it is refused, as the end of a sentence. */
+/** The value of a body, which is undefined if there are only blanks; or why it is refused, as the end of a message. */
 export function parseBoundedJson(body: Buffer): { readonly value: unknown } | { readonly because: string } {
-  // It is as short as nearly all are: then it is text at once, which is searched faster than bytes are.
+  // Nearly all bodies are short. They are decoded before the search, because text is searched faster than bytes.
   const short = body.length <= mostJsonValues ? body.toString("utf8") : undefined;
   const because = short !== undefined && opensFew(short) ? undefined : refuse(body);
   if (because !== undefined) return { because };
@@ -33,7 +33,7 @@ function opensFew(text: string): boolean {
   return true;
 }
 
-/** Counts brackets and commas outside strings. Whether the text is JSON at all, the parser finds out. */
+/** Counts brackets and commas outside strings. The parser finds out whether the text is JSON at all. */
 function refuse(body: Buffer): string | undefined {
   let [depth, values] = [0, 0];
   for (let at = 0; at < body.length; at++) {
@@ -50,7 +50,7 @@ function refuse(body: Buffer): string | undefined {
   return values > mostJsonValues ? `the body holds more than ${mostJsonValues} values` : undefined;
 }
 
-/** Where the string that begins there ends; the last byte where it does not. */
+/** Index of the quote that ends the string; the end of the body if there is none. */
 function endOfString(body: Buffer, start: number): number {
   let at = start + 1;
   while (at < body.length && body[at] !== quote) at += body[at] === backslash ? 2 : 1;

@@ -14,7 +14,7 @@ import { parseReviewKeys, type ReviewKeys } from "../../functions/shared/certifi
 import { type Generation, howToEmpty, parseCertificates } from "../../functions/shared/certificates/secret.ts";
 import { type Cluster, hasCode, type ObjectKey, type SecretObject } from "../../functions/shared/kubernetes/cluster.ts";
 
-/** A certificate, with those that signed it, and its key, both in PEM. They are known to belong together. */
+/** A certificate with its chain, and its key, both in PEM. The key is known to be that of the certificate. */
 export interface KeyPair {
   readonly cert: string;
   readonly key: string;
@@ -31,9 +31,9 @@ export interface KeyPair {
 export interface CertificateSource {
   /** `files` or `secret`; for the log and for metrics. */
   readonly kind: string;
-  /** How long to wait between two looks, in milliseconds. */
+  /** How long to wait between two reads, in milliseconds. */
   readonly everyMs: number;
-  /** Rejects with a sentence where there is no pair, or one that is broken or has expired. */
+  /** Rejects with a message where there is no pair, or one that is broken or has expired. */
   read(): Promise<KeyPair>;
 }
 
@@ -60,7 +60,7 @@ export interface CertificateWatch extends Patience {
 
 const everyMs = 1_000;
 const longestLookMs = 10_000;
-/** From a renewal until the old one expires there are twenty looks, so that the port presents no expired certificate. */
+/** From a renewal until the old one expires there are twenty reads, so that the port presents no expired certificate. */
 const looksPerLifetime = 60;
 
 /** The pair in two files. */
@@ -146,7 +146,7 @@ export async function awaitCertificate(
   return undefined;
 }
 
-/** Looks at the source until the signal is given. Resolves then, and never rejects. */
+/** Reads the source again and again until the signal is given. Resolves then, and never rejects. */
 export async function watchCertificate(
   source: CertificateSource,
   watch: CertificateWatch,
@@ -167,7 +167,7 @@ export async function watchCertificate(
       served = pair;
     } catch (error) {
       const trouble = messageOf(error);
-      // One file is written after the other: only what is wrong at two looks in a row is worth a word.
+      // One file is written after the other, so that only what is wrong at two reads in a row is reported.
       if (trouble === seen && trouble !== said) {
         watch.onTrouble(`${trouble}; the certificate in use is kept until ${served.notAfter}`);
         said = trouble;

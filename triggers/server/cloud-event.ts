@@ -10,7 +10,7 @@ import { isNamespaceName, isObjectName } from "../../functions/shared/base/dns-n
 import { messageOf } from "../../functions/shared/base/error-message.ts";
 import { fieldsOf } from "../../functions/shared/base/fields.ts";
 import { type KnownResource, resources } from "../../functions/shared/kubernetes/cluster.ts";
-import type { EventResult } from "../telemetry/logs-and-metrics.ts";
+import type { EventResult, Reporting } from "../telemetry/logs-and-metrics.ts";
 import { inEventSpan } from "../telemetry/tracing-spans.ts";
 import type { Enqueuer } from "../workqueue/enqueue.ts";
 import { dueSuffix, pingType } from "../workqueue/sweep.ts";
@@ -23,7 +23,7 @@ export interface EventEndpointOptions {
     /** For the functions that have a schedule of their own. False when it was refused. */
     due(): boolean;
   };
-  /** The kinds of object whose events wake a function. */
+  /** The types of objects whose events trigger a function. */
   readonly watches: ReadonlySet<KnownResource>;
   /** Undefined: all of them. */
   readonly namespaces: readonly string[] | undefined;
@@ -32,7 +32,7 @@ export interface EventEndpointOptions {
   readonly bodies: Bodies;
   /** The largest event that is read, in bytes. */
   readonly bodyLimitBytes: number;
-  count(result: EventResult): void;
+  readonly reporting: Pick<Reporting, "event">;
 }
 
 const apiServerType = /^dev\.knative\.apiserver\.(ref|resource)\.(add|update|delete)$/;
@@ -57,35 +57,31 @@ export function createEventEndpoint(options: EventEndpointOptions): (c: Context)
         () => queue(event, options),
       );
     } catch (error) {
-      options.count(error instanceof HTTPException && error.status === 503 ? "refused" : "malformed");
+      options.reporting.event(error instanceof HTTPException && error.status === 503 ? "refused" : "malformed");
       throw error;
     }
     if (result === "refused") throw refused(options, "too many objects are queued already");
-    options.count(result);
+    options.reporting.event(result);
     return c.body(null, 204);
   };
 }
 
-/** Counts the refusal, and makes the answer of it: 503, and to come again. */
-function refused({ count }: Pick<EventEndpointOptions, "count">, reason: string): HTTPException {
-  count("refused");
+/** Counts the refusal, and makes the answer: 503, with the time after which the sender should try again. */
+function refused({ reporting }: EventEndpointOptions, reason: string): HTTPException {
+  reporting.event("refused");
   const headers = { "content-type": "text/plain; charset=UTF-8", "retry-after": retryAfterSeconds };
   return new HTTPException(503, { res: new Response(`Send it again later: ${reason}.`, { status: 503, headers }) });
 }
 
-function queue(event: CloudEvent<unknown>, options: EventEndpointOptions): ReturnType<Enqueuer["changed"]> {
-  if (event.type === pingType) {
-    const { wakeUps } = options;
-    return (event.source.endsWith(dueSuffix) ? wakeUps.due() : wakeUps.tick()) ? "queued" : "refused";
-  }
-  return wakeObject(event, options);
-}
-
-/** Enqueues the keys that the event's object concerns. Throws HTTPException 400 if the event does not name an object. */
-function wakeObject(
+/** Enqueues the keys that the event concerns. Throws HTTPException 400 if it should name an object, and does not. */
+function queue(
   event: CloudEvent<unknown>,
   { wakeUps, watches, namespaces }: EventEndpointOptions,
 ): ReturnType<Enqueuer["changed"]> {
+  if (event.type === pingType) {
+    const isTaken = event.source.endsWith(dueSuffix) ? wakeUps.due() : wakeUps.tick();
+    return isTaken ? "queued" : "refused";
+  }
   if (!apiServerType.test(event.type)) return "ignored";
   const { kind, apiVersion, namespace, name } = readKey(event);
   const resource = resourceOf(required("kind", kind), apiVersion);
@@ -132,14 +128,14 @@ function readKey(event: CloudEvent<unknown>) {
  */
 async function readEvent(c: Context, { bodies, bodyLimitBytes }: EventEndpointOptions): Promise<CloudEvent<unknown>> {
   const headers = c.req.header();
-  // The SDK knows five content types, letter for letter: parameters and capitals would leave the data unread.
+  // The SDK compares five content types letter by letter: with parameters or capitals it would leave the data unread.
   const mediaType = (headers["content-type"] ?? "").replace(/;.*$/s, "").trim().toLowerCase();
   const isStructured = mediaType === structuredType;
   const isBinary = headers["ce-specversion"] !== undefined || headers["ce-id"] !== undefined;
   if (!isStructured) requireBinary(mediaType, isBinary);
   const isJson = mediaType === "" || mediaType === "application/json" || mediaType.endsWith("+json");
   // What a PingSource sends may be of any type; keys are only ever read from JSON.
-  const body = isJson ? await bodies.json(c, { limitBytes: bodyLimitBytes, malformed }) : undefined;
+  const body = isJson ? await bodies.json(c, bodyLimitBytes, malformed) : undefined;
   const attributes = isStructured ? (fieldsOf(body) ?? {}) : withoutPrefix(headers);
   requireAttributes(attributes);
   const message = {
@@ -159,7 +155,7 @@ function requireBinary(mediaType: string, hasHeaders: boolean): void {
   throw malformed("it has neither ce- headers nor the content type application/cloudevents+json");
 }
 
-/** The SDK invents an id, a time and a version where there are none: what must be there is looked for before. */
+/** The SDK invents an id, a time and a version where there are none, so that required attributes are checked before. */
 function requireAttributes(attributes: Readonly<Record<string, unknown>>): void {
   for (const name of requiredAttributes) {
     const value = attributes[name];

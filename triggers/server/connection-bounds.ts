@@ -15,11 +15,11 @@ export type Cut = (typeof cuts)[number];
 
 export interface ConnectionBounds {
   readonly mostConnections: number;
-  /** Of these so many may be of strangers while every welcome client shows proof. */
+  /** How many of these strangers may have while every welcome client shows proof. */
   readonly mostStrangers: number;
-  /** Of these so many are kept from requests with a body: a GET, such as a probe, finds one. */
+  /** How many of these requests with a body may not take, so that a GET, such as a probe, finds one. */
   readonly placesForGets: number;
-  /** Requests on one connection that are not answered yet: others are not read before. */
+  /** Requests of one connection that wait for answers. Further ones are not read until one of them is answered. */
   readonly mostInFlight: number;
   /** How long a connection may be idle while there are nearly too many, in milliseconds. */
   readonly crowdedIdleMs: number;

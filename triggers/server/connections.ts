@@ -118,14 +118,14 @@ export class ClientConnections {
       bytesBefore: 0,
     } as const;
     const deadlineMs = nowMs + this.#bounds.firstHeadMs;
-    // What came while this process was busy is read before the connection is judged.
+    // What came while this process was busy is read before the connection is checked.
     const late = () => void setImmediate(() => this.#endLate(connection));
     const connection: ClientConnection = { ...known, ...placed, deadlineMs, late };
     this.#known.set(socket, connection);
     return connection;
   }
 
-  /** Requests can come on a connection from now on; it is to be told of after the HTTP server has begun to read it. */
+  /** Requests can come on a connection from now on. Call it after the HTTP server has begun to read the socket. */
   ready(socket: Socket): void {
     if (socket.destroyed) return;
     const { mostInFlight } = this.#bounds;
@@ -164,7 +164,10 @@ export class ClientConnections {
       this.#unanswered.delete(response);
       const at = due.indexOf(response);
       due.splice(at, 1);
-      if (at === 0) this.#readWhole(exchange);
+      if (at === 0) {
+        exchange.deadlineMs = never;
+        this.#unread.delete(exchange);
+      }
       if (request.complete && response.writableFinished) this.#trust(connection);
       const [next] = due;
       if (next === undefined) {
@@ -337,11 +340,6 @@ export class ClientConnections {
     // Taken out and put in anew: the order of the map is that of time.
     this.#idle.delete(connection);
     this.#idle.set(connection, performance.now());
-  }
-
-  #readWhole(exchange: Exchange): void {
-    exchange.deadlineMs = never;
-    this.#unread.delete(exchange);
   }
 
   /** Only the answer that is due next can wait for the client. Those behind it wait for this process. */

@@ -15,7 +15,7 @@ export type ConnectionStanding = (typeof standings)[number];
 
 /** The connections of one address, as {@link addressOf} has it. */
 export interface Crowd {
-  /** How many of them are strangers'. */
+  /** How many of them belong to clients that have not shown who they are. */
   strangers: number;
 }
 
@@ -27,7 +27,7 @@ export interface Placed {
   readonly sinceMs: number;
   /** Whether a whole request of it has been answered. */
   readonly isAnswered: boolean;
-  /** Whether its client has shown who it is. Others are strangers, and strangers go first. */
+  /** Whether its client has shown who it is. The others are strangers, and their connections go first. */
   readonly isProved: boolean;
 }
 
@@ -67,15 +67,9 @@ export function addressOf(remoteAddress: string | undefined): string {
   if (remoteAddress === undefined || !isIPv6(remoteAddress)) return remoteAddress ?? "";
   const groups = groupsOf(remoteAddress.replace(/%.*$/, ""));
   const isMapped = groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff;
-  if (!isMapped)
-    return groups
-      .slice(0, 4)
-      .map((group) => group.toString(16))
-      .join(":");
-  return groups
-    .slice(6)
-    .flatMap((group) => [group >> 8, group & 0xff])
-    .join(".");
+  const network = groups.slice(0, 4).map((group) => group.toString(16));
+  const ipv4 = groups.slice(6).flatMap((group) => [group >> 8, group & 0xff]);
+  return isMapped ? ipv4.join(".") : network.join(":");
 }
 
 /** The eight groups of 16 bits. */

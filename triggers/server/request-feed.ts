@@ -29,7 +29,7 @@ export class RequestFeed {
         // Of bodies Node has made copies.
         release(piece);
       } catch (error) {
-        // Whatever a stranger has sent, it ends the connection, and not the process.
+        // Whatever a client has sent, it ends the connection, and not the process.
         socket.destroy(error as Error);
       }
     };
@@ -39,15 +39,15 @@ export class RequestFeed {
       else this.#held = piece;
       this.feed();
     });
-    // Node stops reading while answers or bodies are not taken, and goes on by itself.
+    // Node pauses the socket while answers or bodies are not read, and resumes it by itself.
     socket.on("resume", () => {
-      // It is told of a turn later, when we may have paused it again.
+      // The event comes one turn of the event loop later: by then this feed may have paused the socket again.
       if (!socket.isPaused()) this.#isHolding = false;
       this.feed();
     });
   }
 
-  /** Goes on as far as may be down; to be called when a request was answered. */
+  /** Hands on as many requests as `mayRead` allows. The caller calls it when a request was answered. */
   feed(): void {
     if (this.#isFeeding) return;
     const socket = this.#socket;

@@ -63,7 +63,7 @@ export class ReviewKeyCheck {
     this.#look();
   }
 
-  /** True where a request for the path has to show a key. A path that no configuration has is closed once any other one is. */
+  /** True where a request for the path has to show a key. A path that no configuration has requires it once any other does. */
   asks(path: string): boolean {
     const sinceMs = this.#shown?.has(path) ? this.#sinceMs.get(path) : Math.min(...this.#sinceMs.values());
     return sinceMs !== undefined && sinceMs + heardAfterMs <= this.#clock.monotonicMs();
@@ -86,7 +86,7 @@ export class ReviewKeyCheck {
     return this.#options.paths.map((path) => [path, this.asks(path)]);
   }
 
-  /** Refuses requests without a key by one constant sentence. Nothing of them is read but the path. */
+  /** Refuses requests without a key by one constant message. Nothing of them is read but the path. */
   refuseStrangers(): MiddlewareHandler {
     return async (c, next) => {
       const { path } = c.req;
@@ -95,7 +95,7 @@ export class ReviewKeyCheck {
     };
   }
 
-  /** Resolves to false as soon as the key is not asked for any more, and to true where that has not come to pass in time. */
+  /** Resolves to false as soon as the key is no longer required, and to true if it still is after {@link heldMs}. */
   #refusedAfterAll(path: string): Promise<boolean> {
     return new Promise((resolve) => {
       const held: KeptRequest = {

@@ -24,7 +24,7 @@ import { ClientConnections } from "./connections.ts";
 import type { ReviewKeyCheck } from "./review-keys.ts";
 
 export interface AppOptions
-  extends Omit<EventEndpointOptions, "count" | "bodies">,
+  extends Omit<EventEndpointOptions, "reporting" | "bodies">,
     Pick<AdmissionDoorOptions, "admissions"> {
   readonly reporting: Reporting;
   /** Whether the plain port answers reviews, too: without TLS, and to any client. */
@@ -38,7 +38,7 @@ export interface AppOptions
 }
 
 const eventPaths = ["/", "/events"];
-/** `/ready` is where rollout-operator's users look. */
+/** Users of rollout-operator probe `/ready`. */
 const readyPaths = ["/readyz", "/ready"];
 const ownPaths = [...eventPaths, ...readyPaths, "/healthz", "/metrics"];
 /** Memory for all bodies of events together, and at each port for those of reviews. Most have some KiB, the largest 5 MiB. */
@@ -47,32 +47,24 @@ const mostBytes = 16 * 2 ** 20;
 const idleMs = 180_000;
 /** Kubelets, a Prometheus or two and a user on the plain port. Over TLS no client has to GET anything. */
 const placesForGets = 20;
-/** How often a port that closes looks for connections that are not used, in milliseconds. */
+/** How often a port that closes ends its unused connections, in milliseconds. */
 const endUnusedEveryMs = 100;
 
-/** All endpoints of `PORT`, with health and metrics. Errors are one sentence of plain text, and there is never a bare 500. */
+/** All endpoints of `PORT`, with health and metrics. An error is one line of plain text, and never a bare 500. */
 export function createApp(options: AppOptions): Hono {
   const { reporting, notReady } = options;
   const app = createBareApp(options, "There is nothing here: POST CloudEvents to / or to /events.");
   app.get("/healthz", (c) => say(c, "alive\n", 200));
-  for (const path of readyPaths) {
-    app.get(path, (c) => {
-      const reason = notReady();
-      return reason === undefined ? say(c, "ready\n", 200) : say(c, `${reason}\n`, 503);
-    });
-  }
+  app.on("GET", readyPaths, (c) => {
+    const reason = notReady();
+    return reason === undefined ? say(c, "ready\n", 200) : say(c, `${reason}\n`, 503);
+  });
   const page = createMetricsPage(reporting.metrics.registry, () => options.monotonicMs());
   app.get("/metrics", async (c) => {
     const { text, contentType } = await page();
     return c.body(text, 200, { "content-type": contentType, "content-length": String(text.byteLength) });
   });
-  const bodies = new Bodies(mostBytes);
-  const receiveEvent = createEventEndpoint({
-    ...options,
-    bodies,
-    count: (result) => reporting.event(result),
-  });
-  for (const path of eventPaths) app.post(path, receiveEvent);
+  app.on("POST", eventPaths, createEventEndpoint({ ...options, bodies: new Bodies(mostBytes) }));
   if (options.reviewsOnPort) serveReviews(app, options);
   else refuseReviews(app, options);
   return app;
@@ -175,11 +167,11 @@ function routeOf(path: string): string {
 
 export interface Listening {
   readonly port: number;
-  /** Presents another certificate from now on; connections that there are go on. Only where there is one already. */
+  /** Presents another certificate to new connections. Does nothing on a plain port. */
   present(pair: KeyPair): void;
   /** Requests are answered as before, and connections taken; each answer says `connection: close`, and ends its connection. */
   turnAway(): void;
-  /** Takes no more connections, and resolves when the last answer is out. What is not by then is cut off with the signal. */
+  /** Takes no more connections, and resolves when the last answer is out. The signal cuts off all that are left. */
   close(cutOff: AbortSignal): Promise<void>;
 }
 
@@ -192,7 +184,7 @@ export interface ListenOptions {
   readonly pair?: KeyPair;
   /** Called for each connection that the server ends before its client does. */
   readonly onCut?: (how: Cut) => void;
-  /** Others than the usual. */
+  /** In the place of {@link usualBounds}. */
   readonly bounds?: Partial<ConnectionBounds>;
   /** What, besides a certificate, proves who a client is. */
   readonly proof?: Proof | undefined;
@@ -215,13 +207,13 @@ export async function listen(app: Hono, options: ListenOptions): Promise<Listeni
   const handle = (request: IncomingMessage, response: ServerResponse) => connections.handle(request, response, answer);
   const serverOptions = {
     requestTimeout: requestTimeoutMs,
-    // It is missed with a sentence, too.
+    // Hono's listener answers a request without a host by a message.
     requireHostHeader: false,
     headersTimeout: requestTimeoutMs,
     keepAliveTimeout: idleMs,
     connectionsCheckingInterval: Math.min(requestTimeoutMs, 1_000),
   };
-  // A client that shows no certificate, or a wrong one, gets an answer that says so, and not a handshake that breaks.
+  // The handshake accepts any client. One with a wrong certificate, or with none, gets an answer that says so.
   const asked = { requestCert: pair?.clientAuthorities !== undefined, rejectUnauthorized: false };
   const secured = pair && { ...serverOptions, ...contextOf(pair), ...asked, handshakeTimeout: requestTimeoutMs };
   const server = secured === undefined ? createServer(serverOptions, handle) : createSecureServer(secured, handle);
@@ -243,7 +235,7 @@ export async function listen(app: Hono, options: ListenOptions): Promise<Listeni
       server.setSecureContext(contextOf(other));
       if (other.clientAuthorities === authorities) return;
       authorities = other.clientAuthorities;
-      // What those of before were let in by, a ticket or a connection, is of no use any more.
+      // A client of the former authorities could come back by a TLS ticket, or go on over an idle connection.
       server.setTicketKeys(randomBytes(48));
       server.closeIdleConnections();
     },
@@ -253,7 +245,7 @@ export async function listen(app: Hono, options: ListenOptions): Promise<Listeni
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       const cut = () => {
         server.closeAllConnections();
-        // Those in the middle of a TLS handshake are none that HTTP knows of.
+        // The HTTP server does not know connections that are in their TLS handshake.
         for (const socket of sockets) socket.destroy();
       };
       cutOff.addEventListener("abort", cut, { once: true });
@@ -267,7 +259,7 @@ export async function listen(app: Hono, options: ListenOptions): Promise<Listeni
   };
 }
 
-/** Tells the bounds of every connection, and answers what Node does not take for a request. `ready`: when one may be used. */
+/** Reports connections to their bounds, and answers what Node cannot parse. `ready`: event from which requests can come. */
 function tellOfConnections(
   server: Server | SecureServer,
   connections: ClientConnections,

@@ -28,7 +28,7 @@ export interface TlsPortOptions {
 export interface TlsPort extends Pick<Listening, "close" | "turnAway"> {
   /** Reason why the port does not answer yet; undefined once it is open. */
   notReady(): string | undefined;
-  /** Resolves when it is open, or when it was closed before; rejects with a sentence where it can never open. */
+  /** Resolves when it is open, or when it was closed before; rejects with a message where it can never open. */
   readonly opened: Promise<void>;
 }
 
@@ -36,13 +36,17 @@ export interface TlsPort extends Pick<Listening, "close" | "turnAway"> {
 export function openTlsPort(options: TlsPortOptions, stopped: AbortSignal): TlsPort {
   let listening: Listening | undefined;
   const open = async (): Promise<void> => {
-    const { app, port, requestTimeoutMs, source } = options;
+    const { app, port, requestTimeoutMs, source, reviewKeys } = options;
     const first = await awaitCertificate(source, waitingOf(options), stopped);
     if (first === undefined) return;
-    learnKeys(options, first);
+    if (first.reviewKeys !== undefined) reviewKeys?.know(first.reviewKeys);
+    const proof: Proof | undefined = reviewKeys && {
+      isShown: ({ url }) => reviewKeys.isShown(url),
+      isAsked: () => reviewKeys.asksEverywhere(),
+    };
     try {
       const onCut = (reason: Cut) => options.reporting.metrics.connectionsEnded.inc({ door: "tls", reason });
-      listening = await listen(app, { port, requestTimeoutMs, pair: first, onCut, proof: proofOf(options) });
+      listening = await listen(app, { port, requestTimeoutMs, pair: first, onCut, proof });
     } catch (error) {
       throw new Error(`port ${port} cannot be listened on: ${(error as Error).message}`);
     }
@@ -67,7 +71,7 @@ async function keep(
   listening: Listening,
   stopped: AbortSignal,
 ): Promise<void> {
-  const { source, reporting } = options;
+  const { source, reporting, reviewKeys } = options;
   const say = (what: string, { subject, notAfter }: KeyPair) => {
     reporting.metrics.certificateNotAfter.set({ source: source.kind }, Date.parse(notAfter) / 1000);
     reporting.log("info", `${what} the certificate of ${subject}`, { tlsPort: listening.port, subject, notAfter });
@@ -78,7 +82,7 @@ async function keep(
     ...waitingOf(options),
     first,
     onPair(pair: KeyPair) {
-      learnKeys(options, pair);
+      if (pair.reviewKeys !== undefined) reviewKeys?.know(pair.reviewKeys);
       if (isSamePair(pair, presented)) return;
       presented = pair;
       listening.present(pair);
@@ -86,14 +90,6 @@ async function keep(
     },
   };
   await watchCertificate(source, watch, stopped);
-}
-
-function learnKeys({ reviewKeys }: TlsPortOptions, { reviewKeys: read }: KeyPair): void {
-  if (read !== undefined) reviewKeys?.know(read);
-}
-
-function proofOf({ reviewKeys }: TlsPortOptions): Proof | undefined {
-  return reviewKeys && { isShown: ({ url }) => reviewKeys.isShown(url), isAsked: () => reviewKeys.asksEverywhere() };
 }
 
 function waitingOf({ clock, reporting }: TlsPortOptions): Patience {

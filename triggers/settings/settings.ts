@@ -19,13 +19,14 @@ const longestSweepMs = 300_000;
 /** Shorter than a view may be silent before it is replaced (rule R5). */
 const longestWatchIdleMs = 25_000;
 
+const path = { grammar: "a path", parse: (text: string) => text };
+
 export const settingsTable = {
   kubeconfig: setting<string>({
     name: "KUBECONFIG",
     fallback: "",
     says: "kubeconfig file; not set: the pod's service account, or else ~/.kube/config",
-    grammar: "a path",
-    parse: (text) => text,
+    ...path,
   }),
   namespaces: setting<readonly string[] | "own" | "all">({
     name: "NAMESPACE",
@@ -80,22 +81,19 @@ export const settingsTable = {
     name: "TLS_CERT_FILE",
     fallback: "",
     says: "certificate of TLS_PORT and its chain, in PEM; read again when it changes; not set: the one that rotate-certificate keeps in a Secret",
-    grammar: "a path",
-    parse: (text) => text,
+    ...path,
   }),
   tlsKeyFile: setting<string>({
     name: "TLS_KEY_FILE",
     fallback: "",
     says: "its key, in PEM; read again when it changes",
-    grammar: "a path",
-    parse: (text) => text,
+    ...path,
   }),
   tlsClientCaFile: setting<string>({
     name: "TLS_CLIENT_CA_FILE",
     fallback: "",
     says: "authorities, in PEM; read again when it changes; who posts a review on TLS_PORT must show a certificate of one of them; not set: no client is asked for one",
-    grammar: "a path",
-    parse: (text) => text,
+    ...path,
   }),
   reviewsOnPort: setting<boolean>({
     name: "REVIEWS_ON_PORT",
@@ -209,20 +207,16 @@ export function readSettings(environment: Environment): { settings: Settings; mi
 }
 
 /** A certificate and its key come together, and are of use for a port alone. */
-function tlsMistakes({ tlsPort, tlsCertFile, tlsKeyFile }: Settings): string[] {
-  const { tlsCertFile: cert, tlsKeyFile: key } = settingsTable;
-  const files = [
-    { name: cert.name, path: tlsCertFile },
-    { name: key.name, path: tlsKeyFile },
-  ];
-  const given = files.filter(({ path }) => path !== "");
-  if (tlsPort === "off") {
-    return given.map(({ name }) => `${name} is set without TLS_PORT; set TLS_PORT too, or neither`);
-  }
-  const missing = files.filter(({ path }) => path === "");
+function tlsMistakes(settings: Settings): string[] {
+  const files = ["tlsCertFile", "tlsKeyFile"] as const;
+  const given = files.filter((field) => settings[field] !== "");
+  const names = (fields: readonly (typeof files)[number][]) => fields.map((field) => settingsTable[field].name);
+  if (settings.tlsPort === "off")
+    return names(given).map((name) => `${name} is set without TLS_PORT; set TLS_PORT too, or neither`);
   if (given.length === 0) return [];
-  return missing.map(
-    ({ name }) => `${name} is not set; write a path, or set neither file for a self-signed certificate`,
+  const missing = files.filter((field) => !given.includes(field));
+  return names(missing).map(
+    (name) => `${name} is not set; write a path, or set neither file for a self-signed certificate`,
   );
 }
 

@@ -57,7 +57,7 @@ interface Listed {
   readonly readMs: number;
 }
 
-/** What this process remembers of a group from look to look. */
+/** What this process remembers of a group from one observation to the next. */
 interface Remembered {
   readonly firstMs: number;
   /** When no pod of it was last seen to have another revision than the wanted one, but where a zone is paused. */
@@ -104,7 +104,7 @@ async function standingsOf(
       inOrderMs: undefined,
       standing: undefined,
     };
-    // A group that a watch tells of during this look has come back, or was not there when the look began.
+    // A group that a watch adds during this observation has come back, or was not there when it began.
     options.seen.delete(path);
     const standing = await standingOf(options, key, listed.get(key.namespace) ?? listed.get(""), memory);
     if (standing === "vanished") {
@@ -124,7 +124,7 @@ function groupsOf(listed: ReadonlyMap<string, Listed>): GroupKey[] {
   return leases.flatMap((lease) => groupKeyOfLease(lease) ?? []);
 }
 
-/** Vanished: no StatefulSet is in the group any more. What cannot be told of now is told as it was, if it was ever known. */
+/** "vanished": no StatefulSet is in the group any more. A group that cannot be read now stands as it was last seen, if ever. */
 async function standingOf(
   { cluster, cache }: GroupLookOptions,
   key: GroupKey,
@@ -133,7 +133,7 @@ async function standingOf(
 ): Promise<GroupStanding | "vanished" | undefined> {
   let view: GroupView;
   try {
-    // Whatever is in memory will do: nothing is permitted by it.
+    // A stale view is good enough, because nothing is permitted by it.
     view = await cache.read(key, { settledThrough: 0, permitSinceMs: undefined, consistent: false });
   } catch {
     return memory.standing;
@@ -158,8 +158,8 @@ function parse(key: GroupKey, lease: LeaseObject | undefined): Pick<GroupStandin
 }
 
 /**
- * While nothing has to be done no function writes the ledger, so that the moment of this look counts: that of its LIST, because
- * this process knows nothing newer while the API server is away.
+ * While nothing has to be done no function writes the ledger, so that the moment of this observation counts: that of its LIST,
+ * because this process knows nothing newer while the API server is away.
  */
 function rolloutOf(
   zones: readonly Zone<ZoneWorkload>[],
@@ -185,7 +185,7 @@ function rolloutOf(
 function isToBeRolled({ statefulSet, outdated }: Zone<ZoneWorkload>): boolean {
   if (!isStatefulSet(statefulSet)) return false;
   const { paused, strategy, updateRevision, currentRevision } = statefulSet;
-  // Sluice does not roll it with another strategy: a pass over it has failed.
+  // Sluice does not roll it with another strategy: its reconcile has failed.
   if (strategy !== "OnDelete") return true;
   if (paused) return false;
   return outdated.length > 0 || updateRevision === undefined || (currentRevision ?? updateRevision) !== updateRevision;

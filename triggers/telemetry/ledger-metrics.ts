@@ -1,8 +1,8 @@
 /**
- * The metrics of groups that alerts rest on. They come from ledgers and watches, by the processes that live; so they are there
- * and true while every function that events wake is at zero.
+ * The metrics of groups that alerts need. Processes that are always there make them from ledgers and watches, so that they exist
+ * while every function that events trigger is scaled to zero.
  *
- * What passes tell better, guard and last success, comes from the passes where this process makes them.
+ * A reconcile knows its guard and its success better. A process that reconciles takes these two from there.
  */
 import type { Registry } from "prom-client";
 import { countDown } from "../../functions/shared/groups/zones.ts";
@@ -44,7 +44,7 @@ export function createLedgerMetrics(registers: Registry[]) {
         return standings && reconciledOf(standings);
       },
     ),
-    /** Shows the groups that `groups` tells of, which never rejects. `passes`: this process makes passes, which tell more. */
+    /** Shows the groups of `groups`, which never rejects. `passes`: this process reconciles, and knows more by that. */
     showGroups(groups: ReadStandings, { passes }: { readonly passes: boolean }): void {
       look = groups;
       isPassed = passes;

@@ -1,4 +1,4 @@
-/** Gauges that are read anew for each scrape, and how often a scrape looks at the cluster. */
+/** Gauges that are read anew for each scrape, and how often a scrape reads the cluster. */
 import { Gauge, type Registry } from "prom-client";
 import { escapeTexts } from "../../functions/shared/base/escape-control.ts";
 import type { Clock } from "../../functions/shared/clock/clock.ts";
@@ -8,15 +8,13 @@ export interface Series<Label extends string> {
   readonly value: number;
 }
 
-type AllSeries<Label extends string> = Iterable<Series<Label>> | undefined;
-
-/** Answers what makes a gauge of the series that `read` tells for each scrape; undefined leaves those of before. */
+/** Returns a function that defines a gauge. `read` gives its series for each scrape; undefined keeps those of before. */
 export function liveGauges(registers: Registry[]) {
   return <Label extends string>(
     name: string,
     help: string,
     labelNames: readonly Label[],
-    read: () => AllSeries<Label> | Promise<AllSeries<Label>>,
+    read: () => Iterable<Series<Label>> | Promise<Iterable<Series<Label>> | undefined>,
   ) =>
     new Gauge<Label>({
       name,
@@ -26,7 +24,7 @@ export function liveGauges(registers: Registry[]) {
       async collect() {
         const all = await read();
         if (all === undefined) return;
-        // A series that is not told any more vanishes here.
+        // A series that `read` no longer gives vanishes here.
         this.reset();
         // Pages and alerts show labels as they are.
         for (const { labels, value } of all) this.set(escapeTexts(labels), value);
@@ -40,8 +38,8 @@ export const lookAgainAfterMs = 10_000;
 export const lookWithinMs = 2_000;
 
 /**
- * Answers what calls `look`, which must not reject, at most once in {@link lookAgainAfterMs}. It resolves when the last call has
- * ended, and at the latest after {@link lookWithinMs}.
+ * Returns a function that calls `look` at most once in {@link lookAgainAfterMs}. It resolves when the last call has ended, and at
+ * the latest after {@link lookWithinMs}. `look` must not reject.
  */
 export function lookAtTimes(clock: Clock, look: () => Promise<unknown>): () => Promise<void> {
   let askedMs = Number.NEGATIVE_INFINITY;

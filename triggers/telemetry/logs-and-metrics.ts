@@ -3,7 +3,7 @@ import { type DestinationStream, pino } from "pino";
 import { escapeLines } from "../../functions/shared/base/escape-control.ts";
 import { describeSpan } from "../../functions/shared/base/spans.ts";
 import { isGroup, type Key, pathOf } from "../../functions/shared/contract/keys.ts";
-import type { ActReport, ReconcileReport, Reporter } from "../../functions/shared/contract/reporter.ts";
+import type { ReconcileReport, Reporter } from "../../functions/shared/contract/reporter.ts";
 import { failingGuards } from "../../functions/shared/contract/verdict.ts";
 import type { PodObservation } from "../../functions/shared/http/calls.ts";
 import type { RequestObservation } from "../../functions/shared/kubernetes/client.ts";
@@ -45,10 +45,7 @@ export interface ReportingOptions {
 }
 
 /** What was last said of one key by one function. */
-interface LastReported {
-  readonly key: Key;
-  readonly guard: string;
-  readonly zone: string;
+interface LastReported extends Pick<ReconcileReport, "key" | "guard" | "zone"> {
   readonly series: WaitingSeries | undefined;
 }
 
@@ -56,6 +53,7 @@ type WaitingSeries = Readonly<Record<"namespace" | "rollout_group" | "function" 
 
 export function createReporting(options: ReportingOptions): Reporting {
   const metrics = createMetrics(options.version, options.keys);
+  const { destination = pino.destination({ fd: 1, sync: true }) } = options;
   const logger = pino(
     {
       level: options.level,
@@ -64,7 +62,8 @@ export function createReporting(options: ReportingOptions): Reporting {
       formatters: { level: (label) => ({ level: label }) },
       serializers: { err: describe },
     },
-    withoutControls(options.destination ?? pino.destination({ fd: 1, sync: true })),
+    // Terminals show logs, and JSON itself escapes only controls below U+0020.
+    { write: (lines) => destination.write(escapeLines(lines)) },
   );
   const log = (level: LogLevel, sentence: string, fields: object = {}) => logger[level](fields, sentence);
   return {
@@ -73,11 +72,6 @@ export function createReporting(options: ReportingOptions): Reporting {
     ...reportGroups(metrics, log),
     ...reportTraffic(metrics),
   };
-}
-
-/** JSON escapes C0 alone. Each line of the log goes through here, because a terminal shows logs, too. */
-function withoutControls(destination: DestinationStream): DestinationStream {
-  return { write: (lines) => destination.write(escapeLines(lines)) };
 }
 
 /** What the API server said needs no stack: where it was asked is in the words. Anything else is a fault of ours. */
@@ -119,7 +113,8 @@ function reportGroups(
       const { action, object, zone, result, reason } = report;
       metrics.acts.inc({ function: report.function, action, result });
       const fields = { ...about(report.key, report.function), action, object, zone, result, reason };
-      log(isTrouble(result) ? "warn" : "info", `${action} ${object}: ${result}, ${reason}`, fields);
+      const isTrouble = result === "refused" || result === "failed" || result === "late";
+      log(isTrouble ? "warn" : "info", `${action} ${object}: ${result}, ${reason}`, fields);
     },
     conflict(key, by) {
       metrics.conflicts.inc({ function: by });
@@ -192,16 +187,14 @@ function forgetGroups(
   const gone = [...passed].filter(([, key]) => isGone(key));
   for (const [place] of gone) passed.delete(place);
   const kept = new Set([...passed.values()].map(({ group }) => group));
-  for (const [, { group }] of gone) if (!kept.has(group)) forgetName(metrics, group);
-}
-
-/** The series that are of a name, whichever namespaces have groups of it. */
-function forgetName(metrics: Metrics, group: string): void {
-  const labels = { rollout_group: group };
-  metrics.reconciles.remove(labels);
-  metrics.reconcilesFailed.remove(labels);
-  metrics.reconcileSeconds.remove(labels);
-  metrics.lastSuccess.remove(labels);
+  // A group of another namespace may have the same name, and so the same series.
+  for (const [, { group }] of gone.filter(([, key]) => !kept.has(key.group))) {
+    const labels = { rollout_group: group };
+    metrics.reconciles.remove(labels);
+    metrics.reconcilesFailed.remove(labels);
+    metrics.reconcileSeconds.remove(labels);
+    metrics.lastSuccess.remove(labels);
+  }
 }
 
 /** One series for each group that is not done: which guard holds, in which zone, since when. */
@@ -240,12 +233,8 @@ function reportTraffic(metrics: Metrics): Pick<Reporting, "held" | "apiRequest" 
   };
 }
 
-function isTrouble(result: ActReport["result"]): boolean {
-  return result === "refused" || result === "failed" || result === "late";
-}
-
 function verdictOf({ guard, zone, sinceMs, shadow }: ReconcileReport): object {
-  // It comes from an annotation, and a number that is no date must not end a pass.
+  // It comes from an annotation, and a number that is no date must not end a reconcile.
   const since = Math.abs(sinceMs) <= 8.64e15 ? { since: new Date(sinceMs).toISOString() } : {};
   return { guard, zone, ...since, ...(shadow ? { shadow } : {}) };
 }

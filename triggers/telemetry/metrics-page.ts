@@ -9,7 +9,7 @@ export interface MetricsPage {
 /** Prometheus asks every some seconds. In milliseconds, from the moment on at which it was rendered. */
 export const servesForMs = 500;
 
-/** Answers what gives the page. While one is being rendered all wait for it; one that could not be is tried again. */
+/** Returns a function that gives the page. While one is being rendered all wait for it; one that failed is tried again. */
 export function createMetricsPage(
   registry: Pick<Registry, "metrics" | "contentType">,
   monotonicMs: () => number,

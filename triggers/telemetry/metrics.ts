@@ -35,19 +35,17 @@ export function createMetrics(version: string, keys: () => number) {
   );
   return {
     registry,
-    ...groupMetrics(define),
+    ...reconcileMetrics(define),
     ...createLedgerMetrics(registers),
     ...createSuspendedMetrics(registers),
     ...httpMetrics(define),
-    ...evictionMetrics(define),
     ...webhookMetrics(define),
-    ...sluiceMetrics(define),
     neverPossible: createNeverPossible(live),
-    /** Says where the number of watches is known. */
+    /** Shows the number of watches from now on. */
     showWatches(count: () => number): void {
       watches = count;
     },
-    /** Says where it is known under which paths a key is asked for; before that there are no series. */
+    /** Shows under which paths a key is required; before that there are no series. */
     showReviewKeyAsked(now: AskedPaths): void {
       asked = now;
     },
@@ -70,7 +68,7 @@ function definersIn(registers: Registry[]) {
   };
 }
 
-function groupMetrics({ counter, histogram }: Definers) {
+function reconcileMetrics({ counter, histogram }: Definers) {
   const labelNames = ["rollout_group"] as const;
   return {
     reconciles: counter("rollout_operator_group_reconciles_total", "Passes over a rollout group.", labelNames),
@@ -84,6 +82,32 @@ function groupMetrics({ counter, histogram }: Definers) {
       "How long passes over a rollout group took.",
       labelNames,
       reconcileBuckets,
+    ),
+    verdicts: counter(
+      "sluice_verdicts_total",
+      "Verdicts by function and guard; rolling and done are what is no wait.",
+      ["function", "guard"],
+    ),
+    acts: counter("sluice_acts_total", "Acts on objects, and how they ended.", ["function", "action", "result"]),
+    conflicts: counter(
+      "sluice_ledger_conflicts_total",
+      "Writes of a ledger that another client had written meanwhile.",
+      ["function"],
+    ),
+    healthAnswers: counter(
+      "sluice_health_answers_total",
+      "Answers of pods that were asked about health before they go: good, bad or unknown.",
+      ["function", "product", "state"],
+    ),
+    malformed: counter("sluice_malformed_annotations_total", "Labels and annotations that were found not to parse.", [
+      "namespace",
+      "statefulset",
+      "annotation",
+    ]),
+    events: counter(
+      "sluice_events_total",
+      "CloudEvents by what became of them: queued, ignored, malformed, refused (503), deferred (left to the next sweep).",
+      ["result"],
     ),
   };
 }
@@ -135,7 +159,7 @@ function httpMetrics({ counter, gauge, histogram }: Definers) {
   };
 }
 
-function evictionMetrics({ counter, gauge, histogram }: Definers) {
+function webhookMetrics({ counter, gauge, histogram }: Definers) {
   return {
     budgets: counter(
       "rollout_operator_zpdb_configurations_observed_total",
@@ -159,11 +183,6 @@ function evictionMetrics({ counter, gauge, histogram }: Definers) {
       ["function", "outcome"],
       requestBuckets,
     ),
-  };
-}
-
-function webhookMetrics({ gauge }: Definers) {
-  return {
     webhookFailurePolicy: gauge(
       "kube_validating_webhook_failure_policy",
       "1 for the failure policy that an entry of our webhook configurations has, 0 for the other one.",
@@ -177,44 +196,13 @@ function webhookMetrics({ gauge }: Definers) {
   };
 }
 
-function sluiceMetrics({ counter }: Definers) {
-  return {
-    verdicts: counter(
-      "sluice_verdicts_total",
-      "Verdicts by function and guard; rolling and done are what is no wait.",
-      ["function", "guard"],
-    ),
-    acts: counter("sluice_acts_total", "Acts on objects, and how they ended.", ["function", "action", "result"]),
-    conflicts: counter(
-      "sluice_ledger_conflicts_total",
-      "Writes of a ledger that another client had written meanwhile.",
-      ["function"],
-    ),
-    healthAnswers: counter(
-      "sluice_health_answers_total",
-      "Answers of pods that were asked about health before they go: good, bad or unknown.",
-      ["function", "product", "state"],
-    ),
-    malformed: counter("sluice_malformed_annotations_total", "Labels and annotations that were found not to parse.", [
-      "namespace",
-      "statefulset",
-      "annotation",
-    ]),
-    events: counter(
-      "sluice_events_total",
-      "CloudEvents by what became of them: queued, ignored, malformed, refused (503), deferred (left to the next sweep).",
-      ["result"],
-    ),
-  };
-}
-
 /** An alert looks back no further than this, in seconds: a zone that no review has asked about since has no series. */
 const toldForSeconds = 3_600;
 
-/** So many zones are told of at most; the one that was told of longest ago makes room. */
+/** Zones that have a series, at most. A new one replaces the one that was reported longest ago. */
 const mostNeverPossible = 1_000;
 
-/** Rule R25: what can never be is no wait that a time to wait would tell of, so that the moment itself is a metric. */
+/** Rule R25: what can never be has no time to wait that a metric could show, so that the metric is the moment of the report. */
 function createNeverPossible(live: ReturnType<typeof liveGauges>) {
   type Told = Series<"namespace" | "function" | "zone">;
   const last = new BoundedMap<string, Told>(mostNeverPossible);

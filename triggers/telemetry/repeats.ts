@@ -1,11 +1,11 @@
-/** What would be said again and again is worth a line once a minute, so that a reader finds both it and the other lines. */
+/** Limits a log line that repeats to one a minute, so that a reader finds both it and the other lines. */
 import { BoundedMap } from "../../functions/shared/base/bounded-map.ts";
 
 const sayAgainAfterMs = 60_000;
 
 /**
- * Answers whether something is worth a line: true for the first time in a minute. So many things are `remembered`, and the one
- * that was said first is forgotten for a new one. `nowMs`: milliseconds of a clock that never jumps.
+ * Returns whether something is worth a line: true for the first time in a minute. `remembered` things are kept at most, and a new
+ * one replaces the one that was logged first. `nowMs`: milliseconds of a clock that never jumps.
  */
 export function createRepeats(remembered: number, nowMs: () => number): (what: string) => boolean {
   const saidMs = new BoundedMap<string, number>(remembered);

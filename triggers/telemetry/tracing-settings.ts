@@ -35,7 +35,7 @@ const legacy = ["JAEGER_AGENT_HOST", "JAEGER_ENDPOINT", "JAEGER_SAMPLER_MANAGER_
 
 /**
  * What is to be done about traces: nothing where `tracing` is undefined, which is so unless one of the variables is set that
- * make rollout-operator send them. Warnings are sentences.
+ * make rollout-operator send them. Each warning is one line.
  */
 export function readTracing(environment: Environment): { tracing: TracingSettings | undefined; warnings: string[] } {
   const reader = new VariableReader(environment);

@@ -36,7 +36,7 @@ export function inEventSpan<Result extends string>(
   });
 }
 
-/** Runs the judgement of a review in a span of it, which is a child of the API server's where that says of one. */
+/** Runs the decision on a review in a span, which is a child of the API server's span if its request names one. */
 export function inReviewSpan(
   header: Header,
   by: string,
@@ -66,7 +66,7 @@ export function inReviewSpan(
   });
 }
 
-/** Runs a pass over a key in a span of its own, which is linked to those that woke it: several may have, and none waits. */
+/** Runs a reconcile of a key in a span of its own. It is linked to the spans that enqueued it, because none of them waits. */
 export function inPassSpan<T>(
   by: string,
   key: Key,

@@ -14,6 +14,8 @@ export interface Tracing {
 
 /** A pod has no more time to end than its grace period, in milliseconds. */
 const flushWithinMs = 2_000;
+/** A collector that is away fails again and again. */
+const rememberedExportTroubles = 100;
 
 /** Resolves when spans are kept from now on; a value that is not understood is a line of the log. Never rejects. */
 export async function startTracing(environment: Environment, version: string, log: Reporting["log"]): Promise<Tracing> {
@@ -21,7 +23,10 @@ export async function startTracing(environment: Environment, version: string, lo
   for (const warning of warnings) log("warn", warning, { reason: "tracing" });
   if (tracing === undefined) return { async stop() {} };
   const { startSdk } = await import("./tracing-sdk.ts");
-  const sdk = startSdk(tracing, version, createTrouble(log));
+  const isWorthALine = createRepeats(rememberedExportTroubles, () => performance.now());
+  const sdk = startSdk(tracing, version, (sentence) =>
+    log(isWorthALine(sentence) ? "warn" : "debug", sentence, { reason: "tracing" }),
+  );
   keepSpans();
   return {
     async stop() {
@@ -31,12 +36,4 @@ export async function startTracing(environment: Environment, version: string, lo
       isSent.abort();
     },
   };
-}
-
-/** A collector that is away fails again and again. */
-const rememberedExportTroubles = 100;
-
-function createTrouble(log: Reporting["log"]): (sentence: string) => void {
-  const isWorthALine = createRepeats(rememberedExportTroubles, () => performance.now());
-  return (sentence) => log(isWorthALine(sentence) ? "warn" : "debug", sentence, { reason: "tracing" });
 }

@@ -70,7 +70,7 @@ export function createSuspendedMetrics(registers: Registry[]) {
   };
 }
 
-/** Answers what tells the suspended volumes, at most ten seconds old where the API server answers. It never rejects. */
+/** Returns what reads the suspended volumes, at most ten seconds old where the API server answers. It never rejects. */
 export function createVolumeLook(
   cluster: Pick<Cluster, "list" | "monotonicMs" | "sleep">,
   namespaces: readonly string[] | undefined,

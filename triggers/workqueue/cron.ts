@@ -1,4 +1,4 @@
-/** Runs the functions that cron wakes: for a tick, for events and watches that concern them, and when they want to look again. */
+/** Runs the functions of cron: at a tick, for events and watches that concern them, and at the time that they ask for. */
 
 import { inSpan } from "../../functions/shared/base/spans.ts";
 import type { CertificateSettings } from "../../functions/shared/certificates/settings.ts";
@@ -10,11 +10,11 @@ import { paceTicks } from "./sweep.ts";
 import { leastBackoffMs, sentenceOf } from "./worker.ts";
 
 export interface Cron {
-  /** Wakes every function. False when it was refused: the process is ending. */
+  /** Enqueues every function. False when it was refused: the process is ending. */
   wake(): boolean;
   /**
-   * An event names an object of this type that has changed: wakes the functions that such a change concerns. Any client may post
-   * events, so that many of them share one run. `refused`: the process is ending.
+   * An event names an object of this type that has changed: enqueues the functions that such a change concerns. Any client may
+   * post events, so that many of them share one run. `refused`: the process is ending.
    */
   changed(resource: Resource): "queued" | "refused" | "ignored";
   /** Ends what runs; false when that took until `deadlineMs` of the monotonic clock. */
@@ -31,7 +31,7 @@ export interface CronOptions {
   readonly atLeastEveryMs: number;
 }
 
-/** Many changes come together; and who writes back whatever we write is answered with patience, in milliseconds. */
+/** Changes come together; and a tool that writes back what we write starts no more than one run in this time, in milliseconds. */
 const gatherMs = 200;
 
 interface ServedCron {

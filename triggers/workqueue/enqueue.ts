@@ -37,7 +37,7 @@ export interface Enqueuer {
   /** Starts a sweep, unless one is queued or runs. False when it was refused: the process is ending. */
   sweep(): boolean;
   /**
-   * Looks for the keys that are due by a function's own schedule, of the function of this name or of all. False when it was
+   * Enqueues the keys that are due by a function's own schedule, of the function of this name or of all. False when it was
    * refused: the process is ending.
    */
   due(name?: string): boolean;
@@ -50,9 +50,9 @@ export interface Enqueuer {
 export interface WakeUpOptions {
   readonly clock: Clock;
   readonly known: KnownGroups;
-  /** True where watches tell of every change, and passes decide from memory. */
+  /** True where watches report every change, and reconciles decide from the cache. */
   readonly isWatching: boolean;
-  /** Views that watch for a while, though events wake passes: where they do, passes cost no lists. Undefined: they never do. */
+  /** A cache that watches for a while after an event, so that a reconcile costs no lists. Undefined: there is none. */
   readonly awake?: Pick<OnDemandCache, "isAwake" | "told"> | undefined;
   readonly served: readonly ServedFunction[];
   readonly reporting: Reporting;
@@ -81,22 +81,22 @@ interface Pass {
 const done: RunOutcome = { requeueAfterMs: undefined, acting: undefined };
 
 /**
- * Any client can post an event, and each may cost a read. At most 100 look-ups of objects that no pass has seen happen at once,
- * then 20 a second, and each function has an object looked up at most once in five seconds. At most 500 wait; the sweep finds the
- * rest.
+ * Any client can post an event, and each may cost a read. At most 100 look-ups of objects that no reconcile has seen happen at
+ * once, then 20 a second, and each function has an object looked up at most once in five seconds. At most 500 wait, and the sweep
+ * finds the rest.
  */
 const lookUpsTogether: RateLimit = { burst: 100, everyMs: 50 };
 const lookUpsOfOne: RateLimit = { burst: 1, everyMs: 5_000 };
 const mostLookUps = 500;
 /**
- * The sweep at a start looks at every group, and what its passes see need not be looked up. For so long from the start look-ups
- * wait for that, in milliseconds.
+ * The sweep at a start reconciles every group, and an object that a reconcile sees need not be looked up. Look-ups wait for that
+ * sweep so long from the start, in milliseconds.
  */
 const firstSweepMs = 400;
-/** The pace where a pass lists its whole view, however many events name its group. A rollout needs seven passes a second. */
+/** The pace where a reconcile lists its whole view, however many events name its group. A rollout needs seven a second. */
 const passesThatList: RateLimit = { burst: 100, everyMs: 100 };
 
-/** The types that the views watch. Where they do, they tell of a changed object by its groups. */
+/** The types that the cache watches. It reports a changed object by its groups. */
 const viewed: ReadonlySet<Resource> = new Set(["pods", "statefulsets", "zoneawarepoddisruptionbudgets"]);
 
 /** The sources that enqueue functions and that no cache watches. A cache tells of groups, whatever object has changed. */
@@ -106,7 +106,7 @@ export function unviewed(definitions: readonly FunctionDefinition[]): readonly W
   );
 }
 
-/** The types of objects whose changes wake one of the functions. */
+/** The types of objects whose changes trigger one of the functions. */
 export function wakingTypes(
   definitions: readonly { readonly watches?: readonly Waking[] }[],
 ): ReadonlySet<KnownResource> {
@@ -122,7 +122,7 @@ export function answerOf(became: readonly Result[]): Result {
   return results.find((result) => became.includes(result)) ?? "ignored";
 }
 
-/** Three queues: look-ups of changed objects, sweeps, and passes, which both lead to. A pass is of one function and one key. */
+/** Three queues: look-ups of changed objects, sweeps, and the reconciles that both enqueue, each of one function and one key. */
 export function createEnqueuer(options: WakeUpOptions): Enqueuer {
   const { known, isWatching, awake } = options;
   let isDraining = false;
@@ -172,7 +172,7 @@ export function createEnqueuer(options: WakeUpOptions): Enqueuer {
     },
     async drain(deadlineMs) {
       isDraining = true;
-      // In this order, because what runs still wakes its keys.
+      // In this order, because a look-up or a sweep that runs still enqueues its keys.
       const found = await Promise.all([lookUps.drain(deadlineMs), sweeps.drain(deadlineMs)]);
       const passed = await passes.drain(deadlineMs);
       return passed && found.every(Boolean);
@@ -213,7 +213,7 @@ function queueOfLookUps(
     async run({ served, woken, object }, { wakers = [] }) {
       const waitMs = seenMs - clock.monotonicMs();
       if (waitMs > 0) await clock.sleep(waitMs);
-      // A pass may have seen it meanwhile.
+      // A reconcile may have seen it meanwhile.
       const found = woken.keysOf(object, known);
       const keys = "name" in found ? await asPartOf(wakers, () => find(served, found, object)) : found;
       const refused = keys.filter((key) => !wake(served, key, { sweep: false, wakers }));

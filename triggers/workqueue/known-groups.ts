@@ -1,4 +1,4 @@
-/** Remembers the group of each StatefulSet as passes last saw it, so that an event about a known one costs no read. */
+/** Remembers the group of each StatefulSet as a reconcile last saw it, so that an event about a known one costs no read. */
 import { BoundedMap } from "../../functions/shared/base/bounded-map.ts";
 import type { GroupCache, GroupView } from "../../functions/shared/cache/cache.ts";
 import { type GroupKey, isStatefulSet, type StatefulSet } from "../../functions/shared/workloads/statefulsets.ts";
@@ -21,7 +21,7 @@ export class KnownGroups {
     return this.#groups.get(`${namespace}/${statefulSet}`);
   }
 
-  /** The same views, which teach what they read. */
+  /** The same cache. What it reads is remembered here. */
   learningFrom(cache: GroupCache): GroupCache {
     return {
       ...cache,

@@ -1,27 +1,24 @@
 /**
- * A keyed queue. Wake-ups of a key are gathered, then one run serves them all. Two runs of a key never overlap; a key that is
- * woken while it runs, runs once more. A run that throws is tried again, after longer and longer pauses. Keys beyond the bounds
- * are refused, so that the server can say so. Wake-ups that come faster than the pace wait, and one run serves them.
- * It is made by hand: the common queues of promises know no keys, and simulations need one that lives by their clock.
+ * A keyed queue. Triggers of a key are gathered, then one run serves them all. Two runs of a key never overlap; a key that is
+ * triggered while it runs, runs once more. A run that throws is tried again, after longer and longer pauses. Keys beyond the
+ * bounds are refused, so that the server can say so. Triggers that come faster than the pace wait, and one run serves them.
+ * It is made by hand: the common queues of promises know no keys, and simulations need one that uses their clock.
  */
 
 import { activeSpans, joinSpans, type SpanContext } from "../../functions/shared/base/spans.ts";
 import type { Clock } from "../../functions/shared/clock/clock.ts";
+import type { ReconcileResult } from "../../functions/shared/contract/definition.ts";
 import { type RateLimit, RateLimiter } from "./rate-limiter.ts";
 
 export interface Trigger {
-  /** True for a sweep. Wake-ups that are gathered are a sweep when one of them is. */
+  /** True for a sweep. Triggers that are gathered are a sweep when one of them is. */
   readonly sweep: boolean;
   /** The spans that enqueued the key, for traces; absent: the active one. */
   readonly wakers?: readonly SpanContext[];
 }
 
-/** How a run ended; the fields are those of `ReconcileResult`. */
-export interface RunOutcome {
-  readonly requeueAfterMs: number | undefined;
-  readonly absorbsEvents?: boolean;
-  readonly acting: Promise<number | undefined> | undefined;
-}
+/** How a run ended. */
+export type RunOutcome = Pick<ReconcileResult, "requeueAfterMs" | "absorbsEvents" | "acting">;
 
 export interface QueueOptions<Item> {
   readonly clock: Clock;
@@ -30,13 +27,13 @@ export interface QueueOptions<Item> {
   run(item: Item, wake: Trigger): Promise<RunOutcome>;
   /** Called when a run, or acts after it, threw. `retryMs` is undefined where it is not tried again. */
   onFailure(item: Item, error: unknown, retryMs: number | undefined): void;
-  /** How long wake-ups of a key are gathered from the first, in milliseconds. */
+  /** How long triggers of a key are gathered from the first, in milliseconds. */
   readonly gatherMs: number;
   /** Keys that run at once, at most. */
   readonly concurrency: number;
   /** Keys that are queued, running or to be retried, at most. As many again may wait for a requeue. */
   readonly capacity: number;
-  /** How often a key may run; absent: as often as it is woken. */
+  /** How often a key may run; absent: as often as it is triggered. */
   readonly pace?: RateLimit;
   /** Whether a key has to keep that pace now; absent: always. */
   isPaced?(item: Item): boolean;
@@ -44,7 +41,7 @@ export interface QueueOptions<Item> {
   readonly pacedTogether?: RateLimit;
   /**
    * The shortest wait before a retry that makes sense after this error, in milliseconds; absent: 0. Never more than
-   * {@link longestBackoffMs} of it is kept: whatever an error asks for, wake-ups and sweeps of its key are not held back longer.
+   * {@link longestBackoffMs} of it is kept: whatever an error asks for, triggers and sweeps of its key are not held back longer.
    */
   leastBackoffMs?(error: unknown): number;
   /** From 0 to 1, for the jitter. */
@@ -59,10 +56,10 @@ const longestTimerMs = 2 ** 31 - 1;
 interface QueuedKey<Item> {
   readonly name: string;
   readonly item: Item;
-  /** The timer while wake-ups are gathered, or before its pace or a retry; undefined while the entry is queued or runs. */
+  /** The timer while triggers are gathered, or before its pace or a retry; undefined while the entry is queued or runs. */
   timer: AbortController | undefined;
   running: boolean;
-  /** When it was first woken since the present run began. */
+  /** When it was first triggered since the present run began. */
   wokenMs: number | undefined;
   /** Of the next run. */
   sweep: boolean;
@@ -73,7 +70,7 @@ interface QueuedKey<Item> {
 
 interface Requeue {
   readonly dueMs: number;
-  /** Whether a wake-up before that, unless it is a sweep's, starts no run of its own. */
+  /** Whether a trigger before that starts no run of its own, unless it is a sweep's. */
   readonly isEnough: boolean;
   readonly timer: AbortController;
 }
@@ -110,7 +107,7 @@ export class KeyedQueue<Item> {
     return this.#entries.has(this.#options.nameOf(item));
   }
 
-  /** Wakes a key. False where it is refused: the queue is full, or drains. */
+  /** Enqueues a key. False where it is refused: the queue is full, or drains. */
   offer(item: Item, wake: Trigger = { sweep: false }): boolean {
     if (this.#draining) return false;
     const name = this.#options.nameOf(item);
@@ -140,7 +137,7 @@ export class KeyedQueue<Item> {
   }
 
   /**
-   * Refuses wake-ups, drops the timers and runs what is queued at once. What waits for a retry is tried once more.
+   * Refuses triggers, drops the timers and runs what is queued at once. What waits for a retry is tried once more.
    *
    * Resolves to true when all runs and acts have ended, to false at `deadlineMs` of the clock if some have not.
    */
@@ -287,7 +284,7 @@ export class KeyedQueue<Item> {
     known?.timer.abort("cancelled");
     const timer = this.#after(Math.max(0, ms), () => {
       this.#requeues.delete(name);
-      // No span wakes it then: the one that was active when the timer was set has ended.
+      // No span enqueues it then: the one that was active when the timer was set has ended.
       this.offer(item, { sweep: false, wakers: [] });
     });
     this.#requeues.set(name, { dueMs, isEnough, timer });

@@ -9,7 +9,7 @@ export interface RateLimit {
   readonly everyMs: number;
 }
 
-/** A key that is forgotten has its whole burst again. No queue in front of a pacer holds as many keys. */
+/** A key that is forgotten has its whole burst again. No queue that uses a limiter holds as many keys. */
 const mostPaced = 1_000_000;
 
 /** Keeps one number for each key that was busy lately, and nothing about the others. */

@@ -18,7 +18,7 @@ export const dueSuffix = "-due";
 /** Any client can post a tick, and a sweep lists much. Ticks beyond this pace share one sweep. */
 const ticksPace = { burst: 3, everyMs: 5_000 };
 
-/** What a tick calls: it sweeps at once, or when the ticks before it leave room for it. Never false: one more is waited for. */
+/** Returns what a tick calls. It sweeps at once, or when the pace allows the next sweep, which serves all ticks until then. */
 export function paceTicks(clock: Clock, sweepNow: () => void): () => boolean {
   const ticks = new KeyedQueue<"tick">({
     clock,
@@ -41,7 +41,7 @@ export interface SweepOptions {
   readonly reporting: Reporting;
   /** Namespaces that are swept one by one, so that an unreadable one holds up no other; undefined: all of them at once. */
   readonly namespaces: readonly string[] | undefined;
-  /** Wakes a function for one of its keys; false where it could not be queued. */
+  /** Enqueues a function for one of its keys; false where the queue refused it. */
   wake(served: ServedFunction, key: Key): boolean;
 }
 
@@ -56,7 +56,7 @@ interface Listing {
 }
 
 /**
- * Lists the keys of each namespace, wakes each function for all of its keys, and lets each do what its sweep does besides. What
+ * Lists the keys of each namespace, enqueues each function for all of its keys, and runs what its sweep does besides. What
  * one function's sweep could not do is left to the next one. Throws, having swept the other namespaces: ClusterError when one
  * cannot be listed, unless only a right is missing there; Error when the queue is full.
  */
@@ -82,8 +82,8 @@ export async function sweep({ served, reporting, namespaces, wake }: SweepOption
 }
 
 /**
- * Wakes functions for the keys that their own schedules list: between two sweeps, and without what a sweep does besides. Throws
- * as a sweep does.
+ * Enqueues functions for the keys that their own schedules list: between two sweeps, and without what a sweep does besides.
+ * Throws as a sweep does.
  */
 export async function sweepDue({ served, reporting, namespaces, wake }: SweepOptions): Promise<void> {
   const listings = await listAll(served, namespaces, ({ schedule }) => schedule?.listDue);
@@ -92,7 +92,7 @@ export async function sweepDue({ served, reporting, namespaces, wake }: SweepOpt
   if (refused.length > 0) throw new Error(`the queue is full: ${refused.length} keys could not be woken`);
 }
 
-/** Answers the keys for which a function could not be queued. */
+/** Enqueues the keys that were listed, and returns those that were refused for a function. */
 function wakeListed(listings: readonly Listing[], wake: SweepOptions["wake"]): readonly Key[] {
   return listings.flatMap(({ served, keys }) =>
     keys.filter((key) => served.filter((one) => !wake(one, key)).length > 0),
@@ -144,8 +144,7 @@ async function sweepBesides(
   try {
     await definition.sweep?.(namespace === undefined ? context : { ...context, namespaces: [namespace] }, keys);
   } catch (error) {
-    const message = messageOf(error);
-    const sentence = `a sweep is left to the next one: ${message}`;
+    const sentence = `a sweep is left to the next one: ${messageOf(error)}`;
     reporting.log("warn", sentence, { function: definition.name, reason: "sweep-failed", err: error });
   }
 }

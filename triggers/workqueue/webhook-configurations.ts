@@ -28,10 +28,10 @@ const followed = {
 type Followed = keyof typeof followed;
 const types = Object.keys(followed) as readonly Followed[];
 
-/** The configurations that there are, by uid. */
-type Known = Map<string, { readonly resource: Followed; readonly object: WebhookConfigurationObject }>;
-
-const policies = ["Fail", "Ignore"] as const;
+interface KnownConfiguration {
+  readonly resource: Followed;
+  readonly object: WebhookConfigurationObject;
+}
 
 /** Lists and watches until the signal is given, whatever breaks. Resolves then, and never rejects. */
 export async function followWebhookConfigurations(
@@ -51,7 +51,8 @@ const againMs = 60_000;
 /** What the watches have told. */
 class SeenConfigurations {
   readonly #options: WebhookConfigurationsOptions;
-  readonly #known: Known = new Map();
+  /** The configurations that there are, by uid. */
+  readonly #known = new Map<string, KnownConfiguration>();
   /** The types whose watch tells what is there now. */
   readonly #sure = new Set<Followed>();
   /** When the watch of a type last broke, and has told nothing since, by the monotonic clock. */
@@ -137,15 +138,12 @@ async function followOne(
 }
 
 /** As rollout-operator has it, but that what is gone is gone: 1 for the policy that an entry has, 0 for the other. */
-function showPolicies(
-  { metrics }: Pick<Reporting, "metrics">,
-  known: readonly { readonly resource: Followed; readonly object: WebhookConfigurationObject }[],
-): void {
+function showPolicies({ metrics }: Pick<Reporting, "metrics">, known: readonly KnownConfiguration[]): void {
   metrics.webhookFailurePolicy.reset();
   for (const { resource, object } of known) {
     for (const { name, failurePolicy = "Fail" } of object.webhooks ?? []) {
       const labels = { type: followed[resource], webhook: name };
-      for (const policy of policies) {
+      for (const policy of ["Fail", "Ignore"]) {
         // Two configurations may have an entry of the same name: a policy is shown where one of them has it.
         if (policy === failurePolicy) metrics.webhookFailurePolicy.set({ ...labels, policy }, 1);
         else metrics.webhookFailurePolicy.inc({ ...labels, policy }, 0);

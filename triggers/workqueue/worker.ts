@@ -1,4 +1,4 @@
-/** Runs one pass of a function over a group for the queue. It times and counts the pass, and reports a missing right. */
+/** Reconciles one key by a function for the queue. It times and counts the reconcile, and reports a missing right. */
 
 import { messageOf } from "../../functions/shared/base/error-message.ts";
 import { listStatefulSets } from "../../functions/shared/cache/listing.ts";
@@ -13,7 +13,7 @@ import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import type { Reporting } from "../telemetry/logs-and-metrics.ts";
 import type { Trigger } from "./queue.ts";
 
-/** A function with the context that its passes share. */
+/** A function with the context that its reconciles share. */
 export interface ServedFunction {
   readonly definition: FunctionDefinition;
   readonly context: Context;
@@ -28,7 +28,7 @@ export function leastBackoffMs(error: unknown): number {
   return error instanceof ClusterError ? (error.retryAfterMs ?? 0) : 0;
 }
 
-/** Runs a pass. Throws what the function throws. */
+/** Reconciles a key. Throws what the function throws. */
 export async function runReconcile(
   { definition, context }: ServedFunction,
   reporting: Reporting,
@@ -82,7 +82,7 @@ async function announceRightMissing(
   });
 }
 
-/** A StatefulSet of the group, where its users look; the ledger where none can be read. */
+/** A StatefulSet of the group, because users read its Events; the ledger if none can be read. */
 async function objectToBlame(context: Context, key: Key): Promise<NewEvent["about"]> {
   if (!isGroup(key)) return { ...key, uid: "" };
   const ledger = { resource: "leases", namespace: key.namespace, name: ledgerName(key.group), uid: "" } as const;

@@ -26,6 +26,7 @@ import {
 import { inServedNamespace, policyIn, ruleFor, type Validation } from "./policy.ts";
 
 const writing = ["create", "update", "patch"];
+const everyWrite = ["CREATE", "UPDATE", "DELETE"];
 /** No function decides by an Event, so accounts may write any. */
 const free = "events";
 
@@ -33,15 +34,16 @@ const free = "events";
 interface Part {
   readonly name: string;
   holds(need: Need): boolean;
-  readonly operations: (needs: readonly Need[]) => readonly string[];
-  readonly variables: readonly Variable[];
+  /** Absent: all writes, also those that no account may make. */
+  readonly operations?: (needs: readonly Need[]) => readonly string[];
+  readonly variables?: readonly Variable[];
   /** Variables of its own that are made of those that all policies have, and so come after them. */
   readonly moreVariables?: readonly Variable[];
   /** The accounts may delete such objects, those of which `validations` say so; absent: none. */
   readonly isDeleted?: true;
   /** Fields that `validations` are about. */
-  readonly besides: readonly string[];
-  readonly validations: readonly Validation[];
+  readonly besides?: readonly string[];
+  readonly validations?: readonly Validation[];
 }
 
 const isOf =
@@ -63,8 +65,6 @@ const parts: readonly Part[] = [
   {
     name: "webhooks",
     holds: isWebhook,
-    operations: () => ["CREATE", "UPDATE", "DELETE"],
-    variables: [],
     moreVariables: [mayKey("webhooks[*].clientConfig.service.path", reviewKey.key)],
     besides: ["webhooks"],
     validations: [
@@ -78,9 +78,7 @@ const parts: readonly Part[] = [
   {
     name: "volumes",
     holds: isVolume,
-    operations: () => ["CREATE", "UPDATE", "DELETE"],
     variables: [{ name: "namespaces", expression: listIn([placeholderNamespace]) }],
-    besides: [],
     validations: [
       {
         expression:
@@ -96,16 +94,11 @@ const parts: readonly Part[] = [
     holds: hasNamespace,
     operations: (needs) => [...(needs.some(({ verbs }) => verbs.includes("create")) ? ["CREATE"] : []), "UPDATE"],
     variables: [{ name: skipLabelKeys, expression: listIn(usualSkipLabelKeys) }],
-    besides: [],
-    validations: [],
   },
   {
     name: "leases",
     holds: isLease,
-    operations: () => ["CREATE", "UPDATE", "DELETE"],
     isDeleted: true,
-    variables: [],
-    besides: [],
     validations: [
       {
         expression:
@@ -134,20 +127,24 @@ function isWritten(account: string, { verbs, resource, changes }: Need): boolean
 }
 
 function policyOfPart(part: Part, workloads: readonly Workload[], needs: readonly Need[]): readonly Manifest[] {
+  const { variables = [], moreVariables = [], validations = [] } = part;
   const accounts = workloads.map((workload) => workload.name);
   const table = tableOf(part, workloads);
+  // Whatever matches is converted before the account is asked for: writes in all other namespaces are spared that. What is of no
+  // namespace knows no such selector.
+  const places = part.name === "webhooks" || part.name === "volumes" ? {} : inServedNamespace;
   return policyIn("fence", part.name, {
-    matchConstraints: { ...placesOf(part), resourceRules: rulesOf(part, needs) },
+    matchConstraints: { ...places, resourceRules: rulesOf(part, needs) },
     matchConditions: [{ name: "by-an-account-of-sluice", expression: isOurs(accounts) }],
-    variables: [...part.variables, ...variablesOf(table), ...(part.moreVariables ?? [])],
-    validations: [...part.validations, ...onlyWhatIsSaid(table, part)],
+    variables: [...variables, ...variablesOf(table), ...moreVariables],
+    validations: [...validations, ...onlyWhatIsSaid(table, part)],
   });
 }
 
 /** The validations that hold an account to its row of the table, whatever the objects are. */
 export function onlyWhatIsSaid(
   table: Table,
-  { besides, variables, isDeleted }: Pick<Part, "besides" | "variables" | "isDeleted">,
+  { besides = [], variables = [], isDeleted }: Pick<Part, "besides" | "variables" | "isDeleted">,
 ): readonly Validation[] {
   const unlessDeleted = (expression: string) =>
     isDeleted ? `request.operation == 'DELETE' ||\n${expression}` : expression;
@@ -178,16 +175,8 @@ function mayChange(what: string): string {
   );
 }
 
-/**
- * Whatever matches is converted before the account is asked for: writes in all other namespaces are spared that. What is of no
- * namespace knows no such selector.
- */
-function placesOf({ name }: Part): object {
-  return name === "webhooks" || name === "volumes" ? {} : inServedNamespace;
-}
-
 /** One rule for each API group: every version of its resources. */
-function rulesOf({ operations }: Part, needs: readonly Need[]): readonly object[] {
+function rulesOf({ operations = () => everyWrite }: Part, needs: readonly Need[]): readonly object[] {
   return [...Map.groupBy(needs, (need) => need.group)].map(([apiGroup, ofGroup]) =>
     ruleFor(apiGroup, operations(ofGroup), [...new Set(ofGroup.map(({ resource }) => resource))].sort()),
   );

@@ -51,13 +51,13 @@ function claimWords(): readonly string[] {
   return words.map(({ key }) => key);
 }
 
-/** One policy. Its conditions say which writes it judges, so that all others cost no evaluation. */
+/** One policy. Its conditions say which writes it validates, so that all others cost no evaluation. */
 interface Policy {
   readonly name: string;
   readonly rules: readonly { readonly group: string; readonly resources: readonly string[] }[];
   readonly operations: readonly string[];
   readonly conditions: readonly { readonly name: string; readonly expression: string }[];
-  readonly variables: readonly Variable[];
+  readonly variables?: readonly Variable[];
   readonly validations: readonly Validation[];
 }
 
@@ -237,7 +237,6 @@ function ledgersPolicy(): Policy {
       },
       { name: "of-a-ledger", expression: `[object, oldObject].exists(o, o != null && (${isLedger.join(" ||\n")}))` },
     ],
-    variables: [],
     validations: [
       {
         expression: mayBy(editNeed),
@@ -284,7 +283,7 @@ function manifestsOf(policy: Policy, accounts: readonly string[]): readonly Mani
       { name: "by-another-account", expression: `!(${isOurs(accounts)} && ${isAccount})` },
       ...policy.conditions,
     ],
-    ...(policy.variables.length === 0 ? {} : { variables: policy.variables }),
+    ...(policy.variables && { variables: policy.variables }),
     validations: policy.validations.map((one) => ({ ...one, reason: "Forbidden" })),
   });
 }

@@ -149,9 +149,7 @@ test("a body of 5 MiB is read, and one of 5 MiB and one byte is 413, whether its
 function serveBodies(mostBytes: number) {
   const bodies = new Bodies(mostBytes);
   const malformed = (because: string) => new HTTPException(400, { message: because });
-  const app = new Hono().post("/", async (c) =>
-    c.json((await bodies.json(c, { limitBytes: 1_000, malformed })) ?? null),
-  );
+  const app = new Hono().post("/", async (c) => c.json((await bodies.json(c, 1_000, malformed)) ?? null));
   const post = (body: RequestInit["body"]) =>
     app.request("/", { method: "POST", body, duplex: "half" } as RequestInit & { duplex: "half" });
   return { bodies, post };
