@@ -233,9 +233,13 @@ function refusalByBudget(
   return downInZone(facts, taken, place) >= allowed ? "zone-budget" : undefined;
 }
 
-/** Invariant E1 of all that was allowed for good together: undefined where it holds. */
-export function violationOf(facts: EvictionFacts, taken: readonly Member[]): string | undefined {
-  for (const place of taken) {
+/**
+ * Invariant E1 of all that was allowed for good, each counted with what was allowed before it: undefined where it holds. The
+ * pods of two zones may go by two budgets with other partitions, and what goes later is held to its own budget alone.
+ */
+export function violationOf(facts: EvictionFacts, allowedInTurn: readonly Member[]): string | undefined {
+  for (const [index, place] of allowedInTurn.entries()) {
+    const taken = allowedInTurn.slice(0, index);
     const [budget] = budgetsOf(facts, place);
     if (budget === undefined) continue;
     const allowed = allowanceFor(facts, budget, place);
@@ -244,9 +248,8 @@ export function violationOf(facts: EvictionFacts, taken: readonly Member[]): str
     const undelayed = { ...budget, delaySeconds: 0 };
     const others = isZoned ? downInZone(facts, taken, place) : downInSlice(facts, taken, undelayed, place);
     if (others + 1 > allowed) return `E1: with ${nameOf(place)} ${others + 1} are down, and ${allowed} may be`;
-    // Invariant Z1: what goes under a budget of partitions later may tear other zones.
-    const zoned = taken.filter((other) => budgetsOf(facts, other)[0]?.slicing === "none");
-    const torn = [...facts.zones.keys()].find((zone) => zone !== place.zone && !isWhole(facts, zoned, zone));
+    // Invariant Z1.
+    const torn = [...facts.zones.keys()].find((zone) => zone !== place.zone && !isWhole(facts, taken, zone));
     if (isZoned && torn !== undefined) return `E1: ${letterOf(torn)} is not whole, and ${nameOf(place)} goes`;
   }
   return undefined;
