@@ -14,7 +14,7 @@ import { findBuilt, findDataPlane } from "./knative/dataplane/assets.ts";
 import { canConfine } from "./knative/dataplane/confinement.ts";
 import { ensurePackages } from "./rabbitmq/packages.ts";
 import { buildServer } from "./runner/built.ts";
-import { costAfter, readCosts, writeCosts } from "./runner/costs.ts";
+import { costAfter, readCosts, writeCosts, writeTable } from "./runner/costs.ts";
 import { type Job, runQueue, watchIdle } from "./runner/files.ts";
 import { isFailed, type Outcome, slowest, summarize } from "./runner/outcome.ts";
 import { Queue, type Waiting } from "./runner/queue.ts";
@@ -62,9 +62,18 @@ const phases: readonly Phase[] = [
   {
     name: "control plane",
     kinds: [
-      // Programs with time-outs of their own, which give up where two files want the same processor.
-      { files: ["test/knative/**/*.test.ts"], share: 1, group: "knative" },
+      // They start Knative's programs, with time-outs of their own, which give up where two files want the same processor.
+      {
+        files: [
+          "test/knative/{rollout,webhook-sources,written-back}.test.ts",
+          "test/knative/{cluster,dataplane}/**/*.test.ts",
+        ],
+        share: 1,
+        group: "knative",
+      },
       { files: ["test/rabbitmq/**/*.test.ts"], share: 0.6, group: "rabbitmq" },
+      // They have kubectl apply whole overlays again and again.
+      { files: ["test/knative/**/*.test.ts"], share: 0.9 },
       // Most of their time they wait.
       { files: ["test/{e2e,contract,controlplane,image}/**/*.test.ts"], share: 0.5 },
     ],
@@ -75,7 +84,8 @@ const phases: readonly Phase[] = [
 
 const root = new URL("..", import.meta.url).pathname;
 const costsPath = `${root}node_modules/.cache/test-costs.json`;
-const costs = readCosts(costsPath);
+const tablePath = `${root}test/runner/costs.json`;
+const costs = new Map([...readCosts(tablePath), ...readCosts(costsPath)]);
 const processors = availableParallelism();
 const say = (line: string) => console.log(line);
 
@@ -239,7 +249,8 @@ function report(
 
 // Each file is a process, which would strip the types of every module anew: that is most of what a quick one costs.
 process.env.NODE_COMPILE_CACHE ??= `${root}node_modules/.cache/node`;
-const wanted = process.argv.slice(2).filter((word) => word !== "--list");
+const options = new Set(["--list", "--costs"]);
+const wanted = process.argv.slice(2).filter((word) => !options.has(word));
 const chosen = phases.filter(({ name }) => wanted.length === 0 || wanted.some((word) => name.includes(word)));
 const held = new Set(phases.flatMap(filesOf));
 const forgotten = globSync("test/**/*.test.ts", { cwd: root }).filter((file) => !held.has(file));
@@ -247,4 +258,5 @@ if (chosen.length === 0)
   sayMistake(`no phase is called ${wanted.join(", ")}; there are: ${phases.map(({ name }) => name).join(", ")}`);
 else if (forgotten.length > 0) sayMistake(`no phase of test/all.ts holds ${forgotten.join(", ")}`);
 else if (process.argv.includes("--list")) list(chosen);
+else if (process.argv.includes("--costs")) writeTable(tablePath, costs, held);
 else await runPhases(chosen);

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { after, before, test } from "node:test";
-import { costAfter, readCosts, writeCosts } from "./costs.ts";
+import { costAfter, readCosts, writeCosts, writeTable } from "./costs.ts";
 import { runQueue } from "./files.ts";
 import type { Outcome } from "./outcome.ts";
 import { Queue } from "./queue.ts";
@@ -121,4 +122,29 @@ test("the largest share that a file was seen to take is kept, and its last time"
   assert.deepEqual(costAfter(first, 2_000, 500), { tookMs: 2_000, share: 0.5 });
   assert.deepEqual(costAfter(first, 1_000, 800), { tookMs: 1_000, share: 0.8 });
   assert.deepEqual(costAfter(undefined, 1_000, undefined), { tookMs: 1_000, share: undefined });
+});
+
+test("the table for machines that have run nothing names files that there are, and knows the long ones", () => {
+  const table = readCosts(join(root, "test/runner/costs.json"));
+  assert.deepEqual(
+    [...table.keys()].filter((file) => !existsSync(join(root, file))),
+    [],
+    "`npm test -- --costs` writes the table anew",
+  );
+  for (const file of ["test/simulation/rules.test.ts", "test/knative/rollout.test.ts"])
+    assert.ok((table.get(file)?.tookMs ?? 0) > 60_000, file);
+});
+
+test("the table has what takes a while, rounded and in order, and no file that is gone", async () => {
+  const path = join(folder, "table.json");
+  const costs = new Map([
+    ["b", { tookMs: 12_345.6, share: 0.4567 }],
+    ["a", { tookMs: 1_000, share: undefined }],
+    ["quick", { tookMs: 999, share: 1 }],
+    ["gone", { tookMs: 5_000, share: 1 }],
+  ]);
+  writeTable(path, costs, new Set(["a", "b", "quick"]));
+  const lines = ['  "a": { "tookMs": 1000 }', '  "b": { "tookMs": 12300, "share": 0.46 }'];
+  assert.equal(await readFile(path, "utf8"), `{\n${lines.join(",\n")}\n}\n`);
+  assert.deepEqual([...readCosts(path).keys()], ["a", "b"]);
 });
