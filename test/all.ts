@@ -28,6 +28,8 @@ interface Kind {
   readonly group?: string;
   /** All of them run in one process for each processor. */
   readonly isBatched?: boolean;
+  /** For V8. */
+  readonly flags?: readonly string[];
 }
 
 interface Phase {
@@ -40,6 +42,9 @@ interface Phase {
   readonly startsServers?: boolean;
 }
 
+/** Of processes that compute all the time, one for each processor: they make much garbage, and no more threads would help them. */
+const busy = ["--max-semi-space-size=64", "--single-threaded-gc"];
+
 /** One after another; the files of a phase run side by side as far as the processors go. */
 const phases: readonly Phase[] = [
   {
@@ -47,14 +52,26 @@ const phases: readonly Phase[] = [
     kinds: [
       // They count calls of the process's own crypto, which other tests may still have under way.
       { files: ["test/unit/functions/rotate-certificate/*.test.ts"], share: 1 },
-      { files: ["test/unit/**/*.test.ts"], share: 1, isBatched: true },
-      { files: ["test/{tidy,rooms}.test.ts", "test/{property,fake-cluster,mutation,runner}/**/*.test.ts"], share: 1 },
+      // Half of their time they wait: for time limits of servers, and for other processes.
+      { files: ["test/unit/**/*.test.ts"], share: 0.5, isBatched: true },
+      { files: ["test/property/**/*.test.ts"], share: 1, flags: busy },
+      { files: ["test/{tidy,rooms}.test.ts", "test/{fake-cluster,mutation,runner}/**/*.test.ts"], share: 1 },
     ],
   },
-  // Half of all the seeds are the rules': they come first, or one processor is left without work in the end.
+  // Half of what a process's first hundred seeds cost is that V8 compiles their code: so there are few processes.
   {
     name: "simulation",
-    kinds: [{ files: ["test/simulation/rules.test.ts", "test/simulation/**/*.test.ts"], share: 1 }],
+    kinds: [
+      // It compares with what simulations replace in their process.
+      { files: ["test/simulation/light-abort.test.ts"], share: 1 },
+      {
+        files: ["test/simulation/**/*.test.ts"],
+        share: 1,
+        isBatched: true,
+        // Refusals are ordinary in a simulation, and the stack of each would be made for no reader.
+        flags: [...busy, "--always-sparkplug", "--stack-trace-limit=0"],
+      },
+    ],
   },
   { name: "demo and bench", kinds: [{ files: ["test/{demo,bench}/**/*.test.ts"], share: 1, group: "measured" }] },
   // The attack measures what is left of the machine for honest requests: nothing runs beside it.
@@ -97,9 +114,9 @@ function matching(patterns: readonly string[]): readonly string[] {
 const filesOf = ({ kinds }: Phase): readonly string[] => matching(kinds.flatMap(({ files }) => files));
 
 /** One batch for each processor, each of which takes about as long. */
-function batchesOf(files: readonly string[]): readonly Job[] {
+function batchesOf(name: string, files: readonly string[]): readonly Job[] {
   const batches = Array.from({ length: processors }, (_, index) => {
-    return { name: `batch ${index + 1} of the unit tests`, files: [] as string[], tookMs: 0 };
+    return { name: `${name}, batch ${index + 1}`, files: [] as string[], tookMs: 0 };
   });
   const tookMs = (file: string) => costs.get(file)?.tookMs ?? 0;
   for (const file of files.toSorted((one, other) => tookMs(other) - tookMs(one))) {
@@ -124,11 +141,12 @@ function workOf(phase: Phase, isAlone: boolean): Work {
   const jobs = new Map<string, Job>();
   const waiting: Waiting[] = [];
   const seen = new Set<string>();
-  for (const { files, share, group, isBatched = false } of phase.kinds) {
+  for (const { files, share, group, isBatched = false, flags = [] } of phase.kinds) {
     const own = matching(files).filter((file) => !seen.has(file));
     for (const file of own) seen.add(file);
-    for (const job of isBatched ? batchesOf(own) : own.map((file) => ({ name: file, files: [file] }))) {
-      jobs.set(job.name, job);
+    const jobsOf = isBatched ? batchesOf(phase.name, own) : own.map((file): Job => ({ name: file, files: [file] }));
+    for (const job of jobsOf) {
+      jobs.set(job.name, { ...job, flags });
       const cost = costs.get(job.name);
       const tookMs = isBatched ? Number.MAX_VALUE : cost?.tookMs;
       waiting.push({ file: job.name, tookMs, share: Math.min(processors, cost?.share ?? share), group });

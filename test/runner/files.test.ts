@@ -17,8 +17,8 @@ before(async () => {
 });
 after(() => rm(folder, { recursive: true, force: true }));
 
-/** What comes of files with these texts, which one process runs. */
-async function playBatch(texts: readonly string[]): Promise<readonly Outcome[]> {
+/** What comes of files with these texts, which one process runs, with these flags for V8. */
+async function playBatch(texts: readonly string[], flags: readonly string[] = []): Promise<readonly Outcome[]> {
   const files = [];
   for (const text of texts) {
     const path = join(folder, `${++count}.test.mjs`);
@@ -30,7 +30,7 @@ async function playBatch(texts: readonly string[]): Promise<readonly Outcome[]> 
   delete process.env.NODE_TEST_CONTEXT;
   try {
     const queue = new Queue([{ file: "batch", share: 1, tookMs: undefined }], 1);
-    const jobs = new Map([["batch", { name: "batch", files }]]);
+    const jobs = new Map([["batch", { name: "batch", files, flags }]]);
     for await (const { outcomes } of runQueue(root, queue, jobs)) return outcomes;
   } finally {
     if (context !== undefined) process.env.NODE_TEST_CONTEXT = context;
@@ -91,6 +91,16 @@ test("files of a batch run in one process, and each has an outcome of its own", 
   assert.deepEqual([first?.passed, first?.failures], [1, []]);
   assert.deepEqual([second?.passed, second?.failures], [1, ["three"]]);
   assert.deepEqual(others, []);
+});
+
+test("a batch runs with its flags for V8, and without stacks it is still known whose test has failed", async () => {
+  const texts = [
+    `test("one", () => { if (Error.stackTraceLimit !== 0) throw new Error("stacks are made"); });`,
+    `test("two", () => { throw new Error("no"); });`,
+  ];
+  const [first, second] = await playBatch(texts, ["--stack-trace-limit=0"]);
+  assert.deepEqual([first?.passed, first?.failures], [1, []]);
+  assert.deepEqual([second?.passed, second?.failures], [0, ["two"]]);
 });
 
 test("a batch fails that has a file which cannot be loaded", async () => {
