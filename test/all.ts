@@ -28,7 +28,7 @@ interface Kind {
   readonly group?: string;
   /** All of them run in one process for each processor. */
   readonly isBatched?: boolean;
-  /** For V8. */
+  /** For Node. */
   readonly flags?: readonly string[];
 }
 
@@ -42,8 +42,11 @@ interface Phase {
   readonly startsServers?: boolean;
 }
 
-/** Of processes that compute all the time, one for each processor: they make much garbage, and no more threads would help them. */
-const busy = ["--max-semi-space-size=64", "--single-threaded-gc"];
+/**
+ * Of processes that compute all the time, one for each processor: they make much garbage, and no more threads would help them.
+ * Nor does it help that node:test follows each of their promises.
+ */
+const busy = ["--max-semi-space-size=64", "--single-threaded-gc", "--import=./test/runner/untracked.ts"];
 
 /** One after another; the files of a phase run side by side as far as the processors go. */
 const phases: readonly Phase[] = [

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -17,7 +18,7 @@ before(async () => {
 });
 after(() => rm(folder, { recursive: true, force: true }));
 
-/** What comes of files with these texts, which one process runs, with these flags for V8. */
+/** What comes of files with these texts, which one process runs, with these flags for Node. */
 async function playBatch(texts: readonly string[], flags: readonly string[] = []): Promise<readonly Outcome[]> {
   const files = [];
   for (const text of texts) {
@@ -93,7 +94,7 @@ test("files of a batch run in one process, and each has an outcome of its own", 
   assert.deepEqual(others, []);
 });
 
-test("a batch runs with its flags for V8, and without stacks it is still known whose test has failed", async () => {
+test("a batch runs with its flags for Node, and without stacks it is still known whose test has failed", async () => {
   const texts = [
     `test("one", () => { if (Error.stackTraceLimit !== 0) throw new Error("stacks are made"); });`,
     `test("two", () => { throw new Error("no"); });`,
@@ -101,6 +102,23 @@ test("a batch runs with its flags for V8, and without stacks it is still known w
   const [first, second] = await playBatch(texts, ["--stack-trace-limit=0"]);
   assert.deepEqual([first?.passed, first?.failures], [1, []]);
   assert.deepEqual([second?.passed, second?.failures], [0, ["two"]]);
+});
+
+test("where node:test follows no promise, tests are told apart, and what no code catches fails the file all the same", async () => {
+  const path = join(folder, "untracked.test.mjs");
+  const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+  const statusOf = async (text: string, ...flags: readonly string[]) => {
+    await writeFile(path, `import { test } from "node:test";\n${text}`);
+    return spawnSync(process.execPath, [...flags, path], { cwd: root, env }).status;
+  };
+  const untracked = "--import=./test/runner/untracked.ts";
+  const followed = `import { executionAsyncId } from "node:async_hooks";
+    const idLater = () => Promise.resolve().then(executionAsyncId);
+    test("one", async () => { if ((await idLater()) !== (await idLater())) throw new Error("they are followed"); });
+    test("two", async (context) => { await null; await context.test("three", () => {}); });`;
+  assert.deepEqual([await statusOf(followed), await statusOf(followed, untracked)], [1, 0]);
+  const uncaught = `test("one", async () => { void Promise.reject(new Error("no")); }); test("two", () => {});`;
+  assert.equal(await statusOf(uncaught, untracked), 1);
 });
 
 test("a batch fails that has a file which cannot be loaded", async () => {

@@ -11,7 +11,7 @@ import type { Queue } from "./queue.ts";
 export interface Job {
   readonly name: string;
   readonly files: readonly string[];
-  /** For V8. */
+  /** For Node. */
   readonly flags?: readonly string[];
 }
 
