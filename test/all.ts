@@ -42,11 +42,10 @@ interface Phase {
   readonly startsServers?: boolean;
 }
 
-/**
- * Of processes that compute all the time, one for each processor: they make much garbage, and no more threads would help them.
- * Nor does it help that node:test follows each of their promises.
- */
-const busy = ["--max-semi-space-size=64", "--single-threaded-gc", "--import=./test/runner/untracked.ts"];
+/** node:test follows each promise of a process, which takes half of the time where there are millions. */
+const untracked = "--import=./test/runner/untracked.ts";
+/** Processes that make much garbage, one for each processor: no more threads would help them. */
+const collecting = ["--max-semi-space-size=64", "--single-threaded-gc"];
 
 /** One after another; the files of a phase run side by side as far as the processors go. */
 const phases: readonly Phase[] = [
@@ -57,7 +56,7 @@ const phases: readonly Phase[] = [
       { files: ["test/unit/functions/rotate-certificate/*.test.ts"], share: 1 },
       // Half of their time they wait: for time limits of servers, and for other processes.
       { files: ["test/unit/**/*.test.ts"], share: 0.5, isBatched: true },
-      { files: ["test/property/**/*.test.ts"], share: 1, flags: busy },
+      { files: ["test/property/**/*.test.ts"], share: 1, flags: [untracked] },
       { files: ["test/{tidy,rooms}.test.ts", "test/{fake-cluster,mutation,runner}/**/*.test.ts"], share: 1 },
     ],
   },
@@ -72,7 +71,7 @@ const phases: readonly Phase[] = [
         share: 1,
         isBatched: true,
         // Refusals are ordinary in a simulation, and the stack of each would be made for no reader.
-        flags: [...busy, "--always-sparkplug", "--stack-trace-limit=0"],
+        flags: [untracked, ...collecting, "--always-sparkplug", "--stack-trace-limit=0"],
       },
     ],
   },
