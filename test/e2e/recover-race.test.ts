@@ -142,7 +142,7 @@ describe("recover against collection", { skip: await skipWithoutControlPlane() }
 
   test("of 200 races each is won by exactly one, and no Event says that a volume is back which is gone", async (context) => {
     const races: Race[] = [];
-    // How soon removals begin is a matter of the machine: wishes that win or lose all of a round come later or sooner in the next.
+    // How soon removals begin is a matter of the machine: where one side wins nearly all, the next wishes come later, or sooner.
     let latestMs = 1_500;
     for (let round = 0; round < rounds; round++) {
       const afterMs = (n: number) => ((n + round / rounds) / sets) * latestMs;
