@@ -14,7 +14,7 @@ import { findBuilt, findDataPlane } from "./knative/dataplane/assets.ts";
 import { canConfine } from "./knative/dataplane/confinement.ts";
 import { ensurePackages } from "./rabbitmq/packages.ts";
 import { buildServer } from "./runner/built.ts";
-import { costAfter, readCosts, writeCosts } from "./runner/costs.ts";
+import { costAfter, readCosts, writeCosts, writeTable } from "./runner/costs.ts";
 import { type Job, runQueue, watchIdle } from "./runner/files.ts";
 import { isFailed, type Outcome, slowest, summarize } from "./runner/outcome.ts";
 import { Queue, type Waiting } from "./runner/queue.ts";
@@ -28,6 +28,8 @@ interface Kind {
   readonly group?: string;
   /** All of them run in one process for each processor. */
   readonly isBatched?: boolean;
+  /** For Node. */
+  readonly flags?: readonly string[];
 }
 
 interface Phase {
@@ -40,6 +42,11 @@ interface Phase {
   readonly startsServers?: boolean;
 }
 
+/** node:test follows each promise of a process, which takes half of the time where there are millions. */
+const untracked = "--import=./test/runner/untracked.ts";
+/** Processes that make much garbage, one for each processor: no more threads would help them. */
+const collecting = ["--max-semi-space-size=64", "--single-threaded-gc"];
+
 /** One after another; the files of a phase run side by side as far as the processors go. */
 const phases: readonly Phase[] = [
   {
@@ -47,14 +54,26 @@ const phases: readonly Phase[] = [
     kinds: [
       // They count calls of the process's own crypto, which other tests may still have under way.
       { files: ["test/unit/functions/rotate-certificate/*.test.ts"], share: 1 },
-      { files: ["test/unit/**/*.test.ts"], share: 1, isBatched: true },
-      { files: ["test/{tidy,rooms}.test.ts", "test/{property,fake-cluster,mutation,runner}/**/*.test.ts"], share: 1 },
+      // Half of their time they wait: for time limits of servers, and for other processes.
+      { files: ["test/unit/**/*.test.ts"], share: 0.5, isBatched: true },
+      { files: ["test/property/**/*.test.ts"], share: 1, flags: [untracked] },
+      { files: ["test/{tidy,rooms}.test.ts", "test/{fake-cluster,mutation,runner}/**/*.test.ts"], share: 1 },
     ],
   },
-  // Half of all the seeds are the rules': they come first, or one processor is left without work in the end.
+  // Half of what a process's first hundred seeds cost is that V8 compiles their code: so there are few processes.
   {
     name: "simulation",
-    kinds: [{ files: ["test/simulation/rules.test.ts", "test/simulation/**/*.test.ts"], share: 1 }],
+    kinds: [
+      // It compares with what simulations replace in their process.
+      { files: ["test/simulation/light-abort.test.ts"], share: 1 },
+      {
+        files: ["test/simulation/**/*.test.ts"],
+        share: 1,
+        isBatched: true,
+        // Refusals are ordinary in a simulation, and the stack of each would be made for no reader.
+        flags: [untracked, ...collecting, "--always-sparkplug", "--stack-trace-limit=0"],
+      },
+    ],
   },
   { name: "demo and bench", kinds: [{ files: ["test/{demo,bench}/**/*.test.ts"], share: 1, group: "measured" }] },
   // The attack measures what is left of the machine for honest requests: nothing runs beside it.
@@ -62,9 +81,18 @@ const phases: readonly Phase[] = [
   {
     name: "control plane",
     kinds: [
-      // Programs with time-outs of their own, which give up where two files want the same processor.
-      { files: ["test/knative/**/*.test.ts"], share: 1, group: "knative" },
+      // They start Knative's programs, with time-outs of their own, which give up where two files want the same processor.
+      {
+        files: [
+          "test/knative/{rollout,webhook-sources,written-back}.test.ts",
+          "test/knative/{cluster,dataplane}/**/*.test.ts",
+        ],
+        share: 1,
+        group: "knative",
+      },
       { files: ["test/rabbitmq/**/*.test.ts"], share: 0.6, group: "rabbitmq" },
+      // They have kubectl apply whole overlays again and again.
+      { files: ["test/knative/**/*.test.ts"], share: 0.9 },
       // Most of their time they wait.
       { files: ["test/{e2e,contract,controlplane,image}/**/*.test.ts"], share: 0.5 },
     ],
@@ -75,7 +103,8 @@ const phases: readonly Phase[] = [
 
 const root = new URL("..", import.meta.url).pathname;
 const costsPath = `${root}node_modules/.cache/test-costs.json`;
-const costs = readCosts(costsPath);
+const tablePath = `${root}test/runner/costs.json`;
+const costs = new Map([...readCosts(tablePath), ...readCosts(costsPath)]);
 const processors = availableParallelism();
 const say = (line: string) => console.log(line);
 
@@ -87,9 +116,9 @@ function matching(patterns: readonly string[]): readonly string[] {
 const filesOf = ({ kinds }: Phase): readonly string[] => matching(kinds.flatMap(({ files }) => files));
 
 /** One batch for each processor, each of which takes about as long. */
-function batchesOf(files: readonly string[]): readonly Job[] {
+function batchesOf(name: string, files: readonly string[]): readonly Job[] {
   const batches = Array.from({ length: processors }, (_, index) => {
-    return { name: `batch ${index + 1} of the unit tests`, files: [] as string[], tookMs: 0 };
+    return { name: `${name}, batch ${index + 1}`, files: [] as string[], tookMs: 0 };
   });
   const tookMs = (file: string) => costs.get(file)?.tookMs ?? 0;
   for (const file of files.toSorted((one, other) => tookMs(other) - tookMs(one))) {
@@ -114,11 +143,12 @@ function workOf(phase: Phase, isAlone: boolean): Work {
   const jobs = new Map<string, Job>();
   const waiting: Waiting[] = [];
   const seen = new Set<string>();
-  for (const { files, share, group, isBatched = false } of phase.kinds) {
+  for (const { files, share, group, isBatched = false, flags = [] } of phase.kinds) {
     const own = matching(files).filter((file) => !seen.has(file));
     for (const file of own) seen.add(file);
-    for (const job of isBatched ? batchesOf(own) : own.map((file) => ({ name: file, files: [file] }))) {
-      jobs.set(job.name, job);
+    const jobsOf = isBatched ? batchesOf(phase.name, own) : own.map((file): Job => ({ name: file, files: [file] }));
+    for (const job of jobsOf) {
+      jobs.set(job.name, { ...job, flags });
       const cost = costs.get(job.name);
       const tookMs = isBatched ? Number.MAX_VALUE : cost?.tookMs;
       waiting.push({ file: job.name, tookMs, share: Math.min(processors, cost?.share ?? share), group });
@@ -239,7 +269,8 @@ function report(
 
 // Each file is a process, which would strip the types of every module anew: that is most of what a quick one costs.
 process.env.NODE_COMPILE_CACHE ??= `${root}node_modules/.cache/node`;
-const wanted = process.argv.slice(2).filter((word) => word !== "--list");
+const options = new Set(["--list", "--costs"]);
+const wanted = process.argv.slice(2).filter((word) => !options.has(word));
 const chosen = phases.filter(({ name }) => wanted.length === 0 || wanted.some((word) => name.includes(word)));
 const held = new Set(phases.flatMap(filesOf));
 const forgotten = globSync("test/**/*.test.ts", { cwd: root }).filter((file) => !held.has(file));
@@ -247,4 +278,5 @@ if (chosen.length === 0)
   sayMistake(`no phase is called ${wanted.join(", ")}; there are: ${phases.map(({ name }) => name).join(", ")}`);
 else if (forgotten.length > 0) sayMistake(`no phase of test/all.ts holds ${forgotten.join(", ")}`);
 else if (process.argv.includes("--list")) list(chosen);
+else if (process.argv.includes("--costs")) writeTable(tablePath, costs, held);
 else await runPhases(chosen);

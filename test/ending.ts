@@ -8,8 +8,8 @@ import { after } from "node:test";
 import { isMainThread } from "node:worker_threads";
 import { childrenOf } from "./controlplane/processes.ts";
 
-/** Longer than any file takes: the slowest needs some four minutes. */
-const longestMs = 15 * 60_000;
+/** Longer than any process takes: the slowest, half of the simulation, needs some five minutes. */
+const longestMs = 30 * 60_000;
 /** What a file leaves behind it has this long to end. */
 const graceMs = 20_000;
 

@@ -111,9 +111,19 @@ function parse(text: string): unknown {
   }
 }
 
+/** A question that took less needs no server: to ask it costs nothing. */
+const cheapMs = 1;
+const oftenMs = 50;
+const seldomMs = 200;
+
+/** An answer that did not come at once is asked for less and less often, and comes a twentieth of its time late at most. */
+const pauseMs = (waitedMs: number, askedMs: number): number =>
+  askedMs < cheapMs ? oftenMs : Math.max(oftenMs, Math.min(waitedMs / 20, seldomMs));
+
 /**
  * Asks until the answer is not undefined.
  *
+ * @param everyMs default: every 50 ms, and after some seconds every 200 ms where a server has to answer
  * @param what names what is waited for, in the error
  * @throws after `timeoutMs`, with the last error that `ask` threw, if any
  */
@@ -121,11 +131,13 @@ export async function eventually<T>(
   what: string,
   timeoutMs: number,
   ask: () => Promise<T | undefined>,
-  everyMs = 50,
+  everyMs?: number,
 ): Promise<T> {
+  const startedMs = performance.now();
   const deadline = Date.now() + timeoutMs;
   let failure: unknown;
   for (;;) {
+    const askedMs = performance.now();
     try {
       const answer = await ask();
       failure = undefined;
@@ -134,7 +146,7 @@ export async function eventually<T>(
       failure = error;
     }
     if (Date.now() >= deadline) break;
-    await delay(everyMs);
+    await delay(everyMs ?? pauseMs(askedMs - startedMs, performance.now() - askedMs));
   }
   throw new Error(`${what}: not within ${timeoutMs} ms`, failure === undefined ? {} : { cause: failure });
 }

@@ -52,9 +52,9 @@ export function etcdCommand(assets: string, layout: Layout, ports: EtcdPorts): C
       `--initial-advertise-peer-urls=${peer}`,
       `--initial-cluster=default=${peer}`,
       "--unsafe-no-fsync",
-      // It is alone: an election need not wait for others.
-      "--heartbeat-interval=20",
-      "--election-timeout=100",
+      // It is alone: an election need not wait for others. Each heartbeat costs, and none tells anything.
+      "--heartbeat-interval=100",
+      "--election-timeout=500",
       "--log-level=warn",
       `--quota-backend-bytes=${8 * 1024 ** 3}`,
     ],

@@ -128,7 +128,7 @@ export interface WaitOptions {
   readonly timeoutMs?: number;
   /** Also wait until all pods are of the newest template. Default false. */
   readonly updated?: boolean;
-  /** Between two looks at each StatefulSet. Default 100: a look costs the API server about 1 ms. */
+  /** Between two looks at each StatefulSet, which cost the API server about 1 ms. Default: as `eventually` has it. */
   readonly everyMs?: number;
 }
 
@@ -148,7 +148,7 @@ export async function waitForGroupReady(
         missing = sets.flatMap((set) => shortfall(set, options.updated ?? false)).join(", ");
         return missing === "" ? true : undefined;
       },
-      options.everyMs ?? 100,
+      options.everyMs,
     ),
   ).catch((error: Error) => {
     throw new Error(`${error.message}: ${missing}`, { cause: error });

@@ -88,7 +88,7 @@ const free = {
   PORT: "0",
   TLS_PORT: "0",
   TLS_DNS_NAME: "localhost",
-  SWEEP_INTERVAL: "1s",
+  SWEEP_INTERVAL: "4s",
   WRITE_LAST_DOWNSCALE: "true",
   SKIP_LABEL_WAIT: "0",
   REBALANCE_AFTER: "1s",

@@ -76,10 +76,11 @@ export async function useOf(
   account: { readonly namespace: string; readonly name: string; readonly rights: readonly Right[] },
 ): Promise<Use> {
   const mark = `mark-${crypto.randomUUID()}`;
+  const before = await auditPosition(controlPlane.auditLog);
   await kubectl.run("get", "configmap", mark, "--ignore-not-found");
   const to = await eventually("the audit log read", 30_000, async () => {
     const position = await auditPosition(controlPlane.auditLog);
-    for await (const { name } of readAudit(controlPlane.auditLog, { from, to: position }, () => {}))
+    for await (const { name } of readAudit(controlPlane.auditLog, { from: before, to: position }, () => {}))
       if (name === mark) return position;
     return undefined;
   });

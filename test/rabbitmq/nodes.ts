@@ -112,6 +112,8 @@ export class Nodes {
       ERL_EPMD_ADDRESS: "127.0.0.1",
       RABBITMQ_NODENAME: name,
       RABBITMQ_CONF_ENV_FILE: "/dev/null",
+      // A tool has one thing to do: threads that wait for more by spinning take processors from the nodes.
+      RABBITMQ_CTL_ERL_ARGS: "+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none",
     };
   }
 

@@ -1,4 +1,7 @@
-/** What each test file cost the last time on this machine. Without the record nothing is known, and nothing is lost. */
+/**
+ * What each test file cost the last time on this machine. Where that is not known, the table in `costs.json` beside this file
+ * says what it cost on two processors: so the long files begin first on a machine that has never run them.
+ */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 
@@ -44,3 +47,20 @@ export function writeCosts(path: string, costs: Costs): void {
   mkdirSync(dirname(path), { recursive: true });
   writeFileSync(path, JSON.stringify(Object.fromEntries(costs)));
 }
+
+/** A quicker file finds its place wherever it begins. */
+const leastMs = 1_000;
+
+/** The table for machines that know nothing: what takes a while, in tenths of seconds and hundredths of a processor. */
+export function writeTable(path: string, costs: Costs, files: ReadonlySet<string>): void {
+  const rows = [...costs].filter(([file, { tookMs }]) => files.has(file) && tookMs >= leastMs);
+  const lines = rows
+    .sort(([one], [other]) => (one < other ? -1 : 1))
+    .map(([file, { tookMs, share }]) => {
+      const rounded = { tookMs: Math.round(tookMs / 100) * 100, share: share === undefined ? undefined : round(share) };
+      return `  ${JSON.stringify(file)}: ${JSON.stringify(rounded).replaceAll(/[:,]/g, "$& ").replace("{", "{ ").replace("}", " }")}`;
+    });
+  writeFileSync(path, `{\n${lines.join(",\n")}\n}\n`);
+}
+
+const round = (share: number): number => Math.round(share * 100) / 100;

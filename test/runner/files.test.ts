@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { after, before, test } from "node:test";
-import { costAfter, readCosts, writeCosts } from "./costs.ts";
+import { costAfter, readCosts, writeCosts, writeTable } from "./costs.ts";
 import { runQueue } from "./files.ts";
 import type { Outcome } from "./outcome.ts";
 import { Queue } from "./queue.ts";
@@ -16,8 +18,8 @@ before(async () => {
 });
 after(() => rm(folder, { recursive: true, force: true }));
 
-/** What comes of files with these texts, which one process runs. */
-async function playBatch(texts: readonly string[]): Promise<readonly Outcome[]> {
+/** What comes of files with these texts, which one process runs, with these flags for Node. */
+async function playBatch(texts: readonly string[], flags: readonly string[] = []): Promise<readonly Outcome[]> {
   const files = [];
   for (const text of texts) {
     const path = join(folder, `${++count}.test.mjs`);
@@ -29,7 +31,7 @@ async function playBatch(texts: readonly string[]): Promise<readonly Outcome[]> 
   delete process.env.NODE_TEST_CONTEXT;
   try {
     const queue = new Queue([{ file: "batch", share: 1, tookMs: undefined }], 1);
-    const jobs = new Map([["batch", { name: "batch", files }]]);
+    const jobs = new Map([["batch", { name: "batch", files, flags }]]);
     for await (const { outcomes } of runQueue(root, queue, jobs)) return outcomes;
   } finally {
     if (context !== undefined) process.env.NODE_TEST_CONTEXT = context;
@@ -92,6 +94,33 @@ test("files of a batch run in one process, and each has an outcome of its own", 
   assert.deepEqual(others, []);
 });
 
+test("a batch runs with its flags for Node, and without stacks it is still known whose test has failed", async () => {
+  const texts = [
+    `test("one", () => { if (Error.stackTraceLimit !== 0) throw new Error("stacks are made"); });`,
+    `test("two", () => { throw new Error("no"); });`,
+  ];
+  const [first, second] = await playBatch(texts, ["--stack-trace-limit=0"]);
+  assert.deepEqual([first?.passed, first?.failures], [1, []]);
+  assert.deepEqual([second?.passed, second?.failures], [0, ["two"]]);
+});
+
+test("where node:test follows no promise, tests are told apart, and what no code catches fails the file all the same", async () => {
+  const path = join(folder, "untracked.test.mjs");
+  const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+  const statusOf = async (text: string, ...flags: readonly string[]) => {
+    await writeFile(path, `import { test } from "node:test";\n${text}`);
+    return spawnSync(process.execPath, [...flags, path], { cwd: root, env }).status;
+  };
+  const untracked = "--import=./test/runner/untracked.ts";
+  const followed = `import { executionAsyncId } from "node:async_hooks";
+    const idLater = () => Promise.resolve().then(executionAsyncId);
+    test("one", async () => { if ((await idLater()) !== (await idLater())) throw new Error("they are followed"); });
+    test("two", async (context) => { await null; await context.test("three", () => {}); });`;
+  assert.deepEqual([await statusOf(followed), await statusOf(followed, untracked)], [1, 0]);
+  const uncaught = `test("one", async () => { void Promise.reject(new Error("no")); }); test("two", () => {});`;
+  assert.equal(await statusOf(uncaught, untracked), 1);
+});
+
 test("a batch fails that has a file which cannot be loaded", async () => {
   const outcomes = await playBatch([`test("one", () => {});`, "test("]);
   assert.equal(outcomes.flatMap(({ failures }) => failures).length, 1);
@@ -121,4 +150,29 @@ test("the largest share that a file was seen to take is kept, and its last time"
   assert.deepEqual(costAfter(first, 2_000, 500), { tookMs: 2_000, share: 0.5 });
   assert.deepEqual(costAfter(first, 1_000, 800), { tookMs: 1_000, share: 0.8 });
   assert.deepEqual(costAfter(undefined, 1_000, undefined), { tookMs: 1_000, share: undefined });
+});
+
+test("the table for machines that have run nothing names files that there are, and knows the long ones", () => {
+  const table = readCosts(join(root, "test/runner/costs.json"));
+  assert.deepEqual(
+    [...table.keys()].filter((file) => !existsSync(join(root, file))),
+    [],
+    "`npm test -- --costs` writes the table anew",
+  );
+  for (const file of ["test/simulation/rules.test.ts", "test/knative/rollout.test.ts"])
+    assert.ok((table.get(file)?.tookMs ?? 0) > 60_000, file);
+});
+
+test("the table has what takes a while, rounded and in order, and no file that is gone", async () => {
+  const path = join(folder, "table.json");
+  const costs = new Map([
+    ["b", { tookMs: 12_345.6, share: 0.4567 }],
+    ["a", { tookMs: 1_000, share: undefined }],
+    ["quick", { tookMs: 999, share: 1 }],
+    ["gone", { tookMs: 5_000, share: 1 }],
+  ]);
+  writeTable(path, costs, new Set(["a", "b", "quick"]));
+  const lines = ['  "a": { "tookMs": 1000 }', '  "b": { "tookMs": 12300, "share": 0.46 }'];
+  assert.equal(await readFile(path, "utf8"), `{\n${lines.join(",\n")}\n}\n`);
+  assert.deepEqual([...readCosts(path).keys()], ["a", "b"]);
 });

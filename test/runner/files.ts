@@ -11,6 +11,8 @@ import type { Queue } from "./queue.ts";
 export interface Job {
   readonly name: string;
   readonly files: readonly string[];
+  /** For Node. */
+  readonly flags?: readonly string[];
 }
 
 /** A job that has ended: the events for a reporter, and what came of each of its files. */
@@ -48,7 +50,7 @@ async function runJob(root: string, job: Job): Promise<Ended> {
       argv: isBatch ? paths : [],
       concurrency: 1,
       cwd: root,
-      execArgv: ["--import", `${root}test/ending.ts`],
+      execArgv: [...(job.flags ?? []), "--import", `${root}test/ending.ts`],
       env: { ...process.env, SLUICE_TEST_COST: spent },
     })) {
       if (!isOfRun(event)) events.push(event);

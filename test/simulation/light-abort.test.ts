@@ -50,6 +50,11 @@ function play({ AbortController, AbortSignal }: Kind, draw: Draw): string[] {
   return [...heard, state()];
 }
 
+test("what is compared with is Node's own, which no simulation of this process has replaced", () => {
+  assert.notEqual(nodes.AbortController, LightAbortController as unknown);
+  assert.match(String(nodes.AbortSignal), /EventTarget/);
+});
+
 test("the simulation's AbortController tells the same listeners in the same order as Node's", () => {
   let aborted = 0;
   for (let seed = 1; seed <= 500; seed++) {

@@ -7,7 +7,6 @@ import { test } from "node:test";
 import { removedRules } from "./rules-evictions.ts";
 import { simulate } from "./simulation.ts";
 
-Error.stackTraceLimit = 20;
 const seedsAtMost = 1_000;
 
 for (const { rule, removed, breaks, aim, wrappers } of removedRules) {

@@ -66,10 +66,15 @@ export const lists = {
   channels: "/apis/messaging.knative.dev/v1/inmemorychannels",
 } as const;
 
+/** The list of one namespace. */
+export function listIn(list: string, namespace: string): string {
+  const at = list.lastIndexOf("/");
+  return `${list.slice(0, at)}/namespaces/${namespace}${list.slice(at)}`;
+}
+
 /** The path of one object. */
 export function pathOf(list: string, { namespace, name }: Pick<Metadata, "namespace" | "name">): string {
-  const at = list.lastIndexOf("/");
-  return `${list.slice(0, at)}/namespaces/${namespace}${list.slice(at)}/${name}`;
+  return `${listIn(list, namespace)}/${name}`;
 }
 
 /** What names an object within its kind. */

@@ -1,7 +1,7 @@
 /** What a rollout on Knative needs, started for a suite of tests, and what tests wait for there. */
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { eventually } from "../../controlplane/api.ts";
+import { Api, eventually } from "../../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../../controlplane/controlplane.ts";
 import { tail } from "../../controlplane/processes.ts";
 import { buildServer } from "../../support/built-server.ts";
@@ -11,6 +11,7 @@ import { findDataPlane, skipWithoutDataPlane } from "../dataplane/programs.ts";
 import type { Activator } from "./activator.ts";
 import { KnativeCluster } from "./cluster.ts";
 import { type Installation, type InstallationOptions, install, installKnative } from "./installation.ts";
+import { listIn, lists } from "./objects.ts";
 
 export interface Stage {
   readonly controlPlane: ControlPlane;
@@ -29,6 +30,8 @@ export interface Act extends Installation {
   readonly activator: Activator;
   /** As `play` of scenes does; a failure also says what the cluster said last, and how the logs of the namespace end. */
   play(work: (scene: Scene) => Promise<void>): Promise<Verdict>;
+  /** Takes its functions and sources away: their ticks would start functions as long as the stage is there. */
+  uninstall(): Promise<void>;
   /** Ends the scene, unless its play has. */
   close(): Promise<void>;
 }
@@ -104,10 +107,17 @@ function actOf(
       throw error;
     }
   };
+  const uninstall = async () => {
+    const api = await Api.open(cluster.controlPlane, { userAgent: "sluice-test-user", connections: 1 });
+    // Those who send first.
+    for (const list of [lists.pingSources, lists.apiServerSources, lists.triggers, lists.brokers, lists.services])
+      await api.delete(listIn(list, namespace));
+    await api.close();
+  };
   const close = async () => {
     if (!over) await scene.close();
   };
-  return { ...installation, scene, activator, play, close };
+  return { ...installation, scene, activator, play, uninstall, close };
 }
 
 /** Resolves when nothing of the function runs. */
