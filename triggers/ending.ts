@@ -10,12 +10,12 @@ import type { Reporting } from "./telemetry/logs-and-metrics.ts";
 import type { Cron } from "./workqueue/cron.ts";
 
 export interface Running {
-  readonly standalone: Pick<Standalone, "wakeUps" | "stop">;
+  readonly standalone: Pick<Standalone, "enqueuer" | "stop">;
   readonly cron: Pick<Cron, "stop">;
   /** Of `PORT`: health stays visible until the end. */
-  readonly plain: Pick<Listening, "turnAway" | "close">;
+  readonly plain: Pick<Listening, "refuseNew" | "close">;
   /** Of `TLS_PORT`; undefined where there is none. */
-  readonly tlsPort: Pick<TlsPort, "notReady" | "turnAway" | "close"> | undefined;
+  readonly tlsPort: Pick<TlsPort, "notReady" | "refuseNew" | "close"> | undefined;
   readonly admissions: readonly Pick<AdmissionDefinition, "registration">[];
 }
 
@@ -44,9 +44,9 @@ export async function endWork(running: Running, options: EndOptions): Promise<bo
   const delayMs = ports.length > 0 ? settings.shutdownDelayMs : 0;
   const more = `; reviews are answered for ${delayMs / 1000} s more, and a second signal ends this at once`;
   reporting.log("info", `${signal}: ending the queued work${delayMs > 0 ? more : ""}`, {
-    keys: standalone.wakeUps.keys,
+    keys: standalone.enqueuer.keys,
   });
-  for (const port of ports) port.turnAway();
+  for (const port of ports) port.refuseNew();
   const deadlineMs = clock.monotonicMs() + settings.drainTimeoutMs;
   const answered = clock
     .sleep(delayMs)

@@ -34,8 +34,8 @@ import { admissionFunctions, cronFunctions, groupFunctions, table } from "./tabl
 import { createReporting, type Reporting } from "./telemetry/logs-and-metrics.ts";
 import { startTracing, type Tracing } from "./telemetry/tracing.ts";
 import { startCron } from "./workqueue/cron.ts";
-import { answerOf, type Enqueuer, wakingTypes } from "./workqueue/enqueue.ts";
-import { paceTicks } from "./workqueue/sweep.ts";
+import { answerOf, type Enqueuer, watchedTypes } from "./workqueue/enqueue.ts";
+import { limitTicks } from "./workqueue/sweep.ts";
 import { followWebhookConfigurations } from "./workqueue/webhook-configurations.ts";
 
 interface Process {
@@ -63,13 +63,13 @@ async function main(): Promise<void> {
     version: manifest.version,
     serving: servingOf(settings),
     level: settings.logLevel,
-    keys: () => standalone?.wakeUps.keys ?? 0,
+    keys: () => standalone?.enqueuer.keys ?? 0,
   });
   for (const warning of flags.warnings) reporting.log("warn", warning, { reason: "flag" });
   const tracing = await startTracing(flags.environment, manifest.version, reporting.log);
   const clock = { monotonicMs: () => processClock.nowMs(), sleep };
-  const health = createHealth(clock, (sentence, isTrouble) =>
-    reporting.log(isTrouble ? "error" : "info", sentence, { reason: "api-server" }),
+  const health = createHealth(clock, (message, isTrouble) =>
+    reporting.log(isTrouble ? "error" : "info", message, { reason: "api-server" }),
   );
   const userAgent = `sluice/${manifest.version} (${servingOf(settings)})`;
   const cluster = await connectOrExit(2, {
@@ -120,8 +120,8 @@ async function connectOrExit(code: 1 | 2, options: Parameters<typeof connect>[0]
     return await connect(options);
   } catch (error) {
     // A YAML parser's message shows the place on further lines.
-    const [sentence] = messageOf(error).split("\n");
-    return exitWith(code, [`the cluster cannot be found: ${sentence}`]);
+    const [message] = messageOf(error).split("\n");
+    return exitWith(code, [`the cluster cannot be found: ${message}`]);
   }
 }
 
@@ -139,18 +139,18 @@ async function serve(parts: Process, onStart: (standalone: Standalone) => void):
   const crons = cronsOf(settings);
   const { mode, sweepIntervalMs: atLeastEveryMs, requestTimeoutMs } = settings;
   const cron = startCron({ cluster, definitions: crons, certificate, mode, reporting, atLeastEveryMs });
-  const tick = paceTicks(cluster, () => {
-    cron.wake();
-    if (crons.length === 0 || definitions.length > 0) standalone.wakeUps.sweep();
+  const tick = limitTicks(cluster, () => {
+    cron.enqueue();
+    if (crons.length === 0 || definitions.length > 0) standalone.enqueuer.sweep();
   });
-  const due = paceTicks(cluster, () => void standalone.wakeUps.due());
+  const due = limitTicks(cluster, () => void standalone.enqueuer.due());
   const changed: Enqueuer["changed"] = (resource, object) =>
-    answerOf([cron.changed(resource), standalone.wakeUps.changed(resource, object)]);
+    answerOf([cron.changed(resource), standalone.enqueuer.changed(resource, object)]);
   const away = () => (stopping.signal.aborted ? "this process is ending" : health.away());
   const options = {
     reporting,
-    wakeUps: { changed, tick, due },
-    watches: wakingTypes([...definitions, ...crons]),
+    enqueuer: { changed, tick, due },
+    watches: watchedTypes([...definitions, ...crons]),
     admissions: standalone.admissions,
     namespaces,
     bodyLimitBytes: settings.bodyLimitBytes,
@@ -169,15 +169,15 @@ async function serve(parts: Process, onStart: (standalone: Standalone) => void):
     const { namespace } = certificate.secret;
     const { reviewKeys } = options;
     const onSeen = reviewKeys?.see.bind(reviewKeys);
-    const followed = { cluster, reporting, namespace, onSeen, onChange: () => void cron.wake() };
+    const followed = { cluster, reporting, namespace, onSeen, onChange: () => void cron.enqueue() };
     void followWebhookConfigurations(followed, stopping.signal);
   }
-  sayListening(parts, plain.port, namespaces, admissions.length > 0);
+  logListening(parts, plain.port, namespaces, admissions.length > 0);
   endOnSignal(parts, { standalone, cron, plain, tlsPort, admissions }, stopping);
   await health.probe(() => cluster.ready(), stopping.signal);
 }
 
-function sayListening(
+function logListening(
   { settings: { mode, views, reviewsOnPort }, reporting }: Process,
   port: number,
   namespaces: readonly string[] | undefined,
@@ -187,8 +187,8 @@ function sayListening(
   const fields = { port, mode, views, version: manifest.version };
   reporting.log("info", `listening on port ${port}, serving ${where}`, fields);
   if (!reviewsOnPort || !answersReviews) return;
-  const sentence = `REVIEWS_ON_PORT is true: any client of port ${port} can post reviews, and have pods reserved`;
-  reporting.log("warn", sentence, { reason: "reviews-on-port" });
+  const message = `REVIEWS_ON_PORT is true: any client of port ${port} can post reviews, and have pods reserved`;
+  reporting.log("warn", message, { reason: "reviews-on-port" });
 }
 
 /** What the self-signed certificate is made by; its namespace is the one that is served, or our own where there are several. */
@@ -221,7 +221,7 @@ async function sourceOf(
     if (inFiles) await source.read();
     if (file === "") return source;
     const first = await readClientAuthorities(file);
-    const onTrouble = (sentence: string) => reporting.log("warn", sentence, { reason: "client-authorities" });
+    const onTrouble = (message: string) => reporting.log("warn", message, { reason: "client-authorities" });
     return withClientAuthorities(source, { file, first, onTrouble });
   } catch (error) {
     return exitWith(2, [(error as Error).message]);
@@ -293,8 +293,8 @@ function namespacesOf(settings: Settings, cluster: KubernetesCluster): readonly 
   return settings.namespaces === "own" ? [cluster.namespace] : settings.namespaces;
 }
 
-function exitWith(code: 1 | 2, sentences: readonly string[]): never {
-  for (const sentence of sentences) console.error(`sluice: ${escapeControls(sentence)}`);
+function exitWith(code: 1 | 2, messages: readonly string[]): never {
+  for (const message of messages) console.error(`sluice: ${escapeControls(message)}`);
   process.exit(code);
 }
 

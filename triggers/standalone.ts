@@ -19,13 +19,13 @@ import { protocol } from "../functions/shared/ledger/protocol.ts";
 import { type GroupKey, groupPathOf } from "../functions/shared/workloads/statefulsets.ts";
 import type { OpenAdmission } from "./server/admission.ts";
 import type { Settings } from "./settings/settings.ts";
-import { createGroupLook } from "./telemetry/ledger-metrics-groups.ts";
+import { createGroupReader } from "./telemetry/ledger-metrics-groups.ts";
 import type { Reporting } from "./telemetry/logs-and-metrics.ts";
 import { createRepeats } from "./telemetry/repeats.ts";
-import { createVolumeLook } from "./telemetry/volume-metrics.ts";
+import { createVolumeReader } from "./telemetry/volume-metrics.ts";
 import { createEnqueuer, type Enqueuer, unviewed } from "./workqueue/enqueue.ts";
 import { KnownGroups } from "./workqueue/known-groups.ts";
-import { paceLookUps } from "./workqueue/limited-look-ups.ts";
+import { limitLookUps } from "./workqueue/limited-look-ups.ts";
 import { followChanges } from "./workqueue/object-watches.ts";
 import { leastBackoffMs } from "./workqueue/worker.ts";
 
@@ -49,7 +49,7 @@ export interface StandaloneOptions {
 }
 
 export interface Standalone {
-  readonly wakeUps: Enqueuer;
+  readonly enqueuer: Enqueuer;
   /** The functions that decide reviews, open for them. */
   readonly admissions: readonly OpenAdmission[];
   /** Why no decision can be made yet; undefined once the first lists have come. */
@@ -68,35 +68,37 @@ const rememberedTroubles = 1_000;
 /** Starts to watch, and to sweep: at once, and from then on at least as often as the settings say. */
 export function startStandalone(options: StandaloneOptions): Standalone {
   const { cluster, definitions, reporting, namespaces, settings, sweeps = true } = options;
-  const isWoken = definitions.length > 0;
+  const hasDefinitions = definitions.length > 0;
   const seen = new Map<string, GroupKey>();
   const onChange = (key: GroupKey, by: Resource) => {
     seen.set(groupPathOf(key), key);
-    wakeUps.group(key, by);
+    enqueuer.group(key, by);
   };
-  const onTrouble = sayBrokenWatches(options);
-  const { watching, awake } = startWatches(options, { onChange, onTrouble });
-  reporting.metrics.showWatches(() => (watching ?? awake)?.watches ?? 0);
-  const known = new KnownGroups((key) => wakeUps.group(key, "statefulsets"));
-  const cache = known.learningFrom(watching ?? awake ?? createListReader(cluster, namespaces));
+  const onTrouble = reportBrokenWatches(options);
+  const { watching, onDemand } = startWatches(options, { onChange, onTrouble });
+  reporting.metrics.showWatches(() => (watching ?? onDemand)?.watches ?? 0);
+  const known = new KnownGroups((key) => enqueuer.group(key, "statefulsets"));
+  const cache = known.learningFrom(watching ?? onDemand ?? createListReader(cluster, namespaces));
   let isListed = watching === undefined;
   void watching?.ready.then(() => {
     isListed = true;
     reporting.log("info", "the first lists of pods and StatefulSets have come");
-    reporting.metrics.showGroups(createGroupLook({ cluster, cache: watching, namespaces, seen }), { passes: isWoken });
-    reporting.metrics.showVolumes(createVolumeLook(cluster, namespaces));
+    reporting.metrics.showGroups(createGroupReader({ cluster, cache: watching, namespaces, seen }), {
+      reconciles: hasDefinitions,
+    });
+    reporting.metrics.showVolumes(createVolumeReader(cluster, namespaces));
   });
   const contextOf = contextsOver(options, cache);
-  const lookUps = paceLookUps(cluster);
+  const lookUps = limitLookUps(cluster);
   const admissions = options.admissions.map((definition) => {
     const context = { ...contextOf(), lookUps };
-    return { definition, context, judge: openHandler(definition, context) };
+    return { definition, context, handler: openHandler(definition, context) };
   });
-  const wakeUps: Enqueuer = createEnqueuer({
+  const enqueuer: Enqueuer = createEnqueuer({
     clock: cluster,
     known,
     isWatching: watching !== undefined,
-    awake,
+    onDemand,
     reporting,
     isSwept: sweeps,
     namespaces,
@@ -106,21 +108,21 @@ export function startStandalone(options: StandaloneOptions): Standalone {
     capacity: settings.queueKeys,
   });
   const stopping = new AbortController();
-  const woken = watching === undefined ? [] : unviewed(definitions);
-  const { watched: onChanged } = wakeUps;
-  const following = followChanges({ cluster, namespaces, woken, onChange: onChanged, onTrouble }, stopping.signal);
-  const isSwept = sweeps && isWoken;
-  const sweeping = isSwept ? keepTime(options, wakeUps, stopping.signal) : Promise.resolve();
+  const sources = watching === undefined ? [] : unviewed(definitions);
+  const { watched: onChanged } = enqueuer;
+  const following = followChanges({ cluster, namespaces, sources, onChange: onChanged, onTrouble }, stopping.signal);
+  const isSwept = sweeps && hasDefinitions;
+  const sweeping = isSwept ? keepTime(options, enqueuer, stopping.signal) : Promise.resolve();
   return {
-    wakeUps,
+    enqueuer,
     admissions,
     notReady: () => (isListed ? undefined : "the first lists of pods and StatefulSets have not come yet"),
     async stop(deadlineMs, answered) {
       stopping.abort();
-      for (const { judge } of admissions) judge.stop?.();
+      for (const { handler } of admissions) handler.stop?.();
       await sweeping;
-      const [drained] = await Promise.all([wakeUps.drain(deadlineMs), answered]);
-      await Promise.all([watching?.stop(), awake?.stop(), following]);
+      const [drained] = await Promise.all([enqueuer.drain(deadlineMs), answered]);
+      await Promise.all([watching?.stop(), onDemand?.stop(), following]);
       return drained;
     },
   };
@@ -143,46 +145,46 @@ function contextsOver(options: StandaloneOptions, cache: GroupCache): () => Cont
 function startWatches(
   { cluster, definitions, admissions, namespaces, reporting, settings }: StandaloneOptions,
   listeners: Pick<WatchingOptions, "onChange" | "onTrouble">,
-): { readonly watching?: WatchCache; readonly awake?: OnDemandCache } {
+): { readonly watching?: WatchCache; readonly onDemand?: OnDemandCache } {
   const { views, watchIdleMs: idleMs } = settings;
-  const isWoken = definitions.length > 0;
+  const hasDefinitions = definitions.length > 0;
   const shared = { cluster, namespaces, ...listeners };
-  if (views === "awake" && idleMs > 0 && isWoken)
-    return { awake: createOnDemandCache({ ...shared, idleMs, leastBackoffMs }) };
+  if (views === "awake" && idleMs > 0 && hasDefinitions)
+    return { onDemand: createOnDemandCache({ ...shared, idleMs, leastBackoffMs }) };
   // A function that decides on an object by itself reads nothing: where nothing else is served, nothing is watched.
   const disruptionBudgets = admissions.some((admission) => admission.readsViews);
-  if (views !== "watch" || !(isWoken || disruptionBudgets)) return {};
+  if (views !== "watch" || !(hasDefinitions || disruptionBudgets)) return {};
   const onBudget: WatchingOptions["onBudget"] = ({ parsed }, how) =>
     reporting.metrics.budgets.inc({ result: "budget" in parsed || how !== "updated" ? how : "invalid" });
   return { watching: createWatchCache({ ...shared, disruptionBudgets, onBudget }) };
 }
 
-function sayBrokenWatches({ cluster, reporting }: StandaloneOptions): WatchingOptions["onTrouble"] {
+function reportBrokenWatches({ cluster, reporting }: StandaloneOptions): WatchingOptions["onTrouble"] {
   const isWorthALine = createRepeats(rememberedTroubles, () => cluster.monotonicMs());
   return (resource, error) => {
     const message = messageOf(error);
     const level = isWorthALine(`${resource} ${message}`) ? "warn" : "debug";
-    const sentence = `the watch of ${resource} broke and starts again: ${message}`;
-    reporting.log(level, sentence, { resource, reason: "watch-broke", err: error });
+    const text = `the watch of ${resource} broke and starts again: ${message}`;
+    reporting.log(level, text, { resource, reason: "watch-broke", err: error });
   };
 }
 
 /** A timer for the sweeps, and one for each function that has a schedule of its own. Resolves when all of them have ended. */
 async function keepTime(
   options: StandaloneOptions,
-  wakeUps: Pick<Enqueuer, "sweep" | "due">,
+  enqueuer: Pick<Enqueuer, "sweep" | "due">,
   stopped: AbortSignal,
 ): Promise<void> {
   const { cluster, settings, definitions, random = Math.random } = options;
-  const regularly = async (everyMs: number, wake: () => void) => {
+  const regularly = async (everyMs: number, run: () => void) => {
     while (!stopped.aborted) {
-      wake();
+      run();
       // Never later than promised, and not all processes of a cluster at one moment.
       await cluster.sleep(everyMs * (0.8 + 0.2 * random()), stopped);
     }
   };
   const own = definitions.flatMap(({ name, schedule }) =>
-    schedule === undefined ? [] : [regularly(schedule.everySeconds * 1_000, () => wakeUps.due(name))],
+    schedule === undefined ? [] : [regularly(schedule.everySeconds * 1_000, () => enqueuer.due(name))],
   );
-  await Promise.all([regularly(settings.sweepIntervalMs, () => wakeUps.sweep()), ...own]);
+  await Promise.all([regularly(settings.sweepIntervalMs, () => enqueuer.sweep()), ...own]);
 }

@@ -4,7 +4,7 @@ import { type Act, deletionOf } from "../shared/reconcile/act.ts";
 import type { EventPolicy } from "../shared/reconcile/record.ts";
 import { type RolloutTarget, subjectOf } from "./decide-pods.ts";
 
-export const telling: EventPolicy = {
+export const eventPolicy: EventPolicy = {
   taking: "rolling",
   reasons: { begins: eventReasons.rolling, waits: eventReasons.waiting, ends: eventReasons.completed },
   quietGuards: new Set([
@@ -42,7 +42,7 @@ function repairOf(target: Extract<RolloutTarget, { action: "repair" }>): Act {
     async carryOut({ cluster }, notAfterMs) {
       await cluster.delete("pods", pod, { uid, resourceVersion: String(pod.resourceVersion) }, { notAfterMs });
     },
-    announcement: { type: "Normal", reason: eventReasons.repaired, message, identity: uid },
+    event: { type: "Normal", reason: eventReasons.repaired, message, identity: uid },
   };
 }
 

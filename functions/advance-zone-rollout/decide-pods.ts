@@ -3,7 +3,7 @@
 import { allowanceOf, type Governed, governing, type Surroundings } from "../shared/groups/governing.ts";
 import { countPartition, describeCount } from "../shared/groups/partitions.ts";
 import { countDown, describeDown, type Zone } from "../shared/groups/zones.ts";
-import { heldByQuestion, isPodAsked, type Questions } from "../shared/health/permit.ts";
+import { blockedByQuestion, isPodAsked, type Questions } from "../shared/health/permit.ts";
 import { besideReserved } from "../shared/ledger/health-rule.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { GroupKey, StatefulSet, ZoneWorkload } from "../shared/workloads/statefulsets.ts";
@@ -49,7 +49,7 @@ export interface ZoneLimit {
 /** What keeps a pod from going. */
 export interface PodBlocked {
   readonly guard: string;
-  readonly sentence: string;
+  readonly message: string;
   /** True when it is the zone that has too many pods down, and nothing about this pod. */
   readonly isLimit: boolean;
   /** When the pod may be free by time alone, in milliseconds; undefined when it will not be. */
@@ -61,7 +61,7 @@ export interface Choice {
   /** The smallest limit of those that are taken. */
   readonly limit: ZoneLimit;
   /** Why the first of the others stays. */
-  readonly held: PodBlocked | undefined;
+  readonly blocked: PodBlocked | undefined;
   readonly nextInMs: number | undefined;
 }
 
@@ -70,7 +70,7 @@ export function choose(group: GroupNow, zone: Zone, candidates: readonly Pod[]):
   const own: ZoneLimit = { guard: "budget", pods: zone.statefulSet.maxUnavailable, by: "" };
   const taken: Pod[] = [];
   let limit = own;
-  let held: PodBlocked | undefined;
+  let blocked: PodBlocked | undefined;
   let nextInMs: number | undefined;
   let down = countDown(zone);
   // A pod that is down already costs nothing more; but more down than allowed is no time to touch any.
@@ -84,18 +84,18 @@ export function choose(group: GroupNow, zone: Zone, candidates: readonly Pod[]):
     const least = its.pods < limit.pods ? its : limit;
     const why =
       after > least.pods
-        ? heldByLimit(zone, least)
-        : (heldByBudget(group, zone, pod, governed, taken) ?? heldByAnswer(group, zone, pod, taken));
+        ? blockedByLimit(zone, least)
+        : (blockedByBudget(group, zone, pod, governed, taken) ?? blockedByAnswer(group, zone, pod, taken));
     if (why === undefined) {
       taken.push(pod);
       down = after;
       limit = least;
       continue;
     }
-    held ??= why;
+    blocked ??= why;
     if (why.nextInMs !== undefined) nextInMs = Math.min(why.nextInMs, nextInMs ?? why.nextInMs);
   }
-  return { taken, limit, held, nextInMs };
+  return { taken, limit, blocked, nextInMs };
 }
 
 /**
@@ -111,28 +111,28 @@ export function limitOf({ statefulSet }: Pick<Zone, "statefulSet">, governed: Go
 }
 
 /** What is said where a zone has as many pods down as the limit lets. */
-export function heldByLimit(zone: Zone, { guard, pods, by }: ZoneLimit): PodBlocked {
-  const sentence = `${describeDown(zone)}, ${pods} may be down${by}`;
-  return { guard, sentence, isLimit: true, nextInMs: undefined };
+export function blockedByLimit(zone: Zone, { guard, pods, by }: ZoneLimit): PodBlocked {
+  const message = `${describeDown(zone)}, ${pods} may be down${by}`;
+  return { guard, message, isLimit: true, nextInMs: undefined };
 }
 
 /** How soon a pod is asked once more, in milliseconds: no event tells that the others can do without it by now. */
 const healthRequeueMs = 10_000;
 
 /** Rule R22, and the answer of the pod: it is the last check, so that Sluice asks no pod in vain. */
-function heldByAnswer(
+function blockedByAnswer(
   { questions, zones }: GroupNow,
   zone: Zone,
   pod: Pod,
   [other]: readonly Pod[],
 ): PodBlocked | undefined {
   if (!isPodAsked(zone.statefulSet, pod)) return undefined;
-  const held = other === undefined ? heldByQuestion(questions, zones, zone, pod) : besideReserved(other.name);
-  return held && { ...held, isLimit: false, nextInMs: healthRequeueMs };
+  const blocked = other === undefined ? blockedByQuestion(questions, zones, zone, pod) : besideReserved(other.name);
+  return blocked && { ...blocked, isLimit: false, nextInMs: healthRequeueMs };
 }
 
 /** What the budget of a pod says besides the zone's limit: Sluice cannot keep it, or the pod's partition is not free. */
-function heldByBudget(
+function blockedByBudget(
   group: GroupNow,
   zone: Zone,
   pod: Pod,
@@ -141,15 +141,15 @@ function heldByBudget(
 ): PodBlocked | undefined {
   if (governed.kind === "none") return undefined;
   if (governed.kind === "ungovernable") {
-    return { guard: governed.guard, sentence: governed.sentence, isLimit: false, nextInMs: undefined };
+    return { guard: governed.guard, message: governed.message, isLimit: false, nextInMs: undefined };
   }
   const { name, budget } = governed;
   const { partitions } = budget;
   if (partitions === undefined) return undefined;
   const partition = partitions.partitionOf(pod.name);
   if (partition === undefined) {
-    const sentence = `${pod.name} waits: group ${partitions.group} of the expression ${partitions.expression} in the budget ${name} finds nothing in its name, so its partition is not known`;
-    return { guard: "partition-not-identified", sentence, isLimit: false, nextInMs: undefined };
+    const message = `${pod.name} waits: group ${partitions.group} of the expression ${partitions.expression} in the budget ${name} finds nothing in its name, so its partition is not known`;
+    return { guard: "partition-not-identified", message, isLimit: false, nextInMs: undefined };
   }
   const { notReady, unknown, nextReadyInMs } = countPartition(group.zones, pod, partition, budget, group.nowMs);
   const leaving = taken.filter((one) => !zone.down.has(one.ordinal) && partitions.partitionOf(one.name) === partition);
@@ -161,6 +161,6 @@ function heldByBudget(
       ? ""
       : `, the first of them in ${Math.ceil(nextReadyInMs / 1000)} s by its cross-zone delay`;
   const count = describeCount(down, unknown, `partition ${partition}`);
-  const sentence = `${pod.name} waits: ${count}, and the budget ${name} lets ${allowed} be down there${soon}`;
-  return { guard: "partition-budget", sentence, isLimit: false, nextInMs: nextReadyInMs };
+  const message = `${pod.name} waits: ${count}, and the budget ${name} lets ${allowed} be down there${soon}`;
+  return { guard: "partition-budget", message, isLimit: false, nextInMs: nextReadyInMs };
 }

@@ -8,7 +8,7 @@ import type { Claim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/claim-kinds.ts";
 import { dropAfterMs, finishAfterMs, type Refusal } from "../shared/ledger/reservation.ts";
 import { type Pod, podNameOf } from "../shared/workloads/pods.ts";
-import { choose, type GroupNow, heldByLimit, type RolloutTarget, subjectOf } from "./decide-pods.ts";
+import { blockedByLimit, choose, type GroupNow, type RolloutTarget, subjectOf } from "./decide-pods.ts";
 import { mend, neverReadyAfterMs, repairInMs, repairsOf } from "./repair.ts";
 
 export interface RolloutSnapshot extends GroupNow {
@@ -33,8 +33,8 @@ const claimedMs = 5_000;
  * zone's limit nor beyond the budget that governs the pod.
  */
 export function decide(group: RolloutSnapshot): Verdict<RolloutTarget> {
-  const held = heldAsWhole(group);
-  if (held !== undefined) return held;
+  const blocked = blockedAsWhole(group);
+  if (blocked !== undefined) return blocked;
   const verdict = withComingRepair(group, advance(group));
   const repairs = group.zones.flatMap((zone) => repairsOf(group, zone));
   // Where healthy pods go, those that are down already go among the first.
@@ -46,19 +46,19 @@ export function decide(group: RolloutSnapshot): Verdict<RolloutTarget> {
   if (first === undefined) return verdict;
   const targets = verdict.kind === "take" ? [...aside, ...verdict.targets] : aside;
   const zone = verdict.zone || first.statefulSet.name;
-  return take(targets, `${describeAside(aside)}; ${verdict.sentence}`, {
+  return take(targets, `${describeAside(aside)}; ${verdict.message}`, {
     zone,
     requeueAfterMs: verdict.requeueAfterMs,
   });
 }
 
 /** What keeps a group from being rolled or repaired at all: it is not ours to roll. */
-function heldAsWhole({ zones }: RolloutSnapshot): Wait | undefined {
+function blockedAsWhole({ zones }: RolloutSnapshot): Wait | undefined {
   const other = zones.find(({ statefulSet }) => statefulSet.strategy !== "OnDelete");
   if (other === undefined) return undefined;
   const { name, strategy } = other.statefulSet;
-  const sentence = `${name} has update strategy ${strategy}; Sluice rolls groups whose StatefulSets are all OnDelete`;
-  return wait("strategy-not-on-delete", sentence, { zone: name, requeueAfterMs });
+  const message = `${name} has update strategy ${strategy}; Sluice rolls groups whose StatefulSets are all OnDelete`;
+  return wait("strategy-not-on-delete", message, { zone: name, requeueAfterMs });
 }
 
 /** What may be done to healthy pods. */
@@ -85,24 +85,24 @@ function advance(group: RolloutSnapshot): Verdict<RolloutTarget> {
   const only = unsettled[0];
   if (only !== undefined) return advanceZone(group, only);
 
-  const held: Wait[] = [];
+  const blocked: Wait[] = [];
   for (const zone of group.zones) {
     if (zone.statefulSet.paused) continue;
     if (!zone.outdated.some((pod) => !group.refusals.has(pod.uid))) continue;
     const verdict = advanceZone(group, zone);
     if (verdict.kind === "take") return verdict;
-    held.push(verdict);
+    blocked.push(verdict);
   }
-  const [first] = held;
+  const [first] = blocked;
   if (first === undefined) return atRest(group);
-  return { ...first, requeueAfterMs: Math.min(...held.map((one) => one.requeueAfterMs ?? requeueAfterMs)) };
+  return { ...first, requeueAfterMs: Math.min(...blocked.map((one) => one.requeueAfterMs ?? requeueAfterMs)) };
 }
 
 /** Rule R10: the process that let a pod go may have ended since, and no other process hears whether that pod still goes. */
 function whoMayGo({ down, reserved }: Zone): string {
   const one = [...reserved.values()].find(({ ordinal }) => down.get(ordinal) === "reserved");
   if (one === undefined) return "";
-  const until = formatTime((one.sightedMs ?? one.stampMs) + dropAfterMs);
+  const until = formatTime((one.overdueSeenMs ?? one.stampMs) + dropAfterMs);
   return `; ${podNameOf(one)} may still go, by ${one.by}, until ${until} at the latest`;
 }
 
@@ -125,15 +125,15 @@ function advanceZone(group: RolloutSnapshot, zone: Zone): Verdict<RolloutTarget>
   const candidates = outdated.filter((pod) => !group.refusals.has(pod.uid) && mayReserve(group, zone, pod));
   const choice = choose(group, zone, candidates);
   if (choice.taken.length > 0) return takeChosen(zone, choice, outdated.length);
-  const { limit, held, nextInMs } = choice;
+  const { limit, blocked, nextInMs } = choice;
   const refused = outdated.find((pod) => group.refusals.has(pod.uid));
   if (refused !== undefined && (candidates.length === 0 || isBlockedByRefusals(group, zone))) {
     return refusedWait(group, zone, refused, again);
   }
-  const { guard, sentence } = held ?? heldByLimit(zone, limit);
-  if (claim !== undefined) return waitForClaim(claim, `${sentence}; ${outdated.length} outdated pods wait`);
+  const { guard, message } = blocked ?? blockedByLimit(zone, limit);
+  if (claim !== undefined) return waitForClaim(claim, `${message}; ${outdated.length} outdated pods wait`);
   const soonMs = countDown(zone) > 0 ? Math.min(again, finishAfterMs) : again;
-  return wait(guard, `${sentence}; ${outdated.length} outdated pods wait`, {
+  return wait(guard, `${message}; ${outdated.length} outdated pods wait`, {
     zone: name,
     requeueAfterMs: Math.min(soonMs, nextInMs ?? soonMs),
   });
@@ -141,12 +141,12 @@ function advanceZone(group: RolloutSnapshot, zone: Zone): Verdict<RolloutTarget>
 
 function takeChosen(
   { statefulSet }: Zone,
-  { taken, limit, held, nextInMs }: ReturnType<typeof choose>,
+  { taken, limit, blocked, nextInMs }: ReturnType<typeof choose>,
   outdated: number,
 ): Verdict<RolloutTarget> {
   const { name } = statefulSet;
   const targets = taken.map((pod): RolloutTarget => ({ action: "delete", statefulSet, pod }));
-  const others = held === undefined || held.isLimit ? "" : `; ${held.sentence}`;
+  const others = blocked === undefined || blocked.isLimit ? "" : `; ${blocked.message}`;
   return take(
     targets,
     `rolling ${name}: ${taken.length} of ${outdated} outdated pods go now, ${limit.pods} may be down${limit.by}${others}`,
@@ -199,13 +199,13 @@ function atRest(group: RolloutSnapshot): Verdict<RolloutTarget> {
 }
 
 function behind({ statefulSet: { name } }: Zone): Verdict<RolloutTarget> {
-  const sentence = `the StatefulSet controller has not caught up with the spec of ${name}, so its wanted revision is not known`;
-  return wait("status-behind", sentence, { zone: name, requeueAfterMs: 1_000 });
+  const message = `the StatefulSet controller has not caught up with the spec of ${name}, so its wanted revision is not known`;
+  return wait("status-behind", message, { zone: name, requeueAfterMs: 1_000 });
 }
 
 function refusedWait(group: RolloutSnapshot, zone: Zone, pod: Pod, again: number): Verdict<RolloutTarget> {
-  const { sentence } = group.refusals.get(pod.uid) as Refusal;
-  return wait("delete-refused", `${pod.name} stays outdated: ${sentence}`, {
+  const { message } = group.refusals.get(pod.uid) as Refusal;
+  return wait("delete-refused", `${pod.name} stays outdated: ${message}`, {
     zone: zone.statefulSet.name,
     requeueAfterMs: again,
   });
@@ -234,8 +234,8 @@ function withComingRepair(group: RolloutSnapshot, verdict: Verdict<RolloutTarget
   const { pod, inMs } = next;
   if (verdict.kind === "take")
     return { ...verdict, requeueAfterMs: Math.min(inMs, verdict.requeueAfterMs ?? finishAfterMs) };
-  const sentence = `${verdict.sentence}; ${pod.name} was never ready, and is replaced if it is not ready ${neverReadyAfterMs / 1000} s after it was made`;
-  return { ...verdict, sentence, requeueAfterMs: Math.min(inMs, verdict.requeueAfterMs ?? inMs) };
+  const message = `${verdict.message}; ${pod.name} was never ready, and is replaced if it is not ready ${neverReadyAfterMs / 1000} s after it was made`;
+  return { ...verdict, message, requeueAfterMs: Math.min(inMs, verdict.requeueAfterMs ?? inMs) };
 }
 
 /** Kubernetes never moves `status.currentRevision` for OnDelete; the last step of a zone does (kubernetes#73492). */

@@ -1,16 +1,16 @@
 import { questionEntries } from "../shared/annotations/health.ts";
-import * as vocabulary from "../shared/annotations/table.ts";
+import * as keys from "../shared/annotations/table.ts";
 import { type FunctionDefinition, listGroupKeys } from "../shared/contract/definition.ts";
 import { groupOfPod, groupOfStatefulSet, groupsOfNamespace } from "../shared/contract/keys.ts";
 import { type GroupReconciler, reconcileGroup } from "../shared/reconcile/perform.ts";
 import { ledgerNeeds } from "../shared/transaction/ledger-copy.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
-import { actOn, telling } from "./act.ts";
+import { actOn, eventPolicy } from "./act.ts";
 import { decide, type RolloutSnapshot } from "./decide.ts";
 import type { RolloutTarget } from "./decide-pods.ts";
 import { ask, name, observe } from "./observe.ts";
 
-const gate: GroupReconciler<RolloutSnapshot, RolloutTarget> = { name, telling, observe, decide, ask, actOn };
+const reconciler: GroupReconciler<RolloutSnapshot, RolloutTarget> = { name, eventPolicy, observe, decide, ask, actOn };
 
 /** Replaces the outdated pods of a group's StatefulSets, zone by zone, within each zone's budget. */
 export const advanceZoneRollout: FunctionDefinition<GroupKey> = {
@@ -18,9 +18,9 @@ export const advanceZoneRollout: FunctionDefinition<GroupKey> = {
   concern: "replace outdated pods zone by zone",
   keyedBy: "groups",
   watches: [
-    { resource: "statefulsets", selector: vocabulary.rolloutGroup, keysOf: groupOfStatefulSet },
+    { resource: "statefulsets", selector: keys.rolloutGroup, keysOf: groupOfStatefulSet },
     // Kubernetes writes the name of a pod on the pods of StatefulSets alone.
-    { resource: "pods", selector: vocabulary.podName, keysOf: groupOfPod },
+    { resource: "pods", selector: keys.podName, keysOf: groupOfPod },
     // A budget that Sluice cannot keep, or a smaller one, holds a group back. Nothing else changes when a user corrects it.
     { resource: "zoneawarepoddisruptionbudgets", keysOf: groupsOfNamespace },
   ],
@@ -33,14 +33,14 @@ export const advanceZoneRollout: FunctionDefinition<GroupKey> = {
     ...ledgerNeeds,
   ],
   reads: [
-    vocabulary.rolloutGroup,
-    vocabulary.rolloutMaxUnavailable,
-    vocabulary.rolloutPaused,
-    vocabulary.controllerRevisionHash,
-    vocabulary.claims,
+    keys.rolloutGroup,
+    keys.rolloutMaxUnavailable,
+    keys.rolloutPaused,
+    keys.controllerRevisionHash,
+    keys.claims,
     ...questionEntries,
   ],
-  writes: [...vocabulary.ledgerEntries, vocabulary.verdicts],
+  writes: [...keys.ledgerEntries, keys.verdicts],
   isReconcile: true,
-  reconcile: (context, key, wake) => reconcileGroup(context, gate, key, wake),
+  reconcile: (context, key, trigger) => reconcileGroup(context, reconciler, key, trigger),
 };

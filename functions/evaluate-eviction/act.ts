@@ -2,7 +2,7 @@
 
 import { isFinal, tooLate } from "../shared/admission/answers.ts";
 import type { AdmissionAnswer, AdmissionHandler, AdmissionRequest, Denied } from "../shared/admission/definition.ts";
-import { announceRefusal, announceWait } from "../shared/admission/refusal-events.ts";
+import { recordRefusal, recordWait } from "../shared/admission/refusal-events.ts";
 import { withinDeadline } from "../shared/clock/deadlines.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
@@ -40,31 +40,31 @@ async function review(
   context: Context,
   reviews: GroupCommit<EvictionSnapshot>,
   request: AdmissionRequest,
-  holdUntilMs: number | undefined,
+  parkUntilMs: number | undefined,
 ): Promise<AdmissionAnswer> {
   const asking = readAsking(request);
   if ("allowed" in asking) return asking;
   const { cluster } = context;
   let askedMs = cluster.monotonicMs();
-  let alone = await lookInTime(context, reviews, asking, request.deadlineMs);
+  let alone = await observeInTime(context, reviews, asking, request.deadlineMs);
   if ("allowed" in alone) return alone;
   let early = decideAlone(alone);
   if ("allowed" in early && isToBeSure(early, alone.eviction)) {
     askedMs = cluster.monotonicMs();
-    alone = await lookInTime(context, reviews, asking, request.deadlineMs, observeAfresh);
+    alone = await observeInTime(context, reviews, asking, request.deadlineMs, observeAfresh);
     if ("allowed" in alone) return alone;
     early = decideAlone(alone);
   }
   const { dryRun } = asking;
   const { deadlineMs, signal } = request;
   const { owner } = alone;
-  const onHold = (refusal: Denied) => owner && announceWait(context, name, owner, refusal);
+  const onPark = (refusal: Denied) => owner && recordWait(context, name, owner, refusal);
   const answer =
     "allowed" in early
       ? whileNamed(early, alone.eviction, cluster.monotonicMs() - askedMs)
-      : await reviews.submit(early, { eviction: alone.eviction, dryRun, deadlineMs, signal, holdUntilMs, onHold });
+      : await reviews.submit(early, { eviction: alone.eviction, dryRun, deadlineMs, signal, parkUntilMs, onPark });
   if (!answer.allowed && !dryRun && owner !== undefined)
-    announceRefusal(context, name, owner, answer, eventReasons.evictionRefused);
+    recordRefusal(context, name, owner, answer, eventReasons.evictionRefused);
   return answer;
 }
 
@@ -77,15 +77,15 @@ function isToBeSure(answer: AdmissionAnswer, { isPinned }: Eviction): boolean {
 }
 
 /** Reads the pod. If the API server has to be asked, and fails or takes too long, the answer is a 429. */
-async function lookInTime(
+async function observeInTime(
   context: Context,
   { deadlines }: GroupCommit<EvictionSnapshot>,
   asking: Asking,
   deadlineMs: number,
-  look = observeAlone,
+  read = observeAlone,
 ): Promise<Alone | Denied> {
   try {
-    return await withinDeadline<Alone | Denied>(deadlines, deadlineMs, () => look(context, asking), tooLate);
+    return await withinDeadline<Alone | Denied>(deadlines, deadlineMs, () => read(context, asking), tooLate);
   } catch (error) {
     const refusal = refuseUnusable(error, `pod ${asking.name}`);
     if (refusal === undefined) throw error;

@@ -38,12 +38,12 @@ export function refuseByBudget(
   const { name } = zone.statefulSet;
   const allowed = allowanceFor(budget, zone, pod);
   if (allowed === 0) {
-    const sentence = `max unavailable = 0: the budget ${budgetName} allows a share of the pods of ${name}, and its controller has counted none of them yet`;
-    return forbidden("max-unavailable-zero", sentence, { zone: name });
+    const message = `max unavailable = 0: the budget ${budgetName} allows a share of the pods of ${name}, and its controller has counted none of them yet`;
+    return forbidden("max-unavailable-zero", message, { zone: name });
   }
   if (zones.length < 2) {
-    const sentence = `minimum number of StatefulSets not found: the budget ${budgetName} needs two zones or more, and ${name} is the only one`;
-    return badRequest("too-few-zones", sentence, { zone: name });
+    const message = `minimum number of StatefulSets not found: the budget ${budgetName} needs two zones or more, and ${name} is the only one`;
+    return badRequest("too-few-zones", message, { zone: name });
   }
   return isPartitioned(budget)
     ? refuseByPartition(group, zones, zone, pod, budget, allowed)
@@ -89,9 +89,9 @@ function refuseByZone(
   const { notReady, unknown } = countZone(group, own, pod);
   if (notReady + unknown < allowed) return undefined;
   const [claim] = own.claims;
-  const sentence = `${describeCount(notReady, unknown, name)}: ${allowed} may be down, so ${pod.name} stays until one is back`;
-  if (claim !== undefined) return waitForClaim(claim, sentence, own);
-  return notYet("zone-budget", sentence, name);
+  const message = `${describeCount(notReady, unknown, name)}: ${allowed} may be down, so ${pod.name} stays until one is back`;
+  if (claim !== undefined) return waitForClaim(claim, message, own);
+  return notYet("zone-budget", message, name);
 }
 
 /** What is down in a zone besides one pod: at wanted ordinals, and pods on their way out. */
@@ -128,8 +128,8 @@ function refuseByPartition(
   const partition = partitions.partitionOf(pod.name);
   if (partition === undefined) {
     const { expression, group: number } = partitions;
-    const sentence = `pod ${pod.name} has no partition: group ${number} of the expression ${expression} finds nothing in its name`;
-    return badRequest("partition-not-identified", sentence, { zone });
+    const message = `pod ${pod.name} has no partition: group ${number} of the expression ${expression} finds nothing in its name`;
+    return badRequest("partition-not-identified", message, { zone });
   }
   const departed = group.departed.filter((one) => partitions.partitionOf(podNameOf(one)) === partition);
   const { notReady, unknown, nextReadyInMs } = countPartition(zones, pod, partition, budget, group.nowMs);
@@ -139,10 +139,10 @@ function refuseByPartition(
     nextReadyInMs === undefined
       ? ""
       : `, the first of them in ${Math.ceil(nextReadyInMs / 1000)} s by the cross-zone delay`;
-  const sentence = `${describeCount(down, unknown, `partition ${partition}`)}: ${allowed} may be down, so ${pod.name} stays until one is back${soon}`;
+  const message = `${describeCount(down, unknown, `partition ${partition}`)}: ${allowed} may be down, so ${pod.name} stays until one is back${soon}`;
   const claim = claimIn(zones, (podName) => partitions.partitionOf(podName) === partition);
-  if (claim !== undefined) return waitForClaim(claim, sentence, own);
-  return notYet("partition-budget", sentence, zone, nextReadyInMs);
+  if (claim !== undefined) return waitForClaim(claim, message, own);
+  return notYet("partition-budget", message, zone, nextReadyInMs);
 }
 
 /** The first claim by which a pod of a partition counts as down. */

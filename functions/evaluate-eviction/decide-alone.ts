@@ -32,7 +32,7 @@ export interface Alone {
   readonly surroundings: Surroundings;
   /** The group of the owner that it has in place of a StatefulSet, where that group has a ledger. */
   readonly ownedBy?: GroupKey | undefined;
-  /** What the ledger of {@link ledgerOfTold} holds; none where there is no such ledger. */
+  /** What the ledger of {@link ledgerKeyOf} holds; none where there is no such ledger. */
   readonly claims: readonly Claim[];
 }
 
@@ -40,7 +40,7 @@ export interface Alone {
  * Rule R18: the ledger that tells whether a pod is being told that it leaves, where no budget has its ledger read anyway;
  * undefined for a pod of a StatefulSet whose pods no function tells.
  */
-export function ledgerOfTold(
+export function ledgerKeyOf(
   pod: Pod,
   { owner, surroundings }: Pick<Alone, "owner" | "surroundings">,
 ): GroupKey | undefined {
@@ -57,13 +57,20 @@ export function ledgerOfTold(
  */
 export function decideAlone(alone: Alone): AdmissionAnswer | GroupKey {
   const { eviction, pod } = alone;
-  if (!isExempt(pod)) return judgeAlone(alone);
+  if (!isExempt(pod)) return decideWithoutLedger(alone);
   // Rule R11: an eviction that names no uid may take the successor of a pod that is on its way out. It waits for its end.
-  const judged = pod.terminating && !eviction.isPinned ? judgeAlone(alone) : undefined;
-  return judged === undefined || "allowed" in judged ? exempt(pod, eviction) : judged;
+  const decided = pod.terminating && !eviction.isPinned ? decideWithoutLedger(alone) : undefined;
+  return decided === undefined || "allowed" in decided ? exempt(pod, eviction) : decided;
 }
 
-function judgeAlone({ eviction, pod, owner, surroundings, claims, ownedBy }: Alone): AdmissionAnswer | GroupKey {
+function decideWithoutLedger({
+  eviction,
+  pod,
+  owner,
+  surroundings,
+  claims,
+  ownedBy,
+}: Alone): AdmissionAnswer | GroupKey {
   const zone = owner?.name ?? "";
   const first = surroundings.budgets.find((stored) => selects(stored, pod.labels));
   const claim = claims.find((one) => one.zone === zone && namesOrdinal(one, pod.ordinal));
@@ -79,8 +86,8 @@ function judgeAlone({ eviction, pod, owner, surroundings, claims, ownedBy }: Alo
   if (owner === undefined) return ofNoStatefulSet(eviction, pod, first?.name ?? "");
   // Its name never changes, so that the answer does not tell the client to ask again.
   if (pod.name !== podNameOf({ statefulSet: zone, ordinal: pod.ordinal })) {
-    const sentence = `pod ${pod.name} is not named STATEFULSET-ORDINAL, as the pods of ${zone} are, so that its place among them is not known and Sluice cannot reserve it: delete it`;
-    return badRequest("no-ordinal", sentence, { zone });
+    const message = `pod ${pod.name} is not named STATEFULSET-ORDINAL, as the pods of ${zone} are, so that its place among them is not known and Sluice cannot reserve it: delete it`;
+    return badRequest("no-ordinal", message, { zone });
   }
   return key;
 }
@@ -99,8 +106,8 @@ function ofNoStatefulSet({ pin }: Eviction, pod: Pod, budget: string): Admission
     const warnings = [`${what}: it counts in no zone, and may go; delete this pod if you do not need it`];
     return allow("out-of-scope", { warnings, patch: pin });
   }
-  const sentence = `${what}, so that its zone is not known: make the StatefulSet ${pod.ownerName ?? madeFor} again if this pod is of it, or delete this pod`;
-  return askAgain("no-statefulset", sentence);
+  const message = `${what}, so that its zone is not known: make the StatefulSet ${pod.ownerName ?? madeFor} again if this pod is of it, or delete this pod`;
+  return askAgain("no-statefulset", message);
 }
 
 /** A pod that is asked, and that no budget selects, shares the ledger of its siblings: those may be selected by one. */
@@ -183,12 +190,12 @@ export function refuseForever(
 
 /** The refusal of a pod whose budget Sluice cannot keep. */
 export function ungovernable(
-  { guard, sentence, field }: { guard: string; sentence: string; field: string },
+  { guard, message, field }: { guard: string; message: string; field: string },
   zone: string,
 ): Denied {
   // rollout-operator's users know several budgets as 400; the others wait until a user corrects the budget.
-  if (guard === "several-budgets") return badRequest(guard, sentence, { zone });
-  return { ...askAgain(guard, sentence, zone), field };
+  if (guard === "several-budgets") return badRequest(guard, message, { zone });
+  return { ...askAgain(guard, message, zone), field };
 }
 
 /**
@@ -196,8 +203,8 @@ export function ungovernable(
  * seconds to carry an eviction out, and each time takes whichever pod has the name.
  */
 export function leaving({ name }: Eviction, zone: string): Denied {
-  const sentence = `${name} is on its way out already, and this eviction names no uid, so that it could take the pod that comes instead; nothing is left to do when ${name} is gone`;
-  return notYet("pod-leaving", sentence, zone);
+  const message = `${name} is on its way out already, and this eviction names no uid, so that it could take the pod that comes instead; nothing is left to do when ${name} is gone`;
+  return notYet("pod-leaving", message, zone);
 }
 
 /** The answer about a pod that was on its way out, and is gone: the drain goes on. */

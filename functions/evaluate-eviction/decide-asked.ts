@@ -5,7 +5,7 @@ import type { Denied } from "../shared/admission/definition.ts";
 import { type Departed, describeDeparted } from "../shared/groups/refuse-claim.ts";
 import type { Zone } from "../shared/groups/zones.ts";
 import type { AskedPod } from "../shared/health/ask-pods.ts";
-import { heldByQuestion, isPodAsked, otherDown, type Questions } from "../shared/health/permit.ts";
+import { blockedByQuestion, isPodAsked, otherDown, type Questions } from "../shared/health/permit.ts";
 import { besideReserved } from "../shared/ledger/health-rule.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { ZoneWorkload } from "../shared/workloads/statefulsets.ts";
@@ -26,8 +26,8 @@ export function refuseBesideDeparted([first]: readonly Departed[], zone: string)
 export function refuseBeside(zones: readonly ZoneNow[], zone: ZoneNow, pod: Pod): Denied | undefined {
   const other = otherDown(zones, zone, pod);
   if (other === undefined) return undefined;
-  const sentence = `pods that are asked go one at a time where no budget says more: ${other}, so ${pod.name} stays`;
-  return notYet("one-at-a-time", sentence, zone.statefulSet.name);
+  const message = `pods that are asked go one at a time where no budget says more: ${other}, so ${pod.name} stays`;
+  return notYet("one-at-a-time", message, zone.statefulSet.name);
 }
 
 /** Guards that end by themselves: another pod comes back, or the pod is asked again. No review waits for a better answer. */
@@ -43,18 +43,18 @@ export function refuseByQuestion(
 ): Denied | undefined {
   if (!isPodAsked(zone.statefulSet, pod)) return undefined;
   const other = taken.find(({ uid }) => uid !== pod.uid);
-  const held = other === undefined ? heldByQuestion(questions, zones, zone, pod) : besideReserved(other.name);
-  if (held === undefined) return undefined;
-  const refuse = passing.has(held.guard) ? notYet : askAgain;
-  return refuse(held.guard, held.sentence, zone.statefulSet.name);
+  const blocked = other === undefined ? blockedByQuestion(questions, zones, zone, pod) : besideReserved(other.name);
+  if (blocked === undefined) return undefined;
+  const refuse = passing.has(blocked.guard) ? notYet : askAgain;
+  return refuse(blocked.guard, blocked.message, zone.statefulSet.name);
 }
 
 /** The pods that go by these decisions, dry runs included, and whose StatefulSets want their pods asked. */
 export function goersOf(
   zones: readonly Pick<Zone<ZoneWorkload>, "statefulSet" | "pods" | "leaving">[],
-  rulings: readonly Decision[],
+  decisions: readonly Decision[],
 ): AskedPod[] {
-  return rulings.flatMap(({ reserve }) => {
+  return decisions.flatMap(({ reserve }) => {
     const zone = zones.find(({ statefulSet }) => statefulSet.name === reserve?.statefulSet);
     const pod = zone && [...zone.pods, ...zone.leaving].find(({ uid }) => uid === reserve?.uid);
     return zone === undefined || pod === undefined ? [] : [{ statefulSet: zone.statefulSet, pod }];

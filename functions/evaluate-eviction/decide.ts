@@ -9,7 +9,7 @@ import type { Departed } from "../shared/groups/refuse-claim.ts";
 import { claimOn, type Zone } from "../shared/groups/zones.ts";
 import { isAsked, type Questions, warnOfUnknown } from "../shared/health/permit.ts";
 import type { Claim } from "../shared/ledger/claim.ts";
-import { isGivenUp, refusalOfRenewals, turnMs } from "../shared/ledger/renewals.ts";
+import { isGivenUp, refusalOfRenewals, yieldMs } from "../shared/ledger/renewals.ts";
 import { dropAfterMs, finishAfterMs, type Refusal, type Reservation } from "../shared/ledger/reservation.ts";
 import { isOwnerGroup } from "../shared/workloads/group-key.ts";
 import { type Pod, podNameOf } from "../shared/workloads/pods.ts";
@@ -97,7 +97,7 @@ function ruleGoverned(
   before: Before,
 ): Decision {
   const { name } = zone.statefulSet;
-  const held =
+  const blocked =
     (governed.kind === "one" ? refuseForever(group, pod, name, governed) : undefined) ??
     refuseClaimed(group, zone, pod) ??
     refuseByName(group, zone, pod, eviction, before.taken) ??
@@ -105,17 +105,17 @@ function ruleGoverned(
     (governed.kind === "one"
       ? refuseByBudget(group, zones, zone, pod, governed)
       : (refuseBesideDeparted(group.departed, name) ?? refuseBeside(zones, zone, pod)));
-  const revision = held !== undefined && ofOthers.has(held.guard) ? group.down?.get(pod.uid) : undefined;
+  const revision = blocked !== undefined && ofOthers.has(blocked.guard) ? group.down?.get(pod.uid) : undefined;
   const refusal =
-    (revision === undefined ? held : undefined) ??
+    (revision === undefined ? blocked : undefined) ??
     refuseByDisruptionBudget(group, pod, name) ??
-    refuseOutOfTurn(group, zones, zone, pod) ??
+    refuseOutOfOrder(group, zones, zone, pod) ??
     (revision === undefined ? refuseWithoutRoom(zone, pod, before.room) : undefined) ??
     refuseByQuestion(group.questions, zones, zone, pod, before.taken);
   if (refusal !== undefined) return { answer: refusal };
   if (revision !== undefined) return { answer: allowDown(eviction, revision, name) };
   const reserve = { statefulSet: name, ordinal: pod.ordinal, uid: pod.uid };
-  const warnings = [warnOfUnknown(group.questions, pod)].filter((words) => words !== undefined);
+  const warnings = [warnOfUnknown(group.questions, pod)].filter((warning) => warning !== undefined);
   return { answer: allow("allowed", { zone: name, warnings, patch: eviction.pin }), reserve };
 }
 
@@ -183,8 +183,8 @@ function refuseByName(
   if (reservation === undefined) return undefined;
   if (reservation.uid === pod.uid) return refuseReserved(group, zone, pod, reservation);
   if (group.nowMs - reservation.stampMs >= dropAfterMs) return undefined;
-  const sentence = `${pod.name} has just replaced a pod that was evicted, and is not ready yet; it may go when it is`;
-  return notYet("replacement-reserved", sentence, zone.statefulSet.name);
+  const message = `${pod.name} has just replaced a pod that was evicted, and is not ready yet; it may go when it is`;
+  return notYet("replacement-reserved", message, zone.statefulSet.name);
 }
 
 /** What waits for another function has no end of its own: rule R10 drops a reservation that no process can act on any more. */
@@ -199,14 +199,14 @@ function refuseReserved(
     return againInMs > 0 ? waitForOther(zone, name, againInMs) : undefined;
   }
   const until = formatTime(stampMs + dropAfterMs);
-  const sentence = `${name} is reserved by ${by}, whose deletion may be on its way, and this eviction names no uid, so that it could take the pod that comes instead; ${name} may go when that pod is ready, or at ${until} if the deletion never comes`;
-  return notYet("replacement-reserved", sentence, zone.statefulSet.name);
+  const message = `${name} is reserved by ${by}, whose deletion may be on its way, and this eviction names no uid, so that it could take the pod that comes instead; ${name} may go when that pod is ready, or at ${until} if the deletion never comes`;
+  return notYet("replacement-reserved", message, zone.statefulSet.name);
 }
 
 /** Another eviction of the same pod was allowed a moment ago. */
 function waitForOther({ statefulSet }: ZoneThen, pod: string, againInMs: number): Denied {
-  const sentence = `${pod} was allowed to go a moment ago, and this eviction names no uid, so that it could take the pod that comes instead; if ${pod} is still there it may go in ${Math.ceil(againInMs / 1000)} s`;
-  return notYet("replacement-reserved", sentence, statefulSet.name, againInMs);
+  const message = `${pod} was allowed to go a moment ago, and this eviction names no uid, so that it could take the pod that comes instead; if ${pod} is still there it may go in ${Math.ceil(againInMs / 1000)} s`;
+  return notYet("replacement-reserved", message, statefulSet.name, againInMs);
 }
 
 /**
@@ -222,7 +222,7 @@ function refuseGivenUp(
   const isStanding = reservation?.uid === pod.uid && isGivenUp(reservation);
   const refusal = isStanding ? refusalOfRenewals(reservation) : givenUp.get(pod.uid);
   if (refusal === undefined) return undefined;
-  return askAgain("eviction-not-carried-out", refusal.sentence, zone.statefulSet.name);
+  return askAgain("eviction-not-carried-out", refusal.message, zone.statefulSet.name);
 }
 
 /**
@@ -239,15 +239,15 @@ function refuseByDisruptionBudget({ disruptionBudgets }: EvictionSnapshot, pod: 
   const several = severalBudgets(pod, disruptionBudgets);
   if (several !== undefined) return askAgain("never-possible", `${pod.name} stays: ${several}`, zone);
   const why = refusalOf(pod, disruptionBudgets);
-  const sentence = `pod ${pod.name} could go within its zone's budget, but ${why}`;
-  return why === undefined ? undefined : notYet("pod-disruption-budget", sentence, zone);
+  const message = `pod ${pod.name} could go within its zone's budget, but ${why}`;
+  return why === undefined ? undefined : notYet("pod-disruption-budget", message, zone);
 }
 
 /**
  * Where something behind Sluice refuses every eviction of a group, drains of several pods would hold it one after the other, and
  * ask more often than a rollout reconciles. So once one of them was given up, a rollout that has something to do has its turn.
  */
-function refuseOutOfTurn(
+function refuseOutOfOrder(
   { givenUp, nowMs }: EvictionSnapshot,
   zones: readonly ZoneThen[],
   own: ZoneThen,
@@ -258,16 +258,16 @@ function refuseOutOfTurn(
     return undefined;
   // The turn lasts until the one that was given up last lets it end.
   const [last] = [...givenUp.values()].sort((one, other) => other.stampMs - one.stampMs);
-  if (last === undefined || nowMs - last.stampMs >= turnMs) return undefined;
-  const inMs = last.stampMs + turnMs - nowMs;
-  const sentence = `something behind Sluice refused the evictions of ${last.pod}, so the rollout of its group goes first for ${Math.ceil(inMs / 1000)} s more; ${pod.name} may go then`;
-  return askAgain("rollout-first", sentence, own.statefulSet.name);
+  if (last === undefined || nowMs - last.stampMs >= yieldMs) return undefined;
+  const inMs = last.stampMs + yieldMs - nowMs;
+  const message = `something behind Sluice refused the evictions of ${last.pod}, so the rollout of its group goes first for ${Math.ceil(inMs / 1000)} s more; ${pod.name} may go then`;
+  return askAgain("rollout-first", message, own.statefulSet.name);
 }
 
 function refuseWithoutRoom(zone: ZoneThen, pod: Pod, room: number): Denied | undefined {
   if (room > 0 || isReserved(zone, pod.ordinal)) return undefined;
-  const sentence = "the ledger holds as many reservations as it can, and no more are made until some pods are back";
-  return askAgain("ledger-full", sentence, zone.statefulSet.name);
+  const message = "the ledger holds as many reservations as it can, and no more are made until some pods are back";
+  return askAgain("ledger-full", message, zone.statefulSet.name);
 }
 
 /** In the ledger, or by an earlier decision. */

@@ -17,7 +17,7 @@ import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import type { EvictionSnapshot } from "./decide.ts";
-import { type Alone, isExempt, ledgerOfTold, unseen } from "./decide-alone.ts";
+import { type Alone, isExempt, ledgerKeyOf, unseen } from "./decide-alone.ts";
 import { findDown } from "./down.ts";
 import type { Eviction, ReviewedEviction } from "./group-commit/rulings.ts";
 import { findOwnerGroup } from "./owner-group.ts";
@@ -60,9 +60,9 @@ export function keepOf(object: unknown): unknown {
 /** The eviction that a review is of, or why it is none (as rollout-operator has it). */
 export function readAsking(request: AdmissionRequest): Asking | Denied {
   const { operation, subresource, namespace, name: pod, dryRun, path, object } = request;
-  const said = (text: string) => (text === "" ? "none" : text.slice(0, 60));
-  if (operation !== "CREATE") return invalid(`request operation is not create, got: ${said(operation)}`);
-  if (subresource !== "eviction") return invalid(`request SubResource is not eviction, got: ${said(subresource)}`);
+  const shown = (text: string) => (text === "" ? "none" : text.slice(0, 60));
+  if (operation !== "CREATE") return invalid(`request operation is not create, got: ${shown(operation)}`);
+  if (subresource !== "eviction") return invalid(`request SubResource is not eviction, got: ${shown(subresource)}`);
   if (namespace === "" || pod === "") return invalid("request did not include both a namespace and a name");
   const deleteOptions = fieldsOf(fieldsOf(object)?.deleteOptions);
   const preconditions = fieldsOf(deleteOptions?.preconditions);
@@ -79,8 +79,8 @@ export async function observeAlone(context: Context, asking: Asking): Promise<Al
   const { cache, cluster, namespaces, protocol, lookUps = cluster } = context;
   const { namespace, wantedUid } = asking;
   if (namespaces !== undefined && !namespaces.includes(namespace)) {
-    const sentence = `namespace ${namespace} is not served here, only ${namespaces.join(", ")}: give the webhook a namespaceSelector`;
-    return badRequest("namespace-not-served", sentence);
+    const message = `namespace ${namespace} is not served here, only ${namespaces.join(", ")}: give the webhook a namespaceSelector`;
+    return badRequest("namespace-not-served", message);
   }
   const key = { namespace, name: asking.name };
   let pod = await cache.pod(key, lookUps);
@@ -89,14 +89,14 @@ export async function observeAlone(context: Context, asking: Asking): Promise<Al
     return notFound("pod-gone", `pods "${asking.name}" not found`);
   }
   if (wantedUid !== undefined && pod.uid !== wantedUid) {
-    const sentence = `the eviction is meant for a pod ${asking.name} with the uid ${wantedUid}, and another pod has that name now`;
-    return conflict("uid-conflict", sentence);
+    const message = `the eviction is meant for a pod ${asking.name} with the uid ${wantedUid}, and another pod has that name now`;
+    return conflict("uid-conflict", message);
   }
   const [owner, budgets] = await Promise.all([cache.ownerOf(pod, lookUps), cache.budgets(namespace)]);
   const surroundings = { statefulSets: [], neighbours: [], budgets };
   const ownedBy = isOfOther(pod, budgets) ? await findOwnerGroup(context, pod) : undefined;
-  const told = ledgerOfTold(pod, { owner, surroundings });
-  const ledger = told && (await protocol.readLedger(cluster, told));
+  const ledgerKey = ledgerKeyOf(pod, { owner, surroundings });
+  const ledger = ledgerKey && (await protocol.readLedger(cluster, ledgerKey));
   return { eviction: evictionOf(asking, pod), pod, owner, surroundings, ownedBy, claims: ledger?.claims ?? [] };
 }
 
@@ -191,6 +191,6 @@ export async function observe(
   };
 }
 
-function invalid(sentence: string): Denied {
-  return badRequest("invalid-request", sentence);
+function invalid(message: string): Denied {
+  return badRequest("invalid-request", message);
 }

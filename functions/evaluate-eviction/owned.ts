@@ -41,14 +41,14 @@ export function refuseBesideZones(
   const isOwn = (uid: string) => [...own.pods, ...own.leaving].some((one) => one.uid === uid);
   const elsewhere = others.find(({ uid }) => uid !== pod.uid && !isOwn(uid));
   if (elsewhere !== undefined) {
-    const sentence = `${elsewhere.name} of another zone was allowed to go: no pod of ${name} goes until it is back`;
-    return notYet("zones-down", sentence, name);
+    const message = `${elsewhere.name} of another zone was allowed to go: no pod of ${name} goes until it is back`;
+    return notYet("zones-down", message, name);
   }
   const zone = zones.find((one) => one !== own && isUnsettled(one));
   if (zone === undefined) return undefined;
   const [claim] = zone.claims;
   if (claim !== undefined) return waitForClaim(claim, `no pod of ${name} goes until it ends`, own);
   const down = zone.down.size + zone.missing + zone.leaving.length;
-  const sentence = `${down} pods down in ${zone.statefulSet.name}: no pod of ${name} goes until that zone is whole`;
-  return notYet("zones-down", sentence, name);
+  const message = `${down} pods down in ${zone.statefulSet.name}: no pod of ${name} goes until that zone is whole`;
+  return notYet("zones-down", message, name);
 }

@@ -3,7 +3,7 @@
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { isNewEvent } from "../shared/events/recorder.ts";
-import { ClusterError, wordsOf } from "../shared/kubernetes/cluster.ts";
+import { apiMessage, ClusterError } from "../shared/kubernetes/cluster.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import type { Act } from "../shared/reconcile/act.ts";
 import { askedBy } from "../shared/reconcile/concern.ts";
@@ -24,7 +24,7 @@ import { asStatefulSet, type GroupKey, type StatefulSet } from "../shared/worklo
 import { decide, type FollowerResize, type FollowSnapshot } from "./decide.ts";
 import { ask, name, snapshotOf } from "./observe.ts";
 
-const telling: EventPolicy = {
+const eventPolicy: EventPolicy = {
   taking: "resizing",
   reasons: { begins: eventReasons.following, waits: eventReasons.followWaiting, ends: eventReasons.followed },
   quietGuards: new Set(["zone-scaling-down", "zones-down", "leader-not-ready", "min-time-between-zones"]),
@@ -52,10 +52,10 @@ function actOn({ statefulSet, target, claim }: FollowerResize): Act {
 async function checkAgain(context: Context, before: StatefulSet, target: number): Promise<StatefulSet> {
   const { cluster } = context;
   const { now, members } = await readAgain(context, before);
-  const led = followerSizes(members, await readScales(cluster, [now]), cluster.serverTimeMs());
+  const sizes = followerSizes(members, await readScales(cluster, [now]), cluster.serverTimeMs());
   // Where it is made smaller step by step, less than this is wanted.
   const isStep = (wanted: number) => (target > now.replicas ? wanted === target : wanted <= target);
-  const isWanted = led.some(({ statefulSet, wanted }) => {
+  const isWanted = sizes.some(({ statefulSet, wanted }) => {
     return statefulSet === now && typeof wanted === "number" && isStep(wanted);
   });
   if (isWanted) return now;
@@ -81,11 +81,11 @@ async function readAndWriteBack(context: Context, { key, zones }: GroupObservati
  * goes there after delays. That it cannot be written holds up nothing.
  */
 export async function writeBack(context: Context, key: GroupKey, members: readonly StatefulSet[], scales: Scales) {
-  const led = followerSizes(members, scales, context.cluster.serverTimeMs());
+  const sizes = followerSizes(members, scales, context.cluster.serverTimeMs());
   // The mirrored object does not get a size that this function is about to change.
   const isComing = ({ statefulSet: { replicas, scaling }, wanted }: FollowerSize) =>
     typeof wanted === "number" && wanted !== replicas && scaling?.delay === undefined;
-  const coming = new Set(led.filter(isComing).map(({ statefulSet }) => statefulSet.uid));
+  const coming = new Set(sizes.filter(isComing).map(({ statefulSet }) => statefulSet.uid));
   const settled = members.filter(({ uid }) => !coming.has(uid));
   const written = settled.map(async ({ uid, namespace, name: zone, replicas, scaling }) => {
     const { mirrored } = scaling ?? {};
@@ -97,8 +97,8 @@ export async function writeBack(context: Context, key: GroupKey, members: readon
       await context.cluster.patch(scale.resource, at, { status: { replicas } }, { subresource: "status" });
     } catch (error) {
       if (!(error instanceof ClusterError)) throw error;
-      const sentence = `${what} does not say that ${zone} has ${replicas} replicas: ${wordsOf(error)}`;
-      if (isNewEvent(context, key, `${uid} ${sentence}`)) context.reporter.problem(key, name, sentence, error);
+      const message = `${what} does not say that ${zone} has ${replicas} replicas: ${apiMessage(error)}`;
+      if (isNewEvent(context, key, `${uid} ${message}`)) context.reporter.problem(key, name, message, error);
     }
   });
   await Promise.all(written);
@@ -116,7 +116,7 @@ export function following(): ClaimingFunction<FollowSnapshot, FollowerResize> {
   return {
     name,
     claimKind: "scale-down",
-    telling,
+    eventPolicy,
     asks,
     endOf,
     decide,

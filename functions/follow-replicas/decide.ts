@@ -8,13 +8,13 @@ import {
   refuseOwnZone,
   refuseScaleDown,
 } from "../shared/groups/refuse-claim.ts";
-import { heldLeaving, isAsked, type Questions } from "../shared/health/permit.ts";
+import { blockedLeaving, isAsked, type Questions } from "../shared/health/permit.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/claim-kinds.ts";
 import type { OtherClaim } from "../shared/reconcile/act.ts";
 import type { FollowerSize } from "../shared/scaling/follower-sizes.ts";
 import { leavingOrdinals, scaleDownPhases } from "../shared/scaling/size-changes.ts";
-import { type DownscaleTimes, heldAfterOthers } from "../shared/scaling/wanted-replicas.ts";
+import { blockedAfterOthers, type DownscaleTimes } from "../shared/scaling/wanted-replicas.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 
@@ -22,7 +22,7 @@ export interface FollowSnapshot extends LedgerSurroundings<StatefulSet> {
   readonly group: string;
   readonly nowMs: number;
   /** By name, all of the group that are led. */
-  readonly led: readonly FollowerSize[];
+  readonly followers: readonly FollowerSize[];
   /** What this function has claimed and not ended. */
   readonly claims: readonly KnownClaim[];
   /** What asked pods have said; absent where no StatefulSet of the group asks. */
@@ -49,22 +49,22 @@ const settlingMs = 2_000;
 
 /** Those that are to be larger are made so at once. Of those that are to be smaller one is, the first by name that may be. */
 export function decide(snapshot: FollowSnapshot): Verdict<FollowerResize> {
-  const rising = snapshot.led.flatMap(({ statefulSet, wanted }): FollowerResize[] => {
+  const rising = snapshot.followers.flatMap(({ statefulSet, wanted }): FollowerResize[] => {
     if (typeof wanted !== "number" || wanted <= statefulSet.replicas) return [];
     if (snapshot.refused.has(statefulSet.uid) || malformedDelay(statefulSet) !== undefined) return [];
     return [{ statefulSet, target: wanted, claim: undefined }];
   });
-  const isMirroring = snapshot.led.some(({ statefulSet }) => statefulSet.scaling?.mirrored !== undefined);
+  const isMirroring = snapshot.followers.some(({ statefulSet }) => statefulSet.scaling?.mirrored !== undefined);
   const soonMs = isMirroring ? pollMs : undefined;
-  const verdicts = snapshot.led.map((one) => decideOne(snapshot, one)).filter((one) => one !== undefined);
+  const verdicts = snapshot.followers.map((one) => decideOne(snapshot, one)).filter((one) => one !== undefined);
   const waits = verdicts.map((one) => one.requeueAfterMs ?? requeueAfterMs);
   const againMs = Math.min(...waits, soonMs ?? Number.POSITIVE_INFINITY);
   const where = { requeueAfterMs: Number.isFinite(againMs) ? againMs : undefined };
   const lowering = verdicts.find((one) => one.kind === "take");
   const [first] = verdicts;
   if (rising.length > 0) {
-    const said = rising.map(({ statefulSet, target }) => `${statefulSet.name} to ${target}`).join(", ");
-    return take([...rising, ...(lowering?.targets ?? [])], `more replicas: ${said}`, where);
+    const changes = rising.map(({ statefulSet, target }) => `${statefulSet.name} to ${target}`).join(", ");
+    return take([...rising, ...(lowering?.targets ?? [])], `more replicas: ${changes}`, where);
   }
   if (lowering !== undefined) return { ...lowering, ...where };
   if (first !== undefined) return { ...first, ...where };
@@ -78,7 +78,7 @@ function decideOne(
 ): Verdict<FollowerResize> | undefined {
   const { name: zone, replicas, uid, scaling } = statefulSet;
   if (typeof wanted !== "number")
-    return wait(wanted.guard, wanted.sentence, { zone, requeueAfterMs: wanted.requeueAfterMs });
+    return wait(wanted.guard, wanted.message, { zone, requeueAfterMs: wanted.requeueAfterMs });
   if (wanted === replicas) return undefined;
   const malformed = malformedDelay(statefulSet);
   if (malformed !== undefined) return wait("delay-malformed", malformed, { zone, requeueAfterMs });
@@ -92,7 +92,7 @@ function decideOne(
 function malformedDelay({ name, scaling }: StatefulSet): string | undefined {
   const { delay, malformed = [] } = scaling ?? {};
   if (delay === undefined || (delay.delayMs !== undefined && delay.endpoint !== undefined)) return undefined;
-  return `${name} keeps its size: ${malformed.map(({ sentence }) => sentence).join(" ")}`;
+  return `${name} keeps its size: ${malformed.map(({ message }) => message).join(" ")}`;
 }
 
 /** Where its pods are asked before they go, or the budget of the zone does not let all of them go, one goes at a time. */
@@ -105,34 +105,34 @@ function lower(snapshot: FollowSnapshot, statefulSet: StatefulSet, wanted: numbe
 function lowerTo(snapshot: FollowSnapshot, statefulSet: StatefulSet, target: number): Verdict<FollowerResize> {
   const { name: zone, replicas, scaling } = statefulSet;
   const because = `${zone} is made smaller, from ${replicas} to ${target}`;
-  const held = ({ guard, sentence }: Blocked) =>
-    wait(guard, `${zone} is to go to ${target} replicas, and waits: ${sentence}`, { zone, requeueAfterMs });
+  const blocked = ({ guard, message }: Blocked) =>
+    wait(guard, `${zone} is to go to ${target} replicas, and waits: ${message}`, { zone, requeueAfterMs });
   const claim = claimOf(snapshot, statefulSet, target);
   const content = { ...claim, by: "", stampMs: snapshot.nowMs };
   if (scaling?.preparesDownscale) {
     // The webhook that is asked about the change would refuse it until then.
     const members = snapshot.zones.map((one) => one.statefulSet);
-    const rest = heldAfterOthers(statefulSet, members, snapshot.times, snapshot.nowMs);
-    if (rest !== undefined) return wait(rest.guard, rest.sentence, { zone, requeueAfterMs: rest.requeueAfterMs });
-    const why = refuseOwnZone(snapshot, content) ?? heldByAnswers(snapshot, claim);
+    const rest = blockedAfterOthers(statefulSet, members, snapshot.times, snapshot.nowMs);
+    if (rest !== undefined) return wait(rest.guard, rest.message, { zone, requeueAfterMs: rest.requeueAfterMs });
+    const why = refuseOwnZone(snapshot, content) ?? blockedByAnswers(snapshot, claim);
     // It makes the claim, and tells the pods.
-    return why === undefined ? take([{ statefulSet, target, claim: undefined }], because, { zone }) : held(why);
+    return why === undefined ? take([{ statefulSet, target, claim: undefined }], because, { zone }) : blocked(why);
   }
   const [own] = snapshot.claims;
   if (own !== undefined) {
-    const sentence = `${describeClaim(own)}; no zone is made smaller until that has ended`;
-    return wait(guardOfClaim(own), sentence, { zone: own.zone, requeueAfterMs: settlingMs });
+    const message = `${describeClaim(own)}; no zone is made smaller until that has ended`;
+    return wait(guardOfClaim(own), message, { zone: own.zone, requeueAfterMs: settlingMs });
   }
-  const why = refuseScaleDown(snapshot, content) ?? heldByAnswers(snapshot, claim);
+  const why = refuseScaleDown(snapshot, content) ?? blockedByAnswers(snapshot, claim);
   return why === undefined
     ? take([{ statefulSet, target, claim }], because, { zone, requeueAfterMs: settlingMs })
-    : held(why);
+    : blocked(why);
 }
 
 /** Rule R22: what the pods that would leave have said. */
-function heldByAnswers({ zones, questions }: FollowSnapshot, claim: OtherClaim): Blocked | undefined {
+function blockedByAnswers({ zones, questions }: FollowSnapshot, claim: OtherClaim): Blocked | undefined {
   const own = zones.find(({ statefulSet }) => statefulSet.name === claim.zone);
-  return own && heldLeaving(questions, zones, own, leaversOf(own, claim));
+  return own && blockedLeaving(questions, zones, own, leaversOf(own, claim));
 }
 
 /** The pods that would leave by what was decided: those that are to be asked are among them. */

@@ -42,5 +42,5 @@ export const followReplicas: FunctionDefinition<GroupKey> = {
     ...questionEntries,
   ],
   writes: [...ledgerEntries, claims, verdicts],
-  reconcile: (context, key, wake) => reconcileClaims(context, following(), key, wake),
+  reconcile: (context, key, trigger) => reconcileClaims(context, following(), key, trigger),
 };

@@ -21,7 +21,7 @@ export function snapshotOf(context: Context, observed: GroupObservation, scales:
     zones,
     departed,
     strayClaims,
-    led: followerSizes(members, scales, nowMs),
+    followers: followerSizes(members, scales, nowMs),
     claims: claimsBy(observed, "scale-down", name),
     times: {
       ledger: ledger.lastDownscales ?? {},

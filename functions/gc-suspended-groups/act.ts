@@ -3,7 +3,7 @@
 import * as keys from "../shared/annotations/suspension.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
-import { hasCode, isRefused, type Metadata, type PvcObject, wordsOf } from "../shared/kubernetes/cluster.ts";
+import { apiMessage, hasCode, isRefused, type Metadata, type PvcObject } from "../shared/kubernetes/cluster.ts";
 import { deleteIfThere } from "../shared/kubernetes/find.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { kinds } from "../shared/ledger/claim-kinds.ts";
@@ -17,7 +17,7 @@ import { readMembers } from "../shared/suspension/reading.ts";
 import { whyFrozen } from "../shared/suspension/removal-turn.ts";
 import { hasTime } from "../shared/suspension/restart-time.ts";
 import { retain } from "../shared/suspension/retain-volume.ts";
-import { noteSaid } from "../shared/suspension/said.ts";
+import { noteMessage } from "../shared/suspension/said.ts";
 import { describeSpan, warningDue } from "../shared/suspension/time-left.ts";
 import {
   anewPatch,
@@ -42,7 +42,7 @@ import type { RemovalSnapshot, RemovalTarget } from "./decide-removals.ts";
 import { isRetained, whyKept } from "./holding.ts";
 import { name } from "./observe.ts";
 
-export const telling: EventPolicy = {
+export const eventPolicy: EventPolicy = {
   taking: "removing",
   reasons: { begins: eventReasons.removing, waits: eventReasons.removalWaiting, ends: eventReasons.removed },
   quietGuards: new Set([
@@ -90,7 +90,7 @@ function carryOut(context: Context, key: GroupKey, target: RemovalTarget, notAft
     case "stand-back":
       return standBack(context, key, target, notAfterMs);
     case "tell":
-      return tell(context, key, target, notAfterMs);
+      return writeMessage(context, key, target, notAfterMs);
   }
 }
 
@@ -112,31 +112,31 @@ export async function retainOrStay(context: Context, key: GroupKey, pvc: Pvc, no
     await retain(context, name, key, pvc, notAfterMs);
   } catch (error) {
     if (!isRefused(error) || hasCode(error, 409)) throw error;
-    const sentence = `our finalizer stays on ${pvc.name}, which is deleted: its PersistentVolume ${pvc.volumeName} does not get the reclaim policy Retain: ${wordsOf(error)}. Give it that by hand, or take the finalizer away`;
+    const message = `our finalizer stays on ${pvc.name}, which is deleted: its PersistentVolume ${pvc.volumeName} does not get the reclaim policy Retain: ${apiMessage(error)}. Give it that by hand, or take the finalizer away`;
     if (pvc.message?.guard !== unretained.guard)
-      await patchPvc(context, pvc, { annotations: messageFor(unretained.guard, sentence) }, notAfterMs);
-    await recordPvcEvent(context, name, key, pvc, warning(eventReasons.removalWaiting, sentence, unretained.guard));
+      await patchPvc(context, pvc, { annotations: messageFor(unretained.guard, message) }, notAfterMs);
+    await recordPvcEvent(context, name, key, pvc, warning(eventReasons.removalWaiting, message, unretained.guard));
     throw error;
   }
 }
 
 async function standBack(context: Context, key: GroupKey, target: TargetOf<"stand-back">, notAfterMs: number) {
-  const { pvcs, guard, sentence } = target;
+  const { pvcs, guard, message } = target;
   const annotations = {
     [keys.suspendState.key]: "Suspended",
     [keys.removalClaim.key]: null,
-    ...messageFor(guard, sentence),
+    ...messageFor(guard, message),
   };
   for (const pvc of pvcs) await patchPvc(context, pvc, { annotations }, notAfterMs);
   // A deletion that a process was about to send names an earlier revision, so that none is under way any more.
   for (const { removalClaim } of pvcs) if (removalClaim) noteWithdrawn(context, key, removalClaim);
 }
 
-async function tell(context: Context, key: GroupKey, target: TargetOf<"tell">, notAfterMs: number) {
-  const { member, guard, sentence } = target;
+async function writeMessage(context: Context, key: GroupKey, target: TargetOf<"tell">, notAfterMs: number) {
+  const { member, guard, message } = target;
   for (const pvc of member.pvcs) {
-    await patchPvc(context, pvc, { annotations: messageFor(guard, sentence) }, notAfterMs);
-    noteSaid(context, key, pvc);
+    await patchPvc(context, pvc, { annotations: messageFor(guard, message) }, notAfterMs);
+    noteMessage(context, key, pvc);
   }
 }
 
@@ -155,8 +155,8 @@ async function answerLateWish(context: Context, key: GroupKey, pvc: Pvc): Promis
 export function releasingPatch(pvc: Pvc): PvcPatch {
   const { finalizers, isTerminating } = pvc;
   const ours = isTerminating ? [keys.volumeHold, keys.volumeProtection] : [keys.volumeHold];
-  const sentence = `VOLUME_HOLD is remove: ${pvc.name} is not held any more, and its time begins anew where that is taken back`;
-  const released = { guard: "uninstalling", sentence, podCreatedMs: undefined };
+  const message = `VOLUME_HOLD is remove: ${pvc.name} is not held any more, and its time begins anew where that is taken back`;
+  const released = { guard: "uninstalling", message, podCreatedMs: undefined };
   return {
     ...(hasTime(pvc) && !isTerminating ? anewPatch(released, pvc) : {}),
     finalizers: finalizers.filter((one) => !ours.includes(one)),
@@ -191,8 +191,8 @@ async function remove(context: Context, key: GroupKey, member: Member, id: strin
     if (pvc.isTerminating) continue;
     const { uid, resourceVersion } = pvc;
     await deleteIfThere(context.cluster, "persistentvolumeclaims", pvc, { uid, resourceVersion }, { notAfterMs });
-    const words = describeAgreeing(member);
-    const message = `it is deleted: its time was over, and nothing uses it${words === undefined ? "" : `; ${words}`}`;
+    const agreement = describeAgreeing(member);
+    const message = `it is deleted: its time was over, and nothing uses it${agreement === undefined ? "" : `; ${agreement}`}`;
     await recordPvcEvent(context, name, key, pvc, normal(eventReasons.removing, message, "removed"));
   }
 }

@@ -8,7 +8,7 @@ import { lastRemovalOf } from "../shared/suspension/looks.ts";
 import type { VolumesSnapshot } from "../shared/suspension/observe-volumes.ts";
 import { chooseTurn, type RemovalTurn } from "../shared/suspension/removal-turn.ts";
 import type { Anew } from "../shared/suspension/restart-time.ts";
-import { heldRequeueMs } from "../shared/suspension/teller.ts";
+import { blockedRequeueMs } from "../shared/suspension/teller.ts";
 import { isRemoving, type Member } from "../shared/volumes/members.ts";
 import type { Pvc } from "../shared/volumes/pvc.ts";
 import type { RemovalBlocked } from "./holding.ts";
@@ -37,15 +37,15 @@ export type RemovalTarget =
       readonly member: Member;
       readonly pvcs: readonly Pvc[];
       readonly guard: string;
-      readonly sentence: string;
+      readonly message: string;
     }
-  | { readonly kind: "tell"; readonly member: Member; readonly guard: string; readonly sentence: string };
+  | { readonly kind: "tell"; readonly member: Member; readonly guard: string; readonly message: string };
 
 /** Those that go now, each under a claim of its own; the others are added to `held`. */
 export function chooseRemovals(
   snapshot: RemovalSnapshot,
   due: readonly Member[],
-  held: Map<Member, RemovalBlocked>,
+  blocked: Map<Member, RemovalBlocked>,
 ): RemovalTarget[] {
   // What was begun is ended first, and needs no turn: the point of no return is behind it.
   const begun = due.filter(isRemoving);
@@ -56,15 +56,15 @@ export function chooseRemovals(
   const going = turn.kind === "now" ? turn.members : [];
   for (const member of waiting) {
     if (going.includes(member)) continue;
-    const behind = { guard: "zone-busy", sentence: `the volumes of ${member.name} wait for their turn` };
-    const { guard, sentence, requeueAfterMs = heldRequeueMs }: RemovalBlocked = turn.kind === "wait" ? turn : behind;
-    held.set(member, { guard, sentence, requeueAfterMs });
+    const behind = { guard: "zone-busy", message: `the volumes of ${member.name} wait for their turn` };
+    const { guard, message, requeueAfterMs = blockedRequeueMs }: RemovalBlocked = turn.kind === "wait" ? turn : behind;
+    blocked.set(member, { guard, message, requeueAfterMs });
   }
   for (const member of going) {
     const removal = removalOf(snapshot, member);
     const why = whyUnclaimed(snapshot, removal);
     if (why === undefined) targets.push(removal);
-    else held.set(member, { guard: why.guard, sentence: `the volumes of ${member.name} wait: ${why.sentence}` });
+    else blocked.set(member, { guard: why.guard, message: `the volumes of ${member.name} wait: ${why.message}` });
   }
   return targets;
 }

@@ -15,7 +15,7 @@ export interface StrayDecision {
    */
   readonly kind: "clear" | "release" | "answer-recover" | "unmark" | "stamp" | "restamp" | "tell" | "nothing";
   readonly guard: string;
-  readonly sentence: string;
+  readonly message: string;
   /** With `release`: its PersistentVolume is kept first. */
   readonly isRetained?: boolean;
 }
@@ -27,34 +27,34 @@ export interface StraySurroundings extends Clocks {
 
 export function decideStray({ pvc, users }: Stray, around: StraySurroundings): StrayDecision {
   const { removes, isNamespaceEnding } = around;
-  const { name, isHeld, isTerminating, isOnHold, recover, state, owned } = pvc;
+  const { name, hasOurFinalizer, isTerminating, isOnHold, recover, state, owned } = pvc;
   const isMarked = valueIn(state) === "Removing";
   if (!removes) return uninstall(pvc, isMarked);
   if (recover.kind !== "absent") return answer(pvc);
-  if (isTerminating && isHeld && (isNamespaceEnding || isMarked) && !isOnHold && users.length === 0)
+  if (isTerminating && hasOurFinalizer && (isNamespaceEnding || isMarked) && !isOnHold && users.length === 0)
     return remove(pvc, isNamespaceEnding);
   if (owned?.owner.kind === "malformed")
-    return tell(pvc, "owner-malformed", `${name} is kept: ${owned.owner.sentence}`);
+    return withMessage(pvc, "owner-malformed", `${name} is kept: ${owned.owner.message}`);
   if (!isTerminating && (isMarked || pvc.isMarkFalse === true)) {
-    const sentence = `${name} is kept: it was marked for its removal, and is not removed, for its StatefulSet is gone`;
-    return { kind: "unmark", guard: "owner-gone", sentence };
+    const message = `${name} is kept: it was marked for its removal, and is not removed, for its StatefulSet is gone`;
+    return { kind: "unmark", guard: "owner-gone", message };
   }
   const isSuspending = pvc.finalizers.includes(volumeHold);
   if (!isTerminating && isSuspending && pvc.request.kind === "absent" && !isOnHold) {
-    const sentence = `${name} is free: it does not ask for its suspension any more, and its StatefulSet is gone`;
-    return { kind: "clear", guard: "withdrawn", sentence };
+    const message = `${name} is free: it does not ask for its suspension any more, and its StatefulSet is gone`;
+    return { kind: "clear", guard: "withdrawn", message };
   }
   if (isTerminating && isSuspending && !pvc.isProtected) return awaitEnd(pvc, users.length > 0, around);
-  const sentence = `${name} is kept: neither a StatefulSet nor an owner that it names has it, so that no object says how long. Recover it, or delete it and take our finalizer away`;
-  if (isHeld) return tell(pvc, "owner-gone", sentence);
-  return { kind: "nothing", guard: "owner-gone", sentence };
+  const message = `${name} is kept: neither a StatefulSet nor an owner that it names has it, so that no object says how long. Recover it, or delete it and take our finalizer away`;
+  if (hasOurFinalizer) return withMessage(pvc, "owner-gone", message);
+  return { kind: "nothing", guard: "owner-gone", message };
 }
 
 /** Our finalizers go with Sluice. Data that another client has deleted stays, unless its removal was our own. */
 function uninstall(pvc: Pvc, isMarked: boolean): StrayDecision {
-  const sentence = `VOLUME_HOLD is remove: ${pvc.name} is not held any more`;
+  const message = `VOLUME_HOLD is remove: ${pvc.name} is not held any more`;
   const isRetained = pvc.isTerminating && (!isMarked || pvc.isOnHold || pvc.isRetained === true);
-  return { kind: isOurs(pvc) ? "release" : "nothing", guard: "uninstalling", sentence, isRetained };
+  return { kind: isOurs(pvc) ? "release" : "nothing", guard: "uninstalling", message, isRetained };
 }
 
 /** What is on its way out anyway goes, because no function is left that would end its removal. */
@@ -63,7 +63,7 @@ function remove(pvc: Pvc, isNamespaceEnding: boolean): StrayDecision {
     ? "its namespace is being deleted"
     : "its removal had begun before its StatefulSet went";
   const isRetained = pvc.isRetained === true || (isNamespaceEnding && outlivesNamespace(pvc, []));
-  return { kind: "release", guard: "removing", sentence: `${pvc.name} goes: ${why}`, isRetained };
+  return { kind: "release", guard: "removing", message: `${pvc.name} goes: ${why}`, isRetained };
 }
 
 /**
@@ -72,29 +72,32 @@ function remove(pvc: Pvc, isNamespaceEnding: boolean): StrayDecision {
  */
 function awaitEnd(pvc: Pvc, isUsed: boolean, now: Clocks): StrayDecision {
   const { name, isOnHold, suspendedMs, deletedMs = now.nowMs, drainedMs, createdMs, podCreatedMs = 0 } = pvc;
-  const words = (sentence: string) =>
-    `${name} is deleted, and its StatefulSet is gone: our finalizer keeps its volume ${sentence}`;
-  if (isOnHold) return tell(pvc, "on-hold", words("while it is on hold"));
+  const describeKept = (message: string) =>
+    `${name} is deleted, and its StatefulSet is gone: our finalizer keeps its volume ${message}`;
+  if (isOnHold) return withMessage(pvc, "on-hold", describeKept("while it is on hold"));
   if (isUsed) {
-    const sentence = words("while a pod uses it, and for its time after that");
-    return suspendedMs === undefined ? tell(pvc, "in-use", sentence) : { kind: "restamp", guard: "in-use", sentence };
+    const message = describeKept("while a pod uses it, and for its time after that");
+    return suspendedMs === undefined
+      ? withMessage(pvc, "in-use", message)
+      : { kind: "restamp", guard: "in-use", message };
   }
   if (suspendedMs === undefined)
-    return { kind: "stamp", guard: "stamping", sentence: words("for its time: it runs from now") };
+    return { kind: "stamp", guard: "stamping", message: describeKept("for its time: it runs from now") };
   const keptMs = keptForOf(pvc);
   if (keptMs === undefined) {
-    const sentence = words(`until a user writes ${suspendDuration.key} on it, or takes the finalizer away`);
-    return tell(pvc, "duration-missing", sentence);
+    const message = describeKept(`until a user writes ${suspendDuration.key} on it, or takes the finalizer away`);
+    return withMessage(pvc, "duration-missing", message);
   }
   const unsure = whyClocksUnsure(now);
-  if (unsure !== undefined) return tell(pvc, unsure.guard, words(`for its time: ${unsure.sentence}`));
+  if (unsure !== undefined) return withMessage(pvc, unsure.guard, describeKept(`for its time: ${unsure.message}`));
   const untilMs = Math.max(suspendedMs, deletedMs) + keptMs;
   const save = pvc.volumeName === undefined ? "" : `; to keep its data, save its PersistentVolume ${pvc.volumeName}`;
-  if (untilMs > earlierMs(now)) return tell(pvc, "owner-gone", words(`until ${formatTime(untilMs)}${save}`));
+  if (untilMs > earlierMs(now))
+    return withMessage(pvc, "owner-gone", describeKept(`until ${formatTime(untilMs)}${save}`));
   const isAsked =
     valueIn(pvc.request) === true && drainedMs !== undefined && drainedMs >= Math.max(createdMs, podCreatedMs);
   const isRetained = pvc.isRetained === true || !isAsked;
-  return { kind: "release", guard: "removing", sentence: `${name} goes: its time is over`, isRetained };
+  return { kind: "release", guard: "removing", message: `${name} goes: its time is over`, isRetained };
 }
 
 /** Its own time may be longer than what its StatefulSet said last, and never shorter. In milliseconds. */
@@ -105,17 +108,17 @@ function keptForOf({ duration, keptForMs }: Pvc): number | undefined {
 }
 
 /** It says so where another guard holds now. */
-function tell({ message }: Pvc, guard: string, sentence: string): StrayDecision {
-  return { kind: message?.guard === guard ? "nothing" : "tell", guard, sentence };
+function withMessage({ message }: Pvc, guard: string, text: string): StrayDecision {
+  return { kind: message?.guard === guard ? "nothing" : "tell", guard, message: text };
 }
 
 /** The answer to a recover: it has the volume claim back, unless that is deleted already. */
 function answer({ name, isTerminating }: Pvc): StrayDecision {
   if (isTerminating)
-    return { kind: "answer-recover", guard: "recover-too-late", sentence: `the removal of ${name} had begun` };
+    return { kind: "answer-recover", guard: "recover-too-late", message: `the removal of ${name} had begun` };
   return {
     kind: "clear",
     guard: "recovered",
-    sentence: `${name} is free: no StatefulSet has it, and nothing is suspended any more`,
+    message: `${name} is free: no StatefulSet has it, and nothing is suspended any more`,
   };
 }

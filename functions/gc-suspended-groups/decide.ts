@@ -7,7 +7,7 @@ import { earlierMs, laterMs, whyClocksUnsure } from "../shared/suspension/clocks
 import { seenSinceMs } from "../shared/suspension/looks.ts";
 import { whyFrozen } from "../shared/suspension/removal-turn.ts";
 import { isOurs, whyAnew } from "../shared/suspension/restart-time.ts";
-import { heldRequeueMs, keepsWord, keptWordMs, tellerOf } from "../shared/suspension/teller.ts";
+import { blockedRequeueMs, keepsMessage, keptMessageMs, reporterOf } from "../shared/suspension/teller.ts";
 import { isRemoving, isUsed, type Member } from "../shared/volumes/members.ts";
 import { type Pvc, valueIn } from "../shared/volumes/pvc.ts";
 import { chooseRemovals, type RemovalSnapshot, type RemovalTarget } from "./decide-removals.ts";
@@ -20,7 +20,7 @@ import {
   keptUntil,
   type Now,
   type RemovalBlocked,
-  whyHeld,
+  whyBlocked,
   whyTakenBack,
   whyTimeUnsure,
 } from "./holding.ts";
@@ -49,44 +49,46 @@ export function decide(snapshot: RemovalSnapshot): Verdict<RemovalTarget> {
       ...releaseStuck(member, now),
     ]),
   ];
-  const held = new Map<Member, RemovalBlocked>();
+  const blocked = new Map<Member, RemovalBlocked>();
   const due: Member[] = [];
   for (const member of members) {
     if (begun.some((one) => one.member === member)) continue;
     // What this reconcile takes back it does not remove, and says so itself.
     if (released.some((one) => one.kind === "stand-back" && one.member === member)) continue;
-    const why = whyHeld(member, now) ?? whyStuckHeld(member, now);
+    const why = whyBlocked(member, now) ?? whyStuck(member, now);
     if (why === "due") due.push(member);
-    else if (why !== undefined) held.set(member, why);
+    else if (why !== undefined) blocked.set(member, why);
   }
-  const removals = due.length === 0 ? [] : chooseRemovals(snapshot, due, held);
-  const news = [...held].flatMap(([member, why]) => tell(member, why));
-  const told = news.filter(({ member }) => !keepsWord(member, snapshot.saidLately));
-  return conclude([...released, ...removals, ...told], held, group, told.length < news.length);
+  const removals = due.length === 0 ? [] : chooseRemovals(snapshot, due, blocked);
+  const news = [...blocked].flatMap(([member, why]) => messageTargets(member, why));
+  const messages = news.filter(({ member }) => !keepsMessage(member, snapshot.recentMessages));
+  return conclude([...released, ...removals, ...messages], blocked, group, messages.length < news.length);
 }
 
 function conclude(
   targets: readonly RemovalTarget[],
-  held: ReadonlyMap<Member, RemovalBlocked>,
+  blocked: ReadonlyMap<Member, RemovalBlocked>,
   group: string,
-  isWordKept: boolean,
+  isMessageKept: boolean,
 ): Verdict<RemovalTarget> {
-  const [acting] = targets.filter(({ kind }) => kind !== "tell");
-  const longestMs = isWordKept ? keptWordMs : longestRequeueMs;
-  const waits = [...held.values()].map(({ requeueAfterMs }) => Math.min(requeueAfterMs ?? heldRequeueMs, longestMs));
+  const [firstAct] = targets.filter(({ kind }) => kind !== "tell");
+  const longestMs = isMessageKept ? keptMessageMs : longestRequeueMs;
+  const waits = [...blocked.values()].map(({ requeueAfterMs }) =>
+    Math.min(requeueAfterMs ?? blockedRequeueMs, longestMs),
+  );
   const soonest = waits.length === 0 ? undefined : Math.min(...waits);
-  if (acting !== undefined) {
+  if (firstAct !== undefined) {
     const going = targets.flatMap(({ kind, member }) => (kind === "tell" || kind === "restamp" ? [] : [member.name]));
-    const restamped = targets.flatMap((target) => (target.kind === "restamp" ? [target.anew.sentence] : []));
+    const restamped = targets.flatMap((target) => (target.kind === "restamp" ? [target.anew.message] : []));
     const removed = going.length === 0 ? [] : [`the volumes of ${going.join(", ")} are removed`];
-    const sentence = [...removed, ...restamped].join("; ");
-    return take(targets, sentence, { zone: acting.member.set.name, requeueAfterMs: goneRequeueMs });
+    const message = [...removed, ...restamped].join("; ");
+    return take(targets, message, { zone: firstAct.member.set.name, requeueAfterMs: goneRequeueMs });
   }
-  const [first] = held;
+  const [first] = blocked;
   if (first === undefined) return take(targets, `no volume of ${group} is to be removed`);
-  const [{ set }, { guard, sentence }] = first;
+  const [{ set }, { guard, message }] = first;
   const where = { zone: set.name, requeueAfterMs: soonest };
-  return targets.length > 0 ? take(targets, `${guard}: ${sentence}`, where) : wait(guard, sentence, where);
+  return targets.length > 0 ? take(targets, `${guard}: ${message}`, where) : wait(guard, message, where);
 }
 
 const isFrozen = (member: Member): boolean => whyFrozen(member) !== undefined;
@@ -102,15 +104,15 @@ function restamp(member: Member, now: Now): Extract<RemovalTarget, { kind: "rest
   if (!isRemoving(member) || marked.length === 0 || isOver(member, now)) return [];
   // By clocks that contradict each other nothing is known of its time: only its mark is taken back.
   if (whyClocksUnsure(now) !== undefined) return [];
-  const sentence = `${member.name} was marked for its removal, and its time is not over by what is known now: it begins again`;
-  return [{ kind: "restamp", member, anew: { guard: "restamping", sentence, pvcs: marked, podCreatedMs: undefined } }];
+  const message = `${member.name} was marked for its removal, and its time is not over by what is known now: it begins again`;
+  return [{ kind: "restamp", member, anew: { guard: "restamping", message, pvcs: marked, podCreatedMs: undefined } }];
 }
 
 /** What is past the point of no return and deleted loses our finalizer, unless a hold, a pod or the mode None keeps it. */
 function releaseRemoving(member: Member): RemovalTarget[] {
   const { pvcs } = member;
   if (!isRemoving(member) || isOnHold(member) || isUsed(member) || isFrozen(member)) return [];
-  const ours = pvcs.filter(({ isTerminating, isHeld }) => isTerminating && isHeld);
+  const ours = pvcs.filter(({ isTerminating, hasOurFinalizer }) => isTerminating && hasOurFinalizer);
   if (ours.length === 0) return [];
   return [{ kind: "release", member, pvcs: ours, kept: ours.filter((pvc) => isRetained(member, pvc)) }];
 }
@@ -144,7 +146,7 @@ function stuckPvcs(member: Member, { nowMs }: Now, atMs: number): readonly Pvc[]
   return member.pvcs.filter(
     (pvc) =>
       pvc.isTerminating &&
-      pvc.isHeld &&
+      pvc.hasOurFinalizer &&
       // What is protected besides is kept for its owner, by another function's word.
       !pvc.isProtected &&
       (keptUntil(member, pvc) ?? Number.POSITIVE_INFINITY) <= atMs,
@@ -152,14 +154,14 @@ function stuckPvcs(member: Member, { nowMs }: Now, atMs: number): readonly Pvc[]
 }
 
 /** Its time is over by one of two clocks that contradict each other: it is not let go. */
-function whyStuckHeld(member: Member, now: Now): RemovalBlocked | undefined {
+function whyStuck(member: Member, now: Now): RemovalBlocked | undefined {
   return stuckPvcs(member, now, laterMs(now)).length === 0 ? undefined : whyTimeUnsure(member, now);
 }
 
 /** No pod can have a volume of an ending namespace back. What a user holds stays, and so does its namespace. */
 function endNamespace(members: readonly Member[], group: string): Verdict<RemovalTarget> {
   const free = members.filter((member) => !isOnHold(member));
-  const kept = members.find((member) => isOnHold(member) && member.pvcs.some(({ isHeld }) => isHeld));
+  const kept = members.find((member) => isOnHold(member) && member.pvcs.some(({ hasOurFinalizer }) => hasOurFinalizer));
   const verdict = releaseAll(
     free,
     "namespace-ending",
@@ -168,14 +170,14 @@ function endNamespace(members: readonly Member[], group: string): Verdict<Remova
     (pvc) => pvc.isTerminating,
   );
   if (kept === undefined || verdict.kind === "take") return verdict;
-  const sentence = `the namespace is being deleted, and ${hold.key} keeps the volumes of ${kept.name}: it ends when that is taken away`;
-  return wait("on-hold", sentence, { zone: kept.set.name, requeueAfterMs: heldRequeueMs });
+  const message = `the namespace is being deleted, and ${hold.key} keeps the volumes of ${kept.name}: it ends when that is taken away`;
+  return wait("on-hold", message, { zone: kept.set.name, requeueAfterMs: blockedRequeueMs });
 }
 
 function releaseAll(
   members: readonly Member[],
   guard: string,
-  sentence: string,
+  message: string,
   isKept: (member: Member, pvc: Pvc) => boolean,
   isReleased: (pvc: Pvc) => boolean = () => true,
 ): Verdict<RemovalTarget> {
@@ -186,8 +188,8 @@ function releaseAll(
   });
   const [first] = targets;
   if (first !== undefined)
-    return take(targets, sentence, { zone: first.member.set.name, requeueAfterMs: goneRequeueMs });
-  return wait(guard, sentence, { requeueAfterMs: heldRequeueMs });
+    return take(targets, message, { zone: first.member.set.name, requeueAfterMs: goneRequeueMs });
+  return wait(guard, message, { requeueAfterMs: blockedRequeueMs });
 }
 
 /**
@@ -196,10 +198,10 @@ function releaseAll(
  * not say once more that its time goes on, because the two would write in turn. For the same reason it does not say that the
  * clocks contradict each other, unless it says nothing yet: by another API server they may agree.
  */
-function tell(member: Member, { guard, sentence, requeueAfterMs = 0 }: RemovalBlocked): RemovalTarget[] {
-  if (tellerOf(member) !== "collector") return [];
+function messageTargets(member: Member, { guard, message, requeueAfterMs = 0 }: RemovalBlocked): RemovalTarget[] {
+  if (reporterOf(member) !== "collector") return [];
   const isByClock = guard === "clock-unsure" || (guard === "suspended" && requeueAfterMs <= clockSkewMs);
   if (isByClock && member.pvcs.every(({ message }) => message !== undefined)) return [];
   const isNews = member.pvcs.some(({ message, isTerminating }) => !isTerminating && message?.guard !== guard);
-  return isNews ? [{ kind: "tell", member, guard, sentence }] : [];
+  return isNews ? [{ kind: "tell", member, guard, message }] : [];
 }

@@ -3,7 +3,7 @@
 import * as keys from "../shared/annotations/suspension.ts";
 import type { Context } from "../shared/contract/context.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
-import { ClusterError, hasCode, wordsOf } from "../shared/kubernetes/cluster.ts";
+import { apiMessage, ClusterError, hasCode } from "../shared/kubernetes/cluster.ts";
 import { isNamespaceEnding } from "../shared/kubernetes/find.ts";
 import { actWithinMs } from "../shared/ledger/reservation.ts";
 import { withoutFalseMark } from "../shared/suspension/marks.ts";
@@ -45,8 +45,8 @@ async function endStray(context: Context, stray: Stray, notAfterMs: number): Pro
   const decision = decideStray(stray, around);
   const key = { namespace: pvc.namespace, group: groupOfLoneStatefulSet(pvc.name) };
   const report = { key, function: name, zone: pvc.name, shadow: context.mode === "shadow" };
-  const { guard, sentence } = decision;
-  context.reporter.pass({ ...report, guard, sentence, sinceMs: context.cluster.serverTimeMs() });
+  const { guard, message } = decision;
+  context.reporter.verdict({ ...report, guard, message, sinceMs: context.cluster.serverTimeMs() });
   if (decision.kind === "nothing" || context.mode === "shadow") return;
   try {
     if (decision.isRetained === true) await retainOrStay(context, key, pvc, notAfterMs);
@@ -54,26 +54,26 @@ async function endStray(context: Context, stray: Stray, notAfterMs: number): Pro
   } catch (error) {
     if (!(error instanceof ClusterError)) throw error;
     // The next sweep tries again.
-    if (!hasCode(error, 404, 409)) context.reporter.problem(key, name, `${pvc.name}: ${wordsOf(error)}`, error);
+    if (!hasCode(error, 404, 409)) context.reporter.problem(key, name, `${pvc.name}: ${apiMessage(error)}`, error);
     return;
   }
   await recordPvcEvent(context, name, key, pvc, newsOf(pvc, decision));
 }
 
 /** What is said in an Event besides. */
-function newsOf({ isMarkFalse, isTerminating }: Pvc, { kind, sentence }: StrayDecision): PvcNews {
-  if (kind === "clear") return normal(eventReasons.volumeRecovered, sentence, kind);
-  if (kind === "answer-recover") return warning(eventReasons.recoverTooLate, sentence, kind);
-  if (kind === "unmark" && isMarkFalse) return warning(eventReasons.removalMarkUnknown, sentence, kind);
-  if (kind === "release" && isTerminating) return normal(eventReasons.removing, sentence, "released");
-  return warning(eventReasons.removalWaiting, sentence, sentence);
+function newsOf({ isMarkFalse, isTerminating }: Pvc, { kind, message }: StrayDecision): PvcNews {
+  if (kind === "clear") return normal(eventReasons.volumeRecovered, message, kind);
+  if (kind === "answer-recover") return warning(eventReasons.recoverTooLate, message, kind);
+  if (kind === "unmark" && isMarkFalse) return warning(eventReasons.removalMarkUnknown, message, kind);
+  if (kind === "release" && isTerminating) return normal(eventReasons.removing, message, "released");
+  return warning(eventReasons.removalWaiting, message, message);
 }
 
-function patchOf(context: Context, { pvc }: Stray, { kind, guard, sentence }: StrayDecision) {
+function patchOf(context: Context, { pvc }: Stray, { kind, guard, message }: StrayDecision) {
   if (kind === "clear") return clearingPatch(pvc);
   if (kind === "release") return releasingPatch(pvc);
   const nowMs = context.cluster.serverTimeMs();
-  const marks = { [keys.removalClaim.key]: null, ...messageFor(guard, sentence) };
+  const marks = { [keys.removalClaim.key]: null, ...messageFor(guard, message) };
   if (kind === "stamp")
     return {
       annotations: {
@@ -86,5 +86,5 @@ function patchOf(context: Context, { pvc }: Stray, { kind, guard, sentence }: St
     return { annotations: { ...marks, [keys.suspendState.key]: "Suspending", [keys.suspendedAt.key]: null } };
   if (kind === "unmark") return { annotations: { ...marks, [keys.suspendState.key]: "Suspended" } };
   const taken = kind === "answer-recover" ? { [keys.recover.key]: null } : {};
-  return { annotations: { ...taken, ...messageFor(guard, sentence) } };
+  return { annotations: { ...taken, ...messageFor(guard, message) } };
 }

@@ -39,6 +39,6 @@ export const gcSuspendedGroups: FunctionDefinition<GroupKey> & { readonly settin
   ],
   writes: [...ledgerEntries, claims, verdicts, ...suspensionTimes, ...suspension.stateEntries, suspension.suspended],
   settings,
-  reconcile: (context, key, wake) => reconcileClaims(context, collecting, key, wake),
+  reconcile: (context, key, trigger) => reconcileClaims(context, collecting, key, trigger),
   sweep: sweepStrays,
 };

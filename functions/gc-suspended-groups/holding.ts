@@ -5,7 +5,7 @@ import { type Clocks, earlierMs, whyClocksUnsure } from "../shared/suspension/cl
 import { whyUndrained } from "../shared/suspension/drain-proof.ts";
 import { longestGapMs } from "../shared/suspension/looks.ts";
 import { whyFrozen } from "../shared/suspension/removal-turn.ts";
-import { dataRequeueMs, heldRequeueMs, isSuspended } from "../shared/suspension/teller.ts";
+import { blockedRequeueMs, dataRequeueMs, isSuspended } from "../shared/suspension/teller.ts";
 import { ageOf, describeSpan, durationNow } from "../shared/suspension/time-left.ts";
 import { isRecovering, isRemoving, isUsed, isWantedMember, type Member, whyNeeded } from "../shared/volumes/members.ts";
 import { whyUnclear } from "../shared/volumes/owners.ts";
@@ -13,7 +13,7 @@ import { type Pvc, valueIn } from "../shared/volumes/pvc.ts";
 
 export interface RemovalBlocked {
   readonly guard: string;
-  readonly sentence: string;
+  readonly message: string;
   readonly requeueAfterMs?: number;
 }
 
@@ -24,7 +24,7 @@ export interface Now extends Clocks {
 }
 
 function stays({ name }: Member, guard: string, why: string): RemovalBlocked {
-  return { guard, sentence: `the volumes of ${name} stay: ${why}` };
+  return { guard, message: `the volumes of ${name} stay: ${why}` };
 }
 
 /** How soon to check whether a volume is gone, in milliseconds; its event triggers a reconcile. */
@@ -39,7 +39,7 @@ export function isOnHold({ set, pvcs }: Member): boolean {
 }
 
 /** `due`: its time is over and nothing holds it. Undefined for one that is none of ours: nothing is suspended, or it returns. */
-export function whyHeld(member: Member, now: Now): RemovalBlocked | "due" | undefined {
+export function whyBlocked(member: Member, now: Now): RemovalBlocked | "due" | undefined {
   if (!isSuspended(member)) return undefined;
   const removing = isRemoving(member);
   // Before the point of no return a recover wins (invariant S2), and a volume claim without a request is not removed either.
@@ -55,16 +55,16 @@ export function whyHeld(member: Member, now: Now): RemovalBlocked | "due" | unde
 
 /** What holds a volume before the point of no return. Others are asked about its data when all else lets it go (I11). */
 function whyNotYet(member: Member, now: Now): RemovalBlocked | undefined {
-  const held =
+  const blocked =
     whyUntimedOnHold(member) ??
     whyKept(member) ??
     whyTimeUnsure(member, now) ??
     whyUnsure(member, now) ??
     whyTooNew(member, now);
-  if (held !== undefined) return held;
+  if (blocked !== undefined) return blocked;
   const needed = whyNeeded(member);
   if (needed === undefined) return undefined;
-  return { ...stays(member, needed.guard, needed.sentence), requeueAfterMs: dataRequeueMs };
+  return { ...stays(member, needed.guard, needed.message), requeueAfterMs: dataRequeueMs };
 }
 
 /** A hold is what a user wants. A duration that is missing or malformed is a mistake, so the volume claim says that first. */
@@ -97,18 +97,18 @@ export function whyTakenBack(member: Member, now: Now): RemovalBlocked | undefin
   // A second volume claim may have lost its mark when the pod was seen.
   const isMarkedDeleted = pvcs.every(({ state, isTerminating }) => isTerminating || valueIn(state) !== "Removing");
   if (isMarkedDeleted && pod !== undefined && isWantedMember(member)) {
-    const sentence = `${name} came back after the removal of its volume had begun: its volume is kept for its time when that pod goes`;
-    return { guard: "in-use", sentence };
+    const message = `${name} came back after the removal of its volume had begun: its volume is kept for its time when that pod goes`;
+    return { guard: "in-use", message };
   }
   const frozen = whyFrozen(member);
   if (isDeleted) return isOnHold(member) ? whyKept(member) : frozen;
-  const held = whyKept(member) ?? frozen ?? whyTimeUnsure(member, now) ?? whyUnsure(member, now);
-  if (held !== undefined) return held;
+  const blocked = whyKept(member) ?? frozen ?? whyTimeUnsure(member, now) ?? whyUnsure(member, now);
+  if (blocked !== undefined) return blocked;
   const isUntouched = !pvcs.some(({ isTerminating }) => isTerminating);
   const unwanted = `${name} was marked for its removal${isUntouched ? ", of which nothing is deleted yet" : ""}: it is not removed, for`;
-  if (isRecovering(member)) return { guard: "recovering", sentence: `${unwanted} a user wants it back` };
+  if (isRecovering(member)) return { guard: "recovering", message: `${unwanted} a user wants it back` };
   const isAsked = pvcs.every(({ request }) => valueIn(request) === true);
-  return isAsked ? undefined : { guard: "withdrawn", sentence: `${unwanted} not every volume claim asks for that` };
+  return isAsked ? undefined : { guard: "withdrawn", message: `${unwanted} not every volume claim asks for that` };
 }
 
 /** True where what is deleted waits for a removal that does not come: its end is then a matter of time alone. */
@@ -137,7 +137,7 @@ function whyUnsure(member: Member, { nowMs }: Now): RemovalBlocked | undefined {
   // The answer of another pod, of just now, that the data is not needed is newer than any annotation.
   const isAsked = member.drain !== undefined && whyNeeded(member) === undefined;
   if (undrained !== undefined && undrained.guard !== "not-drained" && !isAsked)
-    return stays(member, undrained.guard, undrained.sentence);
+    return stays(member, undrained.guard, undrained.message);
   if (undrained?.guard === "not-drained")
     return stays(member, "drain-lost", `${drainedAt.key} does not say any more that their data is not needed`);
   return whyUntimed(member);
@@ -145,7 +145,7 @@ function whyUnsure(member: Member, { nowMs }: Now): RemovalBlocked | undefined {
 
 function whyUntimed(member: Member): RemovalBlocked | undefined {
   const duration = durationNow(member);
-  return duration.kind === "value" ? undefined : stays(member, duration.guard, duration.sentence);
+  return duration.kind === "value" ? undefined : stays(member, duration.guard, duration.message);
 }
 
 /**
@@ -154,7 +154,7 @@ function whyUntimed(member: Member): RemovalBlocked | undefined {
  */
 export function whyTimeUnsure(member: Member, now: Now): RemovalBlocked | undefined {
   const why = whyClocksUnsure(now);
-  return why && { ...stays(member, why.guard, why.sentence), requeueAfterMs: heldRequeueMs };
+  return why && { ...stays(member, why.guard, why.message), requeueAfterMs: blockedRequeueMs };
 }
 
 /** True where its duration is known, and is over by every witness of its pod's absence. */
@@ -163,27 +163,27 @@ export function isOver(member: Member, now: Now): boolean {
 }
 
 function whyTooNew(member: Member, now: Now): RemovalBlocked | undefined {
-  const said = durationNow(member);
+  const keptFor = durationNow(member);
   const ageMs = ageOf(member, earlierMs(now), now.seenSinceMs);
-  if (said.kind !== "value") return undefined;
+  if (keptFor.kind !== "value") return undefined;
   if (ageMs === undefined) return stays(member, "stamp-missing", "Sluice cannot tell since when its pod has been gone");
-  const leftMs = said.value - ageMs;
+  const leftMs = keptFor.value - ageMs;
   if (leftMs <= 0) return undefined;
   const kept = `the volumes of ${member.name} are kept for ${describeSpan(leftMs)} more`;
-  const duration = describeSpan(said.value);
+  const duration = describeSpan(keptFor.value);
   // The time begins in the future only after a change of the size that is not Sluice's.
-  const isAhead = leftMs > said.value && (member.set.resizedMs ?? 0) + longestGapMs > earlierMs(now);
-  const sentence = isAhead
+  const isAhead = leftMs > keptFor.value && (member.set.resizedMs ?? 0) + longestGapMs > earlierMs(now);
+  const message = isAhead
     ? `${kept}: another client changed the size of ${member.set.name}, and their ${duration} begin up to 10 minutes later`
     : `${kept}, of ${duration}`;
-  return { guard: "suspended", sentence, requeueAfterMs: leftMs };
+  return { guard: "suspended", message, requeueAfterMs: leftMs };
 }
 
 /** Deleted, and not gone: a finalizer that is not ours is on it, or a pod holds it. */
 function whyLingering({ name, pvcs }: Member): RemovalBlocked | undefined {
-  const foreign = pvcs.find(({ isHeld, finalizers }) => !isHeld && finalizers.length > 0);
+  const foreign = pvcs.find(({ hasOurFinalizer, finalizers }) => !hasOurFinalizer && finalizers.length > 0);
   if (foreign === undefined)
-    return { guard: "removing", sentence: `the volumes of ${name} go`, requeueAfterMs: goneRequeueMs };
-  const sentence = `${foreign.name} is deleted and not gone: ${foreign.finalizers.join(", ")} holds it, which is not ours to take away`;
-  return { guard: "finalizer-foreign", sentence, requeueAfterMs: heldRequeueMs };
+    return { guard: "removing", message: `the volumes of ${name} go`, requeueAfterMs: goneRequeueMs };
+  const message = `${foreign.name} is deleted and not gone: ${foreign.finalizers.join(", ")} holds it, which is not ours to take away`;
+  return { guard: "finalizer-foreign", message, requeueAfterMs: blockedRequeueMs };
 }

@@ -21,14 +21,14 @@ export async function observe(observed: GroupObservation, context: Context): Pro
   const beforeMs = context.cluster.serverTimeMs();
   const volumes = await observeVolumes(context, observed, name, {
     claimKind: "volume",
-    isLive: (one) => looksOver(one, beforeMs),
-    isAsked: (one, nowMs) => looksOver(one, nowMs) && !isRemoving(one),
+    isLive: (one) => seemsOver(one, beforeMs),
+    isAsked: (one, nowMs) => seemsOver(one, nowMs) && !isRemoving(one),
   });
   return { ...volumes, removes: removesVolumes(context) };
 }
 
 /** A LIST does not tell who wrote a stamp: what may be removed is read by GETs, which do. */
-function looksOver(member: Member, nowMs: number): boolean {
+function seemsOver(member: Member, nowMs: number): boolean {
   const duration = durationNow(member);
   const ageMs = ageOf(member, nowMs, 0);
   // The list is newer than this moment.

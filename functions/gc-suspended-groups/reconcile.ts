@@ -3,7 +3,7 @@
 import type { ClaimingFunction } from "../shared/reconcile/reconcile-claims.ts";
 import { notesOf } from "../shared/suspension/looks.ts";
 import { asksForSuspension } from "../shared/suspension/reading.ts";
-import { actOn, endOf, telling, warn } from "./act.ts";
+import { actOn, endOf, eventPolicy, warn } from "./act.ts";
 import { decide } from "./decide.ts";
 import type { RemovalSnapshot, RemovalTarget } from "./decide-removals.ts";
 import { name, observe } from "./observe.ts";
@@ -11,7 +11,7 @@ import { name, observe } from "./observe.ts";
 export const collecting: ClaimingFunction<RemovalSnapshot, RemovalTarget> = {
   name,
   claimKind: "volume",
-  telling,
+  eventPolicy,
   asks: asksForSuspension,
   endOf,
   observe,

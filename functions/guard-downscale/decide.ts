@@ -21,6 +21,6 @@ export function decide(snapshot: GuardedDownscale): AdmissionAnswer {
 /** The refusal of a downscale whose object could not be looked up. The code and the guard are those of `refusal`. */
 export function refuseUnknown(change: Downscale, refusal: Denied): Denied {
   const { resource, namespace, name, from, to } = change;
-  const sentence = `downscale of ${resource}/${name} in ${namespace} ${describeSizes(from, to)} is not allowed: its labels are not known: ${refusal.sentence}`;
-  return { ...refusal, sentence, zone: name };
+  const message = `downscale of ${resource}/${name} in ${namespace} ${describeSizes(from, to)} is not allowed: its labels are not known: ${refusal.message}`;
+  return { ...refusal, message, zone: name };
 }

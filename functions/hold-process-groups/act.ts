@@ -7,7 +7,12 @@ import { mapLimit } from "../shared/base/map-limit.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { recordOnce } from "../shared/events/recorder.ts";
 import type { OtherObject } from "../shared/kubernetes/cluster.ts";
-import { type ObjectAttempt, reportWrite, sayRefusal, type WriteResult } from "../shared/reconcile/reconcile-object.ts";
+import {
+  describeRefusal,
+  type ObjectAttempt,
+  reportWrite,
+  type WriteResult,
+} from "../shared/reconcile/reconcile-object.ts";
 import { type PvcNews, type PvcPatch, patchPvc, recordPvcEvent, warning } from "../shared/suspension/writing.ts";
 import type { ClusterStep, ClusterVerdict } from "./decide.ts";
 import type { GroupEvent } from "./decide-events.ts";
@@ -28,27 +33,27 @@ export type ClusterAttempt = ObjectAttempt<ClusterObservation, ClusterVerdict>;
 const pvcsAtOnce = 16;
 
 /** Throws ClusterError where the API server was not there. */
-export async function carryOut(looked: ClusterAttempt, step: ClusterStep): Promise<WriteResult> {
+export async function carryOut(attempt: ClusterAttempt, step: ClusterStep): Promise<WriteResult> {
   if (step.kind === "annotate") {
     const changes = step.changes.map(({ pvc, annotations }) => ({ pvc, patch: { annotations } }));
-    return patchPvcs(looked, step.kind, changes);
+    return patchPvcs(attempt, step.kind, changes);
   }
-  if (step.kind === "protect") return protect(looked, step.changes);
-  const { object } = looked.observed;
+  if (step.kind === "protect") return protect(attempt, step.changes);
+  const { object } = attempt.observed;
   // Nothing of a cluster that is gone is decided but its volume claims.
   if (object === undefined) return "changed";
-  if (step.kind === "clear-status") return patchCluster(looked, object, step.kind, {}, statusPatch(object, step.ids));
-  const written = await patchCluster(looked, object, step.kind, specPatch(object, step));
-  if (written === "done") await tellOfChange(looked, step);
+  if (step.kind === "clear-status") return patchCluster(attempt, object, step.kind, {}, statusPatch(object, step.ids));
+  const written = await patchCluster(attempt, object, step.kind, specPatch(object, step));
+  if (written === "done") await recordChange(attempt, step);
   return written;
 }
 
-async function protect(looked: ClusterAttempt, changes: readonly ProtectionChange[]): Promise<WriteResult> {
+async function protect(attempt: ClusterAttempt, changes: readonly ProtectionChange[]): Promise<WriteResult> {
   const patches = changes.map(({ pvc, protection }) => ({ pvc, patch: protectionPatch(pvc, protection) }));
-  const written = await patchPvcs(looked, "protect", patches);
+  const written = await patchPvcs(attempt, "protect", patches);
   if (written !== "refused") return written;
-  const message = `owner-refused: ${looked.verdict.sentence}; the API server refuses that`;
-  await say(looked, { type: "Warning", reason: eventReasons.groupWaiting, message });
+  const message = `owner-refused: ${attempt.verdict.message}; the API server refuses that`;
+  await recordClusterEvent(attempt, { type: "Warning", reason: eventReasons.groupWaiting, message });
   return written;
 }
 
@@ -72,7 +77,7 @@ function specPatch({ spec }: OtherObject, step: Extract<ClusterStep, { kind: "ch
   };
   const blocks = changeOf("blockRemoval", fieldsOf(buggify)?.blockRemoval, step.blocked);
   return {
-    metadata: { annotations: { [heldGroups.key]: formatHeld(step.held) } },
+    metadata: { annotations: { [heldGroups.key]: formatHeld(step.heldGroups) } },
     spec: { ...changed, ...(Object.keys(blocks).length === 0 ? {} : { buggify: blocks }) },
   };
 }
@@ -105,25 +110,25 @@ function statusPatch({ status }: OtherObject, ids: readonly string[]): object {
 
 /** Of the object, or where a status is given of that alone. */
 async function patchCluster(
-  looked: ClusterAttempt,
+  attempt: ClusterAttempt,
   object: OtherObject,
   action: string,
   change: object,
   status?: object,
 ): Promise<WriteResult> {
-  const { context, key, verdict, notAfterMs } = looked;
+  const { context, key, verdict, notAfterMs } = attempt;
   const { uid, resourceVersion } = object.metadata;
   const { metadata = {}, ...rest } = change as { readonly metadata?: object };
   const body = { metadata: { uid, resourceVersion, ...metadata }, ...(status === undefined ? rest : { status }) };
   const options = status === undefined ? { notAfterMs } : ({ notAfterMs, subresource: "status" } as const);
   return reportWrite(
     context,
-    { key, function: name, action, object: key.name, reason: verdict.sentence },
+    { key, function: name, action, object: key.name, reason: verdict.message },
     () => context.cluster.patch(resource, key, body, options),
     async (error) => {
-      const message = `owner-refused: ${verdict.sentence}; that cannot be written: ${sayRefusal(error)}`;
+      const message = `owner-refused: ${verdict.message}; that cannot be written: ${describeRefusal(error)}`;
       context.reporter.problem(key, name, message, error);
-      await say(looked, { type: "Warning", reason: eventReasons.groupWaiting, message });
+      await recordClusterEvent(attempt, { type: "Warning", reason: eventReasons.groupWaiting, message });
     },
   );
 }
@@ -134,14 +139,18 @@ interface PatchedPvc {
 }
 
 /** All of them, some at a time; throws when all were tried: the first error that says that the API server was not there. */
-async function patchPvcs(looked: ClusterAttempt, action: string, changes: readonly PatchedPvc[]): Promise<WriteResult> {
-  const results = await mapLimit(changes, pvcsAtOnce, (change) => patchOne(looked, action, change));
+async function patchPvcs(
+  attempt: ClusterAttempt,
+  action: string,
+  changes: readonly PatchedPvc[],
+): Promise<WriteResult> {
+  const results = await mapLimit(changes, pvcsAtOnce, (change) => patchOne(attempt, action, change));
   return results.find((result) => result !== "done") ?? "done";
 }
 
-async function patchOne(looked: ClusterAttempt, action: string, { pvc, patch }: PatchedPvc): Promise<WriteResult> {
-  const { context, key, verdict, notAfterMs } = looked;
-  const act = { key, function: name, action, object: pvc.name, reason: verdict.sentence };
+async function patchOne(attempt: ClusterAttempt, action: string, { pvc, patch }: PatchedPvc): Promise<WriteResult> {
+  const { context, key, verdict, notAfterMs } = attempt;
+  const act = { key, function: name, action, object: pvc.name, reason: verdict.message };
   const written = await reportWrite(context, act, () => patchPvc(context, pvc, patch, notAfterMs));
   // What it says of itself from now on is said aloud, too: its cluster may be gone, and all Events of that with it.
   const message = patch.annotations?.[keys.suspendMessage.key];
@@ -151,44 +160,52 @@ async function patchOne(looked: ClusterAttempt, action: string, { pvc, patch }: 
 }
 
 /** An Event about the cluster, once. Resolves, never rejects. */
-async function say(
+async function recordClusterEvent(
   { context, key, observed }: ClusterAttempt,
-  said: Omit<PvcNews, "identity">,
+  event: Omit<PvcNews, "identity">,
   again = "",
 ): Promise<void> {
   if (observed.object === undefined) return;
   const { uid } = observed.object.metadata;
-  const identity = `${uid} ${said.reason} ${said.message} ${again}`;
-  await recordOnce(context, name, key, { about: { ...key, uid }, ...said, identity });
+  const identity = `${uid} ${event.reason} ${event.message} ${again}`;
+  await recordOnce(context, name, key, { about: { ...key, uid }, ...event, identity });
 }
 
 /** Records what a user has to do, or would be surprised by. */
-export async function recordEvents(looked: ClusterAttempt): Promise<void> {
-  for (const { guard, sentence } of looked.verdict.told)
-    await say(looked, { type: "Warning", reason: eventReasons.groupWaiting, message: `${guard}: ${sentence}` });
+export async function recordEvents(attempt: ClusterAttempt): Promise<void> {
+  for (const { guard, message } of attempt.verdict.events)
+    await recordClusterEvent(attempt, {
+      type: "Warning",
+      reason: eventReasons.groupWaiting,
+      message: `${guard}: ${message}`,
+    });
 }
 
-async function tellOfChange(
-  looked: ClusterAttempt,
+async function recordChange(
+  attempt: ClusterAttempt,
   step: Extract<ClusterStep, { kind: "change-spec" }>,
 ): Promise<void> {
-  const { cluster } = looked.observed.snapshot;
-  const again = looked.observed.object?.metadata.resourceVersion ?? "";
-  for (const { sentence } of step.added) {
-    const message = `${sentence}${cluster?.usesLocalities === false ? addressesStay : ""}`;
-    await say(looked, { type: "Normal", reason: eventReasons.groupHeld, message }, again);
+  const { cluster } = attempt.observed.snapshot;
+  const again = attempt.observed.object?.metadata.resourceVersion ?? "";
+  for (const { message: reason } of step.added) {
+    const message = `${reason}${cluster?.usesLocalities === false ? addressesStay : ""}`;
+    await recordClusterEvent(attempt, { type: "Normal", reason: eventReasons.groupHeld, message }, again);
   }
-  for (const told of step.lifted) {
-    await say(looked, { type: "Normal", reason: eventReasons.groupLetGo, message: told.sentence }, again);
-    if (cluster !== undefined && isRecovered(looked, told)) await sayRecovered(looked, cluster, told, again);
+  for (const event of step.lifted) {
+    await recordClusterEvent(
+      attempt,
+      { type: "Normal", reason: eventReasons.groupLetGo, message: event.message },
+      again,
+    );
+    if (cluster !== undefined && isRecovered(attempt, event)) await recordRecovered(attempt, cluster, event, again);
   }
 }
 
 function isRecovered({ observed }: ClusterAttempt, { id, guard }: GroupEvent): boolean {
   if (guard !== "letting-go") return false;
   const { cluster, pvcs } = observed.snapshot;
-  const held = cluster?.held.kind === "value" ? cluster.held.value[id] : undefined;
-  return held?.recoveringMs !== undefined && pvcs.some(({ group }) => group === id);
+  const heldGroup = cluster?.heldGroups.kind === "value" ? cluster.heldGroups.value[id] : undefined;
+  return heldGroup?.recoveringMs !== undefined && pvcs.some(({ group }) => group === id);
 }
 
 /** Spec 1.1 D8: a new pod may get one of them. */
@@ -196,8 +213,8 @@ const addressesStay =
   "; it is excluded by its addresses, and while it is suspended a new pod that gets one of them is excluded, too";
 
 /** Spec 1.1 D6 and D7: no function here can speak with the database. */
-async function sayRecovered(
-  looked: ClusterAttempt,
+async function recordRecovered(
+  attempt: ClusterAttempt,
   { groups, usesLocalities }: FoundationCluster,
   { id }: GroupEvent,
   again: string,
@@ -205,5 +222,5 @@ async function sayRecovered(
   const addresses = groups.get(id)?.addresses ?? [];
   const excluded = usesLocalities || addresses.length === 0 ? `locality_instance_id:${id}` : addresses.join(" ");
   const message = `${id} is back, and the database excludes it still: run fdbcli --exec 'include ${excluded}'. After two hours automatic replacements take it for one that is to go. Its class may have one process too many now`;
-  await say(looked, { type: "Warning", reason: eventReasons.groupRecovered, message }, again);
+  await recordClusterEvent(attempt, { type: "Warning", reason: eventReasons.groupRecovered, message }, again);
 }

@@ -1,7 +1,7 @@
 /** What becomes of one process group that is to be removed, or that we hold back (spec suspend-before-delete 3.5, F1). Pure. */
 import type { HeldGroup } from "../shared/annotations/foundationdb.ts";
 import { valueIn } from "../shared/volumes/pvc.ts";
-import { isKept, wordsOnKept } from "./decide-protection.ts";
+import { describeKept, isKept } from "./decide-protection.ts";
 import type { GroupPod, ProcessGroup, ProcessGroupPvc } from "./foundation-cluster.ts";
 
 /** One process group, with all that is known of it. */
@@ -12,7 +12,7 @@ export interface Case {
   readonly pvcs: readonly ProcessGroupPvc[];
   readonly pod: GroupPod | undefined;
   /** Undefined where it is not held back by us. */
-  readonly held: HeldGroup | undefined;
+  readonly heldGroup: HeldGroup | undefined;
   /** True where it is in the list of blocks, whether Sluice or a user wrote that. */
   readonly isBlocked: boolean;
   readonly isListed: boolean;
@@ -26,7 +26,7 @@ export interface GroupConditions {
   /** How long a volume is kept, in milliseconds; undefined where that is missing or malformed. */
   readonly durationMs: number | undefined;
   /** False: no volume is suspended, as before an uninstall. */
-  readonly holds: boolean;
+  readonly keepsVolumes: boolean;
   /** Why a volume may be there that was not found, with what to do, for people; undefined where all were found. */
   readonly unfound: string | undefined;
 }
@@ -38,9 +38,9 @@ export interface GroupConditions {
 export interface GroupDecision {
   readonly step?: "hold" | "unlist" | "clear" | "let-go" | "withdraw";
   readonly guard: string;
-  readonly sentence: string;
+  readonly message: string;
   /** True where a user has to do something, or would be surprised. */
-  readonly isTold?: true;
+  readonly isReported?: true;
 }
 
 /** The operator may write a status that it read before we changed it: for so long ours is looked at again, in milliseconds. */
@@ -48,13 +48,13 @@ const settleMs = 30_000;
 /** A status that was undone is changed again under a new time, but not more often than this. In milliseconds. */
 const restampMs = 5_000;
 
-function letGo(sentence: string): GroupDecision {
-  return { step: "let-go", guard: "letting-go", sentence };
+function letGo(message: string): GroupDecision {
+  return { step: "let-go", guard: "letting-go", message };
 }
 
 /** Undefined for one that is neither listed nor marked for its removal, and that is not held back. */
-export function judge(one: Case, around: GroupConditions): GroupDecision | undefined {
-  return one.held === undefined ? judgeFree(one, around) : judgeHeld(one, one.held, around);
+export function decideGroup(one: Case, around: GroupConditions): GroupDecision | undefined {
+  return one.heldGroup === undefined ? decideFree(one, around) : decideHeldGroup(one, one.heldGroup, around);
 }
 
 function isWantedGone({ group, isListed, isListedUnexcluded }: Case): boolean {
@@ -62,14 +62,14 @@ function isWantedGone({ group, isListed, isListedUnexcluded }: Case): boolean {
 }
 
 /** What becomes of one whose volume claims are all deleted: our protection alone holds them. */
-function judgeKept(one: Case): GroupDecision | undefined {
-  const { id, pvcs, held } = one;
+function decideKept(one: Case): GroupDecision | undefined {
+  const { id, pvcs, heldGroup } = one;
   const [first] = pvcs;
   if (first === undefined || !pvcs.every(isKept)) return undefined;
   if (pvcs.every(({ state }) => valueIn(state) === "Removing"))
-    return { guard: "removing", sentence: `the volume of ${id} is being removed` };
-  const isFaster = isWantedGone(one) && held === undefined;
-  return { ...wordsOnKept(id, first, isFaster ? "removal-begun" : "claim-deleted"), isTold: true };
+    return { guard: "removing", message: `the volume of ${id} is being removed` };
+  const isFaster = isWantedGone(one) && heldGroup === undefined;
+  return { ...describeKept(id, first, isFaster ? "removal-begun" : "claim-deleted"), isReported: true };
 }
 
 /**
@@ -86,64 +86,64 @@ export function keptSinceMs(one: Case): number | undefined {
  * Such a volume claim cannot come back, so that our block keeps a pod alone, which no function here would let go. One that is
  * removed without an exclusion keeps it: its data may be nowhere else.
  */
-function isBlockOver({ group, isListedUnexcluded }: Case, { isTold }: GroupDecision): boolean {
-  return isTold === true && !isListedUnexcluded && group?.isExclusionSkipped !== true;
+function isBlockOver({ group, isListedUnexcluded }: Case, { isReported }: GroupDecision): boolean {
+  return isReported === true && !isListedUnexcluded && group?.isExclusionSkipped !== true;
 }
 
-function judgeFree(one: Case, { durationMs, holds, unfound }: GroupConditions): GroupDecision | undefined {
+function decideFree(one: Case, { durationMs, keepsVolumes, unfound }: GroupConditions): GroupDecision | undefined {
   const { id, group, pvcs, isBlocked, isListedUnexcluded } = one;
-  const kept = judgeKept(one);
+  const kept = decideKept(one);
   if (kept !== undefined) return kept;
   if (!isWantedGone(one) || durationMs === undefined || durationMs === 0) return undefined;
   // Without a volume there is nothing to keep; but what was not found may be there.
   if (pvcs.length === 0 && unfound === undefined) return undefined;
   if (isBlocked) {
-    const sentence = `${id} stays: a user has blocked its removal, and that is not ours to lift`;
-    return { guard: "blocked-by-user", sentence, isTold: true };
+    const message = `${id} stays: a user has blocked its removal, and that is not ours to lift`;
+    return { guard: "blocked-by-user", message, isReported: true };
   }
   if (isListedUnexcluded || group?.isExclusionSkipped === true) {
-    const sentence = `${id} goes at once: its removal without an exclusion was asked for, and the operator leaves no time in between`;
-    return { guard: "exclusion-skipped", sentence, isTold: true };
+    const message = `${id} goes at once: its removal without an exclusion was asked for, and the operator leaves no time in between`;
+    return { guard: "exclusion-skipped", message, isReported: true };
   }
   if (pvcs.length > 0 && pvcs.every(({ isTerminating }) => isTerminating)) {
-    const sentence = `${id} goes: its volume was deleted before its removal could be held back; save its PersistentVolume`;
-    return { guard: "removal-begun", sentence, isTold: true };
+    const message = `${id} goes: its volume was deleted before its removal could be held back; save its PersistentVolume`;
+    return { guard: "removal-begun", message, isReported: true };
   }
-  if (!holds) return { guard: "uninstalling", sentence: `${id} is not held back: VOLUME_HOLD is remove` };
-  return { step: "hold", guard: "holding", sentence: `${id} is to go: its volume is held back first` };
+  if (!keepsVolumes) return { guard: "uninstalling", message: `${id} is not held back: VOLUME_HOLD is remove` };
+  return { step: "hold", guard: "holding", message: `${id} is to go: its volume is held back first` };
 }
 
-function judgeHeld(one: Case, held: HeldGroup, around: GroupConditions): GroupDecision {
+function decideHeldGroup(one: Case, heldGroup: HeldGroup, around: GroupConditions): GroupDecision {
   const { id, group, pvcs, isBlocked } = one;
-  if (pvcs.length === 0 && around.unfound !== undefined) return judgeUnfound(one, around.unfound);
+  if (pvcs.length === 0 && around.unfound !== undefined) return decideUnfound(one, around.unfound);
   if (pvcs.length === 0) return letGo(`the volume of ${id} is gone: its removal is let go`);
-  const kept = judgeKept(one);
+  const kept = decideKept(one);
   if (kept !== undefined) return isBlockOver(one, kept) ? { ...kept, step: "let-go" } : kept;
   if (pvcs.some(({ state, isTerminating }) => valueIn(state) === "Removing" || isTerminating))
-    return { guard: "removing", sentence: `the volume of ${id} is being removed` };
-  if (held.recoveringMs !== undefined || pvcs.some(({ recover }) => valueIn(recover) === true))
-    return judgeReturning(one, held, around);
-  if (!isWantedGone(one)) return group === undefined ? judgeUnlisted(one) : judgeWithdrawn(one);
+    return { guard: "removing", message: `the volume of ${id} is being removed` };
+  if (heldGroup.recoveringMs !== undefined || pvcs.some(({ recover }) => valueIn(recover) === true))
+    return decideReturning(one, heldGroup, around);
+  if (!isWantedGone(one)) return group === undefined ? decideUnlisted(one) : decideWithdrawn(one);
   if (!isBlocked)
     return {
       step: "hold",
       guard: "holding",
-      sentence: `${id} lost our block while its volume is kept: it gets it again`,
+      message: `${id} lost our block while its volume is kept: it gets it again`,
     };
-  return judgeLeaving(one, around);
+  return decideLeaving(one, around);
 }
 
 /** That its volume was not found does not say that it is gone: its block stays, unless neither a list nor a mark names it. */
-function judgeUnfound(one: Case, unfound: string): GroupDecision {
+function decideUnfound(one: Case, unfound: string): GroupDecision {
   const { id, group, isBlocked } = one;
   if (!isWantedGone(one) && group !== undefined)
     return letGo(`${id} is not to be removed any more: our block is lifted`);
-  const sentence = `${id} stays: no volume claim of it was found, and one may be there: ${unfound}`;
-  return { ...(isBlocked ? {} : { step: "hold" as const }), guard: "volume-unfound", sentence, isTold: true };
+  const message = `${id} stays: no volume claim of it was found, and one may be there: ${unfound}`;
+  return { ...(isBlocked ? {} : { step: "hold" as const }), guard: "volume-unfound", message, isReported: true };
 }
 
 /** Spec 3.5, recover under F1: the block stays, both lists and the status are cleared, and the pod is waited for. */
-function judgeReturning(one: Case, { recoveringMs }: HeldGroup, { nowMs }: GroupConditions): GroupDecision {
+function decideReturning(one: Case, { recoveringMs }: HeldGroup, { nowMs }: GroupConditions): GroupDecision {
   const { id, group, pvcs, pod, isBlocked, isListed, isListedUnexcluded } = one;
   const sinceMs = recoveringMs ?? nowMs;
   const isUndone = isDirty(group) && nowMs - sinceMs >= restampMs;
@@ -151,17 +151,17 @@ function judgeReturning(one: Case, { recoveringMs }: HeldGroup, { nowMs }: Group
     return {
       step: "unlist",
       guard: "recovering",
-      sentence: `${id} is wanted back: it goes from the lists of removals`,
+      message: `${id} is wanted back: it goes from the lists of removals`,
     };
   if (isDirty(group))
-    return { step: "clear", guard: "recovering", sentence: `${id} is wanted back: the operator forgets its removal` };
+    return { step: "clear", guard: "recovering", message: `${id} is wanted back: the operator forgets its removal` };
   const isBack = pod?.isReady === true && !pod.isTerminating;
   const isOurs = pvcs.some(
-    ({ state, isHeld, recover }) => state.kind !== "absent" || isHeld || recover.kind !== "absent",
+    ({ state, hasOurFinalizer, recover }) => state.kind !== "absent" || hasOurFinalizer || recover.kind !== "absent",
   );
-  if (!isBack || isOurs) return { guard: "recovering", sentence: `${id} is wanted back, and its pod is not ready yet` };
+  if (!isBack || isOurs) return { guard: "recovering", message: `${id} is wanted back, and its pod is not ready yet` };
   if (nowMs - sinceMs < settleMs)
-    return { guard: "recovering", sentence: `${id} is back; its block stays while the operator may undo that` };
+    return { guard: "recovering", message: `${id} is back; its block stays while the operator may undo that` };
   return letGo(`${id} is back with the same volume: our block is lifted`);
 }
 
@@ -172,35 +172,35 @@ function isDirty(group: ProcessGroup | undefined): boolean {
 }
 
 /** A status that is written anew says nothing of it for a while: it may say again that it is to go, and that it is excluded. */
-function judgeUnlisted({ id }: Case): GroupDecision {
-  const sentence = `the operator does not list ${id}, whose volume is there: its block stays until it does`;
-  return { guard: "group-unlisted", sentence };
+function decideUnlisted({ id }: Case): GroupDecision {
+  const message = `the operator does not list ${id}, whose volume is there: its block stays until it does`;
+  return { guard: "group-unlisted", message };
 }
 
 /** It is not to be removed any more. Our block goes when nothing of a suspension is left on its volume claims. */
-function judgeWithdrawn({ id, pvcs }: Case): GroupDecision {
+function decideWithdrawn({ id, pvcs }: Case): GroupDecision {
   const isAsked = pvcs.some(({ request, drainedMs }) => valueIn(request) === true || drainedMs !== undefined);
-  if (isAsked) return { step: "withdraw", guard: "withdrawn", sentence: `${id} is not to be removed any more` };
-  if (pvcs.some(({ state, isHeld }) => state.kind !== "absent" || isHeld))
-    return { guard: "withdrawn", sentence: `${id} is not to be removed any more, and its pod is to come back` };
+  if (isAsked) return { step: "withdraw", guard: "withdrawn", message: `${id} is not to be removed any more` };
+  if (pvcs.some(({ state, hasOurFinalizer }) => state.kind !== "absent" || hasOurFinalizer))
+    return { guard: "withdrawn", message: `${id} is not to be removed any more, and its pod is to come back` };
   return letGo(`${id} is not to be removed any more: our block is lifted`);
 }
 
-function judgeLeaving(one: Case, { durationMs }: GroupConditions): GroupDecision {
+function decideLeaving(one: Case, { durationMs }: GroupConditions): GroupDecision {
   const { id, group, pod, isListedUnexcluded, pvcs } = one;
   if (isListedUnexcluded || group?.isExclusionSkipped === true) {
     if (durationMs === 0) return letGo(`${id} goes without an exclusion, and nothing is to be kept`);
-    const sentence = `${id} stays: it counts as excluded though the database has not moved its data; recover it, or have nothing kept by a duration of 0`;
-    return { guard: "exclusion-skipped", sentence, isTold: true };
+    const message = `${id} stays: it counts as excluded though the database has not moved its data; recover it, or have nothing kept by a duration of 0`;
+    return { guard: "exclusion-skipped", message, isReported: true };
   }
   if (group?.excludedMs === undefined)
-    return { guard: "not-excluded", sentence: `${id} is to go: FoundationDB moves its data first` };
+    return { guard: "not-excluded", message: `${id} is to go: FoundationDB moves its data first` };
   if (!isDrained(one)) {
-    const sentence = `${id} stays: ${pod?.name} was made after its exclusion, and may have new data; exclude it again`;
-    return { guard: "pod-newer", sentence, isTold: true };
+    const message = `${id} stays: ${pod?.name} was made after its exclusion, and may have new data; exclude it again`;
+    return { guard: "pod-newer", message, isReported: true };
   }
-  const waits = pvcs.flatMap(({ message }) => message?.sentence ?? [])[0];
-  return { guard: "held", sentence: `${id} is held back${waits === undefined ? "" : `: ${waits}`}` };
+  const waits = pvcs.flatMap(({ message }) => message?.text ?? [])[0];
+  return { guard: "held", message: `${id} is held back${waits === undefined ? "" : `: ${waits}`}` };
 }
 
 /** Its data is elsewhere, and no pod has come since that could have got new data. */

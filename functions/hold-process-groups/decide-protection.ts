@@ -12,7 +12,7 @@ export interface ProtectionSnapshot {
   /** Those of the cluster whose process group no label names: their `group` is empty. */
   readonly unplaced: readonly ProcessGroupPvc[];
   /** False: nothing is held any more, as before an uninstall. */
-  readonly holds: boolean;
+  readonly keepsVolumes: boolean;
   readonly isNamespaceEnding: boolean;
 }
 
@@ -43,8 +43,8 @@ export function protectionChanges(snapshot: ProtectionSnapshot): readonly Protec
   });
 }
 
-function isAdded(pvc: ProcessGroupPvc, { cluster, holds, isNamespaceEnding }: ProtectionSnapshot): boolean {
-  if (cluster === undefined || cluster.isDeleting || isNamespaceEnding || !holds) return false;
+function isAdded(pvc: ProcessGroupPvc, { cluster, keepsVolumes, isNamespaceEnding }: ProtectionSnapshot): boolean {
+  if (cluster === undefined || cluster.isDeleting || isNamespaceEnding || !keepsVolumes) return false;
   const isOver = pvc.isTerminating || valueIn(pvc.state) === "Removing";
   const isOurs = pvc.ownerUids.includes(cluster.uid);
   const isThere = pvc.isProtected && pvc.isLabelled;
@@ -55,14 +55,14 @@ function isAdded(pvc: ProcessGroupPvc, { cluster, holds, isNamespaceEnding }: Pr
  * One that is deleted keeps it until its time is over, whatever is said meanwhile: gc-suspended-groups takes it away
  * then. One that is suspended keeps it until it is removed, or is back.
  */
-function isDropped(pvc: ProcessGroupPvc, { cluster, holds, isNamespaceEnding }: ProtectionSnapshot): boolean {
+function isDropped(pvc: ProcessGroupPvc, { cluster, keepsVolumes, isNamespaceEnding }: ProtectionSnapshot): boolean {
   if (!pvc.isProtected && !(pvc.isLabelled && !pvc.isTerminating)) return false;
   // gc-suspended-groups lets go of what is deleted, and keeps its PersistentVolume first.
-  if (!holds) return !pvc.isTerminating;
+  if (!keepsVolumes) return !pvc.isTerminating;
   if (isNamespaceEnding) return pvc.isTerminating && !pvc.isOnHold;
   if (cluster === undefined || cluster.isDeleting || wantsProtection(cluster) !== "no") return false;
   // Once it is being deleted its protection holds it, as a suspension does.
-  return pvc.state.kind === "absent" && !pvc.isHeld;
+  return pvc.state.kind === "absent" && !pvc.hasOurFinalizer;
 }
 
 /** True where it is deleted, and our protection alone holds it. */
@@ -71,9 +71,9 @@ export function isKept({ isTerminating, isProtected }: ProcessGroupPvc): boolean
 }
 
 /** Why it is kept, and what a user who needs its data has to do. */
-export function wordsOnKept(id: string, { name, volumeName }: ProcessGroupPvc, why: KeptBecause): Blocked {
+export function describeKept(id: string, { name, volumeName }: ProcessGroupPvc, why: KeptBecause): Blocked {
   const volume = volumeName === undefined ? "it has no PersistentVolume" : `save its PersistentVolume ${volumeName}`;
-  return { guard: why, sentence: `${reasons[why](id, name)}; the volume claim cannot come back: ${volume}` };
+  return { guard: why, message: `${reasons[why](id, name)}; the volume claim cannot come back: ${volume}` };
 }
 
 const reasons = {
@@ -97,8 +97,8 @@ export function isKeptBecause(guard: string): boolean {
  * Each says on itself why it is kept, until its time runs. By key. What gc-suspended-groups says of one whose PersistentVolume it
  * cannot keep stays: it would write that again.
  */
-export function messageOf(pvc: ProcessGroupPvc, { guard, sentence }: Blocked): Readonly<Record<string, string>> {
-  const isSaid = [guard, "volume-not-retained"].includes(pvc.message?.guard ?? "");
-  const isNews = pvc.state.kind === "absent" && !isSaid;
-  return isNews ? { [keys.suspendMessage.key]: keys.formatMessage({ guard, sentence }) } : {};
+export function messageOf(pvc: ProcessGroupPvc, { guard, message }: Blocked): Readonly<Record<string, string>> {
+  const isRecorded = [guard, "volume-not-retained"].includes(pvc.message?.guard ?? "");
+  const isNews = pvc.state.kind === "absent" && !isRecorded;
+  return isNews ? { [keys.suspendMessage.key]: keys.formatMessage({ guard, text: message }) } : {};
 }

@@ -2,23 +2,16 @@
 import type { HeldGroup, HeldGroups } from "../shared/annotations/foundationdb.ts";
 import * as keys from "../shared/annotations/suspension.ts";
 import { valueIn } from "../shared/volumes/pvc.ts";
+import { foreignEvents, type GroupEvent, goneEvent, isForeign, optionEvents, settingsEvents } from "./decide-events.ts";
+import { type Case, decideGroup, type GroupConditions, type GroupDecision } from "./decide-group.ts";
 import {
-  type GroupEvent,
-  isStranger,
-  tellOfGone,
-  tellOfOption,
-  tellOfSettings,
-  tellOfStrangers,
-} from "./decide-events.ts";
-import { type Case, type GroupConditions, type GroupDecision, judge } from "./decide-group.ts";
-import {
+  describeKept,
   isKept,
   isProtecting,
   messageOf,
   type ProtectionChange,
   type ProtectionSnapshot,
   protectionChanges,
-  wordsOnKept,
 } from "./decide-protection.ts";
 import type { FoundationCluster, GroupPod } from "./foundation-cluster.ts";
 import { type AnnotationChange, annotationChanges, whyUnfound } from "./messages.ts";
@@ -39,7 +32,7 @@ export type ClusterStep =
       readonly toRemove: readonly string[];
       readonly toRemoveUnexcluded: readonly string[];
       readonly blocked: readonly string[];
-      readonly held: HeldGroups;
+      readonly heldGroups: HeldGroups;
       readonly lifted: readonly GroupEvent[];
       readonly added: readonly GroupEvent[];
     }
@@ -50,9 +43,9 @@ export type ClusterStep =
 
 export interface ClusterVerdict {
   readonly guard: string;
-  readonly sentence: string;
+  readonly message: string;
   readonly step: ClusterStep | undefined;
-  readonly told: readonly GroupEvent[];
+  readonly events: readonly GroupEvent[];
   /** The cluster is looked at again after this time, in milliseconds; undefined: when something is heard of it. */
   readonly requeueAfterMs: number | undefined;
 }
@@ -70,77 +63,78 @@ export function decide(snapshot: RemovalsSnapshot): ClusterVerdict {
   const changes = snapshot.isProtectionRefused ? [] : protectionChanges(snapshot);
   if (changes.length > 0) return protect(snapshot, changes);
   const verdict = decideRemovals(snapshot);
-  const told = [...tellOfOption(snapshot), ...tellOfSettings(snapshot), ...tellOfStrangers(snapshot)];
-  const [first] = told;
-  const isIdle = verdict.step === undefined && verdict.told.length === 0;
-  const { guard, sentence } = (isIdle ? first : undefined) ?? verdict;
-  return { ...verdict, guard, sentence, told: [...verdict.told, ...told] };
+  const events = [...optionEvents(snapshot), ...settingsEvents(snapshot), ...foreignEvents(snapshot)];
+  const [first] = events;
+  const isIdle = verdict.step === undefined && verdict.events.length === 0;
+  const { guard, message } = (isIdle ? first : undefined) ?? verdict;
+  return { ...verdict, guard, message, events: [...verdict.events, ...events] };
 }
 
 function protect({ cluster }: RemovalsSnapshot, changes: readonly ProtectionChange[]): ClusterVerdict {
   const [first] = changes.filter(({ protection }) => protection === "add");
   const step: ClusterStep = { kind: "protect", changes };
-  const words =
+  const described =
     first === undefined
       ? {
           guard: "releasing",
-          sentence: `volume claims of ${cluster?.name ?? "a cluster that is gone"} are not protected any more`,
+          message: `volume claims of ${cluster?.name ?? "a cluster that is gone"} are not protected any more`,
         }
       : {
           guard: "protecting",
-          sentence: `the volume claims of ${cluster?.name} get our finalizer, whatever becomes of them`,
+          message: `the volume claims of ${cluster?.name} get our finalizer, whatever becomes of them`,
         };
-  return { ...words, step, told: [], requeueAfterMs: undefined };
+  return { ...described, step, events: [], requeueAfterMs: undefined };
 }
 
 function decideRemovals(snapshot: RemovalsSnapshot): ClusterVerdict {
   const { cluster } = snapshot;
   if (cluster === undefined) return decideGone(snapshot);
-  const { name, held: record, duration } = cluster;
+  const { name, heldGroups: record, duration } = cluster;
   if (record.kind === "malformed")
-    return toldOf(name, wait("record-malformed", `nothing of ${name} changes: ${record.sentence}`));
-  const held = valueIn(record) ?? {};
-  const isHolding = Object.keys(held).length > 0;
-  if (duration.kind === "absent" && !isHolding && !isProtecting(snapshot))
+    return withEvent(name, wait("record-malformed", `nothing of ${name} changes: ${record.message}`));
+  const blocks = valueIn(record) ?? {};
+  const hasHeldGroups = Object.keys(blocks).length > 0;
+  if (duration.kind === "absent" && !hasHeldGroups && !isProtecting(snapshot))
     return wait("done", `${name} asks for nothing`);
   if (cluster.isDeleting) {
-    const sentence = `${name} is being deleted: only our finalizers keep volumes of it, those that are suspended for their time`;
-    if (!isHolding && snapshot.pvcs.every((pvc) => !pvc.isProtected)) return wait("done", sentence);
-    return toldOf(name, { ...wait("owner-deleting", sentence), step: sayKept(snapshot, "owner-deleting") });
+    const message = `${name} is being deleted: only our finalizers keep volumes of it, those that are suspended for their time`;
+    if (!hasHeldGroups && snapshot.pvcs.every((pvc) => !pvc.isProtected)) return wait("done", message);
+    return withEvent(name, { ...wait("owner-deleting", message), step: annotateKept(snapshot, "owner-deleting") });
   }
-  return decideLiving(snapshot, cluster, held);
+  return decideLiving(snapshot, cluster, blocks);
 }
 
 /** The cluster is gone, so that no object can say that the data is not needed. */
 function decideGone(snapshot: RemovalsSnapshot): ClusterVerdict {
   const [first] = snapshot.pvcs.filter(isKept);
   if (first === undefined) return wait("done", "it is gone");
-  return { ...wait("owner-gone", tellOfGone(first).sentence), step: sayKept(snapshot, "owner-gone") };
+  return { ...wait("owner-gone", goneEvent(first).message), step: annotateKept(snapshot, "owner-gone") };
 }
 
-function sayKept({ pvcs }: RemovalsSnapshot, why: "owner-deleting" | "owner-gone"): ClusterStep | undefined {
+function annotateKept({ pvcs }: RemovalsSnapshot, why: "owner-deleting" | "owner-gone"): ClusterStep | undefined {
   const changes = pvcs.filter(isKept).flatMap((pvc): AnnotationChange[] => {
-    const annotations = messageOf(pvc, wordsOnKept(pvc.group, pvc, why));
+    const annotations = messageOf(pvc, describeKept(pvc.group, pvc, why));
     return Object.keys(annotations).length === 0 ? [] : [{ pvc, annotations }];
   });
   return changes.length === 0 ? undefined : { kind: "annotate", changes };
 }
 
-function decideLiving(snapshot: RemovalsSnapshot, cluster: FoundationCluster, held: HeldGroups): ClusterVerdict {
-  const { nowMs, holds } = snapshot;
+function decideLiving(snapshot: RemovalsSnapshot, cluster: FoundationCluster, heldGroups: HeldGroups): ClusterVerdict {
+  const { nowMs, keepsVolumes } = snapshot;
   const around: GroupConditions = {
     nowMs,
     durationMs: valueIn(cluster.duration),
-    holds,
+    keepsVolumes,
     unfound: whyUnfound(snapshot),
   };
-  const cases = casesOf(snapshot, cluster, held);
-  const judged = cases.flatMap((one): Decided[] => {
-    const verdict = judge(one, around);
+  const cases = casesOf(snapshot, cluster, heldGroups);
+  const decided = cases.flatMap((one): Decided[] => {
+    const verdict = decideGroup(one, around);
     return verdict === undefined ? [] : [{ one, verdict }];
   });
-  const bounded = withinBounds(judged, cluster);
-  const step = changeSpec(bounded, cluster, held, nowMs) ?? clearStatus(bounded) ?? annotate(cases, bounded, cluster);
+  const bounded = withinBounds(decided, cluster);
+  const step =
+    changeSpec(bounded, cluster, heldGroups, nowMs) ?? clearStatus(bounded) ?? annotate(cases, bounded, cluster);
   return conclude(cluster, bounded, step);
 }
 
@@ -149,19 +143,23 @@ interface Decided {
   readonly verdict: GroupDecision;
 }
 
-function casesOf({ pvcs, pods }: RemovalsSnapshot, cluster: FoundationCluster, held: HeldGroups): readonly Case[] {
+function casesOf(
+  { pvcs, pods }: RemovalsSnapshot,
+  cluster: FoundationCluster,
+  heldGroups: HeldGroups,
+): readonly Case[] {
   const { groups, toRemove, toRemoveUnexcluded, blocked } = cluster;
-  const own = pvcs.filter((pvc) => !isStranger(pvc, cluster));
+  const own = pvcs.filter((pvc) => !isForeign(pvc, cluster));
   const pvcsOf = Map.groupBy(own, ({ group }) => group);
   // Of several the newest: it may have data that the others had not.
   const podOf = new Map(pods.toSorted((one, other) => one.createdMs - other.createdMs).map((pod) => [pod.group, pod]));
-  const ids = new Set([...Object.keys(held), ...groups.keys(), ...pvcsOf.keys()]);
+  const ids = new Set([...Object.keys(heldGroups), ...groups.keys(), ...pvcsOf.keys()]);
   return [...ids].sort().map((id) => ({
     id,
     group: groups.get(id),
     pvcs: pvcsOf.get(id) ?? [],
     pod: podOf.get(id),
-    held: held[id],
+    heldGroup: heldGroups[id],
     isBlocked: blocked.includes(id) || blocked.includes(everyGroup),
     isListed: toRemove.includes(id),
     isListedUnexcluded: toRemoveUnexcluded.includes(id),
@@ -169,23 +167,23 @@ function casesOf({ pvcs, pods }: RemovalsSnapshot, cluster: FoundationCluster, h
 }
 
 /** The operator's list of blocks has an end: what does not fit waits, and says so. */
-function withinBounds(judged: readonly Decided[], { blocked }: FoundationCluster): readonly Decided[] {
+function withinBounds(decided: readonly Decided[], { blocked }: FoundationCluster): readonly Decided[] {
   let room = mostBlocks - blocked.length;
-  return judged.map(({ one, verdict }) => {
+  return decided.map(({ one, verdict }) => {
     if (verdict.step !== "hold" || room-- > 0) return { one, verdict };
-    const sentence = `${one.id} goes without being held back: spec.buggify.blockRemoval has ${mostBlocks} ids, and takes no more`;
-    return { one, verdict: { guard: "block-list-full", sentence, isTold: true } };
+    const message = `${one.id} goes without being held back: spec.buggify.blockRemoval has ${mostBlocks} ids, and takes no more`;
+    return { one, verdict: { guard: "block-list-full", message, isReported: true } };
   });
 }
 
 function changeSpec(
-  judged: readonly Decided[],
+  decided: readonly Decided[],
   cluster: FoundationCluster,
-  held: HeldGroups,
+  heldGroups: HeldGroups,
   nowMs: number,
 ): ClusterStep | undefined {
   const stepping = (...kinds: readonly GroupDecision["step"][]) =>
-    judged.filter(({ verdict }) => kinds.includes(verdict.step));
+    decided.filter(({ verdict }) => kinds.includes(verdict.step));
   const kept = stepping("hold", "unlist");
   const lifted = stepping("let-go");
   if (kept.length + lifted.length === 0) return undefined;
@@ -194,7 +192,7 @@ function changeSpec(
   const added = kept.filter(({ one }) => !one.isBlocked);
   const stays = (id: string) => !back.has(id);
   const record: Record<string, HeldGroup> = {};
-  for (const [id, one] of Object.entries(held)) if (!goes.has(id)) record[id] = one;
+  for (const [id, one] of Object.entries(heldGroups)) if (!goes.has(id)) record[id] = one;
   for (const { one } of kept) {
     const known = record[one.id] ?? { sinceMs: nowMs };
     record[one.id] = back.has(one.id) ? { ...known, recoveringMs: nowMs } : known;
@@ -204,64 +202,66 @@ function changeSpec(
     toRemove: cluster.toRemove.filter(stays),
     toRemoveUnexcluded: cluster.toRemoveUnexcluded.filter(stays),
     blocked: [...cluster.blocked.filter((id) => !goes.has(id)), ...added.map(({ one }) => one.id)],
-    held: record,
-    lifted: lifted.map(tellOf),
-    added: added.map(tellOf),
+    heldGroups: record,
+    lifted: lifted.map(eventOf),
+    added: added.map(eventOf),
   };
 }
 
-function clearStatus(judged: readonly Decided[]): ClusterStep | undefined {
-  const ids = judged.filter(({ verdict }) => verdict.step === "clear").map(({ one }) => one.id);
+function clearStatus(decided: readonly Decided[]): ClusterStep | undefined {
+  const ids = decided.filter(({ verdict }) => verdict.step === "clear").map(({ one }) => one.id);
   return ids.length === 0 ? undefined : { kind: "clear-status", ids };
 }
 
 function annotate(
   cases: readonly Case[],
-  judged: readonly Decided[],
+  decided: readonly Decided[],
   cluster: FoundationCluster,
 ): ClusterStep | undefined {
-  const verdicts = new Map(judged.map(({ one, verdict }) => [one.id, verdict]));
+  const verdicts = new Map(decided.map(({ one, verdict }) => [one.id, verdict]));
   const changes = cases.flatMap((one) => annotationChanges(one, verdicts.get(one.id), cluster));
   return changes.length === 0 ? undefined : { kind: "annotate", changes };
 }
 
 function conclude(
   { name, duration }: FoundationCluster,
-  judged: readonly Decided[],
+  decided: readonly Decided[],
   step: ClusterStep | undefined,
 ): ClusterVerdict {
-  const told = judged.filter(({ verdict }) => verdict.isTold).map(tellOf);
-  const requeueAfterMs = judged.length === 0 ? undefined : heldGroupsRequeueMs;
-  const [acting] = judged.filter(({ verdict }) => verdict.step !== undefined);
+  const events = decided.filter(({ verdict }) => verdict.isReported).map(eventOf);
+  const requeueAfterMs = decided.length === 0 ? undefined : heldGroupsRequeueMs;
+  const [withStep] = decided.filter(({ verdict }) => verdict.step !== undefined);
   if (step !== undefined) {
-    const { guard, sentence } = acting?.verdict ?? {
+    const { guard, message } = withStep?.verdict ?? {
       guard: "annotating",
-      sentence: `the volume claims of ${name} say whose they are, and in which zone`,
+      message: `the volume claims of ${name} say whose they are, and in which zone`,
     };
-    return { guard, sentence, step, told, requeueAfterMs };
+    return { guard, message, step, events, requeueAfterMs };
   }
   if (duration.kind !== "value") {
-    const [guard, sentence] =
+    const [guard, message] =
       duration.kind === "malformed"
-        ? ["duration-malformed", `nothing of ${name} is held back anew: ${duration.sentence}`]
+        ? ["duration-malformed", `nothing of ${name} is held back anew: ${duration.message}`]
         : ["duration-missing", `${name} has no ${keys.suspendDuration.key}: ${untilDuration}`];
-    return { ...wait(guard, sentence), told: [{ id: name, guard, sentence }, ...told], requeueAfterMs };
+    return { ...wait(guard, message), events: [{ id: name, guard, message }, ...events], requeueAfterMs };
   }
   // What a user has to correct comes first.
-  const [first] = [...judged].sort((a, b) => Number(b.verdict.isTold ?? false) - Number(a.verdict.isTold ?? false));
-  const { guard, sentence } = first?.verdict ?? { guard: "done", sentence: `nothing of ${name} is to be removed` };
-  return { guard, sentence, step: undefined, told, requeueAfterMs };
+  const [first] = [...decided].sort(
+    (a, b) => Number(b.verdict.isReported ?? false) - Number(a.verdict.isReported ?? false),
+  );
+  const { guard, message } = first?.verdict ?? { guard: "done", message: `nothing of ${name} is to be removed` };
+  return { guard, message, step: undefined, events, requeueAfterMs };
 }
 
-function tellOf({ one, verdict }: Decided): GroupEvent {
-  return { id: one.id, guard: verdict.guard, sentence: verdict.sentence };
+function eventOf({ one, verdict }: Decided): GroupEvent {
+  return { id: one.id, guard: verdict.guard, message: verdict.message };
 }
 
-function wait(guard: string, sentence: string): ClusterVerdict {
-  return { guard, sentence, step: undefined, told: [], requeueAfterMs: undefined };
+function wait(guard: string, message: string): ClusterVerdict {
+  return { guard, message, step: undefined, events: [], requeueAfterMs: undefined };
 }
 
 /** One that is about the whole cluster. */
-function toldOf(id: string, { guard, sentence, ...rest }: ClusterVerdict): ClusterVerdict {
-  return { guard, sentence, ...rest, told: [{ id, guard, sentence }] };
+function withEvent(id: string, { guard, message, ...rest }: ClusterVerdict): ClusterVerdict {
+  return { guard, message, ...rest, events: [{ id, guard, message }] };
 }

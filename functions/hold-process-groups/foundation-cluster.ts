@@ -14,7 +14,7 @@ import type { OtherObject, PodObject, PvcObject } from "../shared/kubernetes/clu
 import { type Marks, parseMarks } from "../shared/volumes/foundationdb-marks.ts";
 import { parseVolumeUser, type VolumeUser } from "../shared/volumes/members.ts";
 import { type AnnotationValue, type Pvc, parsePvc, readValue } from "../shared/volumes/pvc.ts";
-import { parseOwnerPace } from "../shared/volumes/removal-policy.ts";
+import { parseOwnerRemovalPolicy } from "../shared/volumes/removal-policy.ts";
 
 /** What FoundationDB's operator says of one process group. */
 export interface ProcessGroup {
@@ -47,7 +47,7 @@ export interface FoundationCluster {
   readonly toRemove: readonly string[];
   readonly toRemoveUnexcluded: readonly string[];
   readonly blocked: readonly string[];
-  readonly held: AnnotationValue<HeldGroups>;
+  readonly heldGroups: AnnotationValue<HeldGroups>;
   /** Its volume claims are to have our finalizer all their lives. */
   readonly protects: AnnotationValue<boolean>;
   /** False: processes are excluded by their addresses, which other ones may get later. */
@@ -99,12 +99,12 @@ export function parseFoundationCluster(object: OtherObject): FoundationCluster {
     isDeleting: metadata.deletionTimestamp !== undefined,
     duration: readValue(suspendDuration, metadata, []),
     policy: Object.fromEntries(policies.map(({ key }) => [key, metadata.annotations?.[key] ?? null])),
-    unreadable: parseOwnerPace(object).unreadable,
+    unreadable: parseOwnerRemovalPolicy(object).unreadable,
     marks: parseMarks(object),
     toRemove: textsOf(processGroupsToRemove),
     toRemoveUnexcluded: textsOf(processGroupsToRemoveWithoutExclusion),
     blocked: textsOf(fieldsOf(buggify)?.blockRemoval),
-    held: readValue(heldGroups, metadata, []),
+    heldGroups: readValue(heldGroups, metadata, []),
     protects: readValue(protectVolumes, metadata, []),
     usesLocalities: fieldsOf(automationOptions)?.useLocalitiesForExclusion !== false,
     groups: new Map(groupsIn(status).map((group) => [group.id, group])),

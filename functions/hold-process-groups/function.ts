@@ -4,7 +4,7 @@ import * as suspension from "../shared/annotations/suspension.ts";
 import type { FunctionDefinition } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import { reconcileObject } from "../shared/reconcile/reconcile-object.ts";
-import { pvcWords } from "./messages.ts";
+import { pvcAnnotations } from "./messages.ts";
 import { clusterOfPvc, listKeys, name, resource, settings } from "./observe.ts";
 import { clusterReconciler } from "./reconcile.ts";
 
@@ -16,7 +16,7 @@ const clusterPaths = [
   ...pathsOf(foundation.heldGroups),
 ];
 
-const pvcPaths = [...pathsOf(...pvcWords), ...finalizerPaths(suspension.volumeProtection)];
+const pvcPaths = [...pathsOf(...pvcAnnotations), ...finalizerPaths(suspension.volumeProtection)];
 
 /** Holds back the removal of process groups of a FoundationDBCluster, so that their volumes are suspended first. */
 export const holdProcessGroups: FunctionDefinition<ObjectRef> & { readonly settings: typeof settings } = {
@@ -54,7 +54,7 @@ export const holdProcessGroups: FunctionDefinition<ObjectRef> & { readonly setti
     suspension.suspendMessage,
     suspension.hold,
   ],
-  writes: [foundation.heldGroups, ...pvcWords],
+  writes: [foundation.heldGroups, ...pvcAnnotations],
   settings,
   reconcile: (context, key) => reconcileObject(context, clusterReconciler, key),
 };

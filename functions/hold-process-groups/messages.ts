@@ -8,7 +8,7 @@ import { isKept, isKeptBecause, messageOf, type ProtectionSnapshot } from "./dec
 import type { FoundationCluster, ProcessGroupPvc } from "./foundation-cluster.ts";
 
 /** What volume claims say by our hand. */
-export const pvcWords = [
+export const pvcAnnotations = [
   keys.suspendDuration,
   keys.removalMode,
   keys.waitBetweenRemovals,
@@ -40,8 +40,8 @@ export function annotationChanges(
   return one.pvcs.flatMap((pvc): AnnotationChange[] => {
     const why = verdict !== undefined && isKept(pvc) && isKeptBecause(verdict.guard) ? messageOf(pvc, verdict) : {};
     const wanted = isOver(pvc)
-      ? paceOf(pvc, cluster)
-      : { ...wordsOf(one, pvc, cluster), ...requestOf(one, pvc, verdict), ...why };
+      ? removalTextsOf(pvc, cluster)
+      : { ...textsOf(one, pvc, cluster), ...requestOf(one, pvc, verdict), ...why };
     const news = Object.entries(wanted).filter(([key, text]) => (pvc.annotations[key] ?? null) !== text);
     return news.length === 0 ? [] : [{ pvc, annotations: Object.fromEntries(news) }];
   });
@@ -52,18 +52,18 @@ function isOver(pvc: ProcessGroupPvc): boolean {
 }
 
 /** All of its group obey the strictest word: one that is on its way out must not say for ever what the cluster said once. */
-function paceOf({ owned }: ProcessGroupPvc, { policy }: FoundationCluster): Texts {
+function removalTextsOf({ owned }: ProcessGroupPvc, { policy }: FoundationCluster): Texts {
   if (owned === undefined) return {};
-  const pace = [keys.removalMode.key, keys.waitBetweenRemovals.key];
-  return Object.fromEntries(pace.map((key) => [key, policy[key] ?? null]));
+  const removalKeys = [keys.removalMode.key, keys.waitBetweenRemovals.key];
+  return Object.fromEntries(removalKeys.map((key) => [key, policy[key] ?? null]));
 }
 
 /** Where the cluster does not say any more for how long, those that are held stay so, and no volume of them goes. */
-function wordsOf({ group, held, pod }: Case, pvc: ProcessGroupPvc, cluster: FoundationCluster): Texts {
+function textsOf({ group, heldGroup, pod }: Case, pvc: ProcessGroupPvc, cluster: FoundationCluster): Texts {
   const { name, duration, policy } = cluster;
-  if (duration.kind === "absent" && !pvc.isProtected) return held === undefined ? {} : policy;
+  if (duration.kind === "absent" && !pvc.isProtected) return heldGroup === undefined ? {} : policy;
   // Its data is elsewhere, and another client took its pod: no function waits for it as for a missing pod.
-  const isRetired = held === undefined && pod === undefined && group?.isMarked && group.excludedMs !== undefined;
+  const isRetired = heldGroup === undefined && pod === undefined && group?.isMarked && group.excludedMs !== undefined;
   if (isRetired && pvc.state.kind === "absent" && !isKept(pvc))
     return { [keys.volumeOwner.key]: null, [keys.volumeZone.key]: null };
   const zone = group?.faultDomain;
@@ -77,12 +77,12 @@ function wordsOf({ group, held, pod }: Case, pvc: ProcessGroupPvc, cluster: Foun
 }
 
 function requestOf(one: Case, pvc: ProcessGroupPvc, verdict: GroupDecision | undefined): Texts {
-  const { held, group } = one;
+  const { heldGroup, group } = one;
   const free = { [keys.removalHeld.key]: null };
   if (isKept(pvc)) return { ...free, ...keptRequest(one, pvc) };
   if (verdict?.step === "withdraw") return { ...free, [keys.suspendRequest.key]: null, [keys.drainedAt.key]: null };
   // From now on the function that fulfils the wish may take it away: it is on record here.
-  if (held === undefined || held.recoveringMs !== undefined || verdict?.guard === "withdrawn") return free;
+  if (heldGroup === undefined || heldGroup.recoveringMs !== undefined || verdict?.guard === "withdrawn") return free;
   // A user's own word stays.
   const request = {
     [keys.removalHeld.key]: "true",

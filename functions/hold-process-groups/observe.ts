@@ -102,7 +102,7 @@ export async function observe(context: Context, key: ObjectKey): Promise<Cluster
       const group = processGroupOf(one.metadata, marks);
       return group === undefined ? [] : [parseGroupPod(one, group)];
     }),
-    holds: valuesOf(settings, context.settings).volumeHold === "keep",
+    keepsVolumes: valuesOf(settings, context.settings).volumeHold === "keep",
     isNamespaceEnding: isEnding,
   };
   return { snapshot, object };

@@ -11,8 +11,8 @@ export const clusterReconciler: ObjectReconciler<ClusterObservation, ClusterVerd
   dispensable: "protect",
   observe,
   decide: ({ snapshot }, isProtectionRefused) => decide({ ...snapshot, isProtectionRefused }),
-  async announce(looked) {
-    await recordEvents(looked);
+  async record(attempt) {
+    await recordEvents(attempt);
     return "told";
   },
   carryOut,

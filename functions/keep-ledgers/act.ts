@@ -6,12 +6,12 @@ import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
 import { isNewEvent } from "../shared/events/recorder.ts";
 import {
+  apiMessage,
   ClusterError,
   hasCode,
   isRightMissing,
   isTransient,
   type LeaseObject,
-  wordsOf,
 } from "../shared/kubernetes/cluster.ts";
 import { find } from "../shared/kubernetes/find.ts";
 import { LedgerUnreadable } from "../shared/ledger/errors.ts";
@@ -63,10 +63,10 @@ async function sweepScope(context: Context): Promise<void> {
 const throttle = new Throttle();
 
 /** The same for one group, after an event: at once if it has rested for half a minute, otherwise then. Throws ClusterError. */
-export async function look(context: Context, key: GroupKey): Promise<ReconcileResult> {
+export async function reconcileLedger(context: Context, key: GroupKey): Promise<ReconcileResult> {
   const memory = context.memoryOf(key);
   const nowMs = context.cluster.monotonicMs();
-  if (context.mode === "shadow") return { requeueAfterMs: undefined, acting: undefined };
+  if (context.mode === "shadow") return { requeueAfterMs: undefined, pendingActs: undefined };
   const postponed = throttle.postpone(memory, nowMs);
   if (postponed !== undefined) return postponed;
   const attempts = new Attempts(context);
@@ -80,15 +80,15 @@ export async function look(context: Context, key: GroupKey): Promise<ReconcileRe
   });
   attempts.end();
   throttle.restUntil(memory, nowMs + restMs);
-  return { requeueAfterMs: undefined, acting: undefined };
+  return { requeueAfterMs: undefined, pendingActs: undefined };
 }
 
-const notLookedInto: LedgerHoldings = { open: [], claims: [], besides: [] };
+const notInspected: LedgerHoldings = { open: [], claims: [], besides: [] };
 
 async function keepLiving(context: Context, key: GroupKey, lease: LeaseObject | undefined): Promise<void> {
-  const { kind } = decide({ key, isLiving: true, ledger: lease && notLookedInto });
-  const made = kind === "make" ? await context.protocol.createLedger(context.cluster, key) : undefined;
-  const uid = made?.uid ?? lease?.metadata.uid;
+  const { kind } = decide({ key, isLiving: true, ledger: lease && notInspected });
+  const createdUid = kind === "make" ? await context.protocol.createLedger(context.cluster, key) : undefined;
+  const uid = createdUid?.uid ?? lease?.metadata.uid;
   // Known from now on, it is no longer new by the time that it is needed (rule R4).
   if (uid !== undefined) noteLedger(context.cluster, uid);
 }
@@ -98,8 +98,8 @@ async function endVanished(context: Context, key: GroupKey, lease: LeaseObject):
     const verdict = decide(await observeVanished(context, key, lease));
     if (verdict.kind === "collect") await collect(context, key, lease);
     if (verdict.kind !== "wait") return;
-    const { guard, zone, sentence } = verdict;
-    reportVerdict(context, name, key, { guard, zone, sentence });
+    const { guard, zone, message } = verdict;
+    reportVerdict(context, name, key, { guard, zone, message });
   } catch (error) {
     // Another client has written, removed or remade the ledger meanwhile: it is in use, or gone.
     if (!hasCode(error, 404, 409)) throw error;
@@ -130,16 +130,16 @@ class Attempts {
 
   /** Throws ClusterError when the API server does not answer any more. */
   async make(key: GroupKey, attempt: () => Promise<void>): Promise<void> {
-    const { announced } = this.#context.memoryOf(key);
+    const { sentEvents } = this.#context.memoryOf(key);
     try {
       await attempt();
       this.#unanswered = 0;
-      for (const identity of announced) if (identity.startsWith(sweepFailed)) announced.delete(identity);
+      for (const identity of sentEvents) if (identity.startsWith(sweepFailed)) sentEvents.delete(identity);
     } catch (error) {
-      const cause = error instanceof ClusterError ? wordsOf(error) : messageOf(error);
+      const cause = error instanceof ClusterError ? apiMessage(error) : messageOf(error);
       const identity = `${sweepFailed}${cause}`;
-      const sentence = `the ledger of ${key.group} waits for the next sweep: ${cause}`;
-      if (isNewEvent(this.#context, key, identity)) this.#context.reporter.problem(key, name, sentence, error);
+      const message = `the ledger of ${key.group} waits for the next sweep: ${cause}`;
+      if (isNewEvent(this.#context, key, identity)) this.#context.reporter.problem(key, name, message, error);
       this.#failures.push(error);
       this.#unanswered = isTransient(error) ? this.#unanswered + 1 : 0;
       if (this.#unanswered >= awayAfterFailures) throw error;

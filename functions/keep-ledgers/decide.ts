@@ -35,19 +35,19 @@ export type LedgerDecision = { readonly kind: "make" | "collect" | "keep" } | Wa
 export function decide({ key: { group }, isLiving, ledger }: LedgerState): LedgerDecision {
   if (ledger === undefined) return { kind: isLiving ? "make" : "keep" };
   if (isLiving) return { kind: "keep" };
-  const held = heldIn(ledger);
-  const [first] = held;
+  const contents = contentsOf(ledger);
+  const [first] = contents;
   if (first !== undefined) {
-    const others = held.length > 1 ? ` and ${held.length - 1} more` : "";
-    const sentence = `${group} has no StatefulSet any more, and its ledger holds ${first.what}${others}: it is collected once all has settled`;
-    return wait("ledger-held", sentence, { zone: first.zone });
+    const others = contents.length > 1 ? ` and ${contents.length - 1} more` : "";
+    const message = `${group} has no StatefulSet any more, and its ledger holds ${first.what}${others}: it is collected once all has settled`;
+    return wait("ledger-held", message, { zone: first.zone });
   }
   if (ledger.besides.length === 0) return { kind: "collect" };
-  const sentence = `${group} has no StatefulSet any more, and its ledger says ${ledger.besides.join(", ")}: who wrote that may still need it`;
-  return wait("ledger-in-use", sentence);
+  const message = `${group} has no StatefulSet any more, and its ledger says ${ledger.besides.join(", ")}: who wrote that may still need it`;
+  return wait("ledger-in-use", message);
 }
 
-function heldIn({ open, claims }: LedgerHoldings): { readonly what: string; readonly zone: string }[] {
+function contentsOf({ open, claims }: LedgerHoldings): { readonly what: string; readonly zone: string }[] {
   return [
     ...open.map((one) => ({ what: `the reservation of ${podNameOf(one)}`, zone: one.statefulSet })),
     ...claims.map(({ kind, zone }) => ({ what: `a claim on ${zone} (${kind})`, zone })),

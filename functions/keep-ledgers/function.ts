@@ -14,7 +14,7 @@ import type { ObjectKey } from "../shared/kubernetes/cluster.ts";
 import { leasesNeed } from "../shared/transaction/ledger-copy.ts";
 import { groupOfBudget } from "../shared/workloads/group-key.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
-import { look, sweep } from "./act.ts";
+import { reconcileLedger, sweep } from "./act.ts";
 import { name } from "./observe.ts";
 
 /** The group that a budget makes of StatefulSets without one. Nothing is read, but as a look-up it has their pace. */
@@ -54,6 +54,6 @@ export const keepLedgers: FunctionDefinition<GroupKey> = {
   writes: [ledgerGroup],
   // Its sweep observes every group itself.
   reconcile: (context, key, { sweep: isSwept }) =>
-    isSwept ? Promise.resolve({ requeueAfterMs: undefined, acting: undefined }) : look(context, key),
+    isSwept ? Promise.resolve({ requeueAfterMs: undefined, pendingActs: undefined }) : reconcileLedger(context, key),
   sweep: (context) => sweep(context),
 };

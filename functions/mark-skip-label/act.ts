@@ -15,7 +15,12 @@ import type { NewEvent } from "../shared/events/event.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { recordOnce } from "../shared/events/recorder.ts";
 import type { Metadata } from "../shared/kubernetes/cluster.ts";
-import { type ObjectAttempt, reportWrite, sayRefusal, type WriteResult } from "../shared/reconcile/reconcile-object.ts";
+import {
+  describeRefusal,
+  type ObjectAttempt,
+  reportWrite,
+  type WriteResult,
+} from "../shared/reconcile/reconcile-object.ts";
 import { labelText, type OwnerStep, type OwnerVerdict, type ReleasedPod } from "./decide.ts";
 import { kindOf, name, type OwnerObservation } from "./observe.ts";
 
@@ -26,49 +31,49 @@ export type OwnerAttempt = ObjectAttempt<OwnerObservation, OwnerVerdict>;
 const labelsAtOnce = 32;
 
 /** What is told is told before anything is done: a release after the deadline has been said aloud (invariant M1). */
-export async function announce(looked: OwnerAttempt): Promise<WriteResult | "told"> {
-  const { step, isTold, guard } = looked.verdict;
-  const told = isTold ? await tell(looked) : "told";
+export async function recordVerdict(attempt: OwnerAttempt): Promise<WriteResult | "told"> {
+  const { step, isReported, guard } = attempt.verdict;
+  const recorded = isReported ? await writeStatus(attempt) : "told";
   // The process that wrote the status may have ended before it sent its Events.
-  const isDue = told === "told" && (step === undefined || guard === "deadline-passed");
-  if (told === "done" || isDue) await recordEvents(looked);
-  return told;
+  const isDue = recorded === "told" && (step === undefined || guard === "deadline-passed");
+  if (recorded === "done" || isDue) await recordEvents(attempt);
+  return recorded;
 }
 
 /** Writes the guard and the message to the owner where they are not there yet. Throws ClusterError. */
-async function tell(looked: OwnerAttempt): Promise<WriteResult | "told"> {
-  const { context, observed, verdict } = looked;
+async function writeStatus(attempt: OwnerAttempt): Promise<WriteResult | "told"> {
+  const { context, observed, verdict } = attempt;
   const { owner } = observed.snapshot;
-  const { guard, sentence } = verdict;
-  if (owner?.status?.guard === guard && owner.status.sentence === sentence) return "told";
+  const { guard, message } = verdict;
+  if (owner?.status?.guard === guard && owner.status.message === message) return "told";
   const nowMs = context.cluster.serverTimeMs();
   const sinceMs = owner?.status?.guard === guard ? owner.status.sinceMs : nowMs;
   // What is taken back is what pods got, whatever is asked for by now.
   const isWithdrawn = guard === "labels-withdrawn";
   const label = (isWithdrawn ? owner?.status?.label : undefined) ?? owner?.label?.key ?? owner?.status?.label;
-  const annotations = { [skipStatus.key]: formatStatus({ guard, sentence, label, sinceMs }) };
-  return patchOwner(looked, "tell", { annotations });
+  const annotations = { [skipStatus.key]: formatStatus({ guard, message, label, sinceMs }) };
+  return patchOwner(attempt, "tell", { annotations });
 }
 
-export async function carryOut(looked: OwnerAttempt, step: OwnerStep): Promise<WriteResult> {
-  const became = await write(looked, step);
-  if (became === "done") await recordEvents(looked);
+export async function carryOut(attempt: OwnerAttempt, step: OwnerStep): Promise<WriteResult> {
+  const became = await write(attempt, step);
+  if (became === "done") await recordEvents(attempt);
   return became;
 }
 
-function write(looked: OwnerAttempt, step: OwnerStep): Promise<WriteResult> {
-  const { finalizers = [] } = looked.observed.object?.metadata ?? {};
+function write(attempt: OwnerAttempt, step: OwnerStep): Promise<WriteResult> {
+  const { finalizers = [] } = attempt.observed.object?.metadata ?? {};
   switch (step.kind) {
     case "add-finalizer":
-      return patchOwner(looked, step.kind, { finalizers: [...finalizers, releaseFinalizer] });
+      return patchOwner(attempt, step.kind, { finalizers: [...finalizers, releaseFinalizer] });
     case "remove-finalizer":
-      return patchOwner(looked, step.kind, { finalizers: finalizers.filter((one) => one !== releaseFinalizer) });
+      return patchOwner(attempt, step.kind, { finalizers: finalizers.filter((one) => one !== releaseFinalizer) });
     case "remove-status":
-      return patchOwner(looked, step.kind, { annotations: { [skipStatus.key]: null } });
+      return patchOwner(attempt, step.kind, { annotations: { [skipStatus.key]: null } });
     case "label":
-      return patchPods(looked, step.kind, step.members, (member) => labelled(looked.context, step.label, member));
+      return patchPods(attempt, step.kind, step.members, (member) => labelled(attempt.context, step.label, member));
     case "unlabel":
-      return patchPods(looked, step.kind, step.members, ({ ourKey }) => ({
+      return patchPods(attempt, step.kind, step.members, ({ ourKey }) => ({
         ...(ourKey === undefined ? {} : { labels: { [ourKey]: null } }),
         annotations: { [skipLabelledAt.key]: null },
       }));
@@ -85,56 +90,62 @@ function labelled({ cluster }: Context, { key, value = anyValue }: SkipLabel, { 
 type OwnerChange = Pick<Metadata, "finalizers"> | { readonly annotations: Readonly<Record<string, string | null>> };
 
 /** A merge patch under uid and resourceVersion: it makes nothing that is gone, and overwrites nothing that has changed. */
-async function patchOwner(looked: OwnerAttempt, action: string, change: OwnerChange): Promise<WriteResult> {
-  const { context, key, observed, verdict, notAfterMs } = looked;
+async function patchOwner(attempt: OwnerAttempt, action: string, change: OwnerChange): Promise<WriteResult> {
+  const { context, key, observed, verdict, notAfterMs } = attempt;
   // Nothing is decided to be written to an owner that is gone.
   if (observed.object === undefined) return "changed";
   const { uid, resourceVersion } = observed.object.metadata;
   const body = { metadata: { uid, resourceVersion, ...change } };
   return reportWrite(
     context,
-    { key, function: name, action, object: key.name, reason: verdict.sentence },
+    { key, function: name, action, object: key.name, reason: verdict.message },
     () => context.cluster.patch(key.resource, key, body, { notAfterMs }),
     async (error) => {
-      const sentence = `${observed.snapshot.owner?.shown} cannot be written: ${sayRefusal(error)}`;
-      context.reporter.problem(key, name, sentence, error);
-      await say(looked, { type: "Warning", reason: eventReasons.skipWaiting, message: `owner-refused: ${sentence}` });
+      const message = `${observed.snapshot.owner?.shown} cannot be written: ${describeRefusal(error)}`;
+      context.reporter.problem(key, name, message, error);
+      await recordOwnerEvent(attempt, {
+        type: "Warning",
+        reason: eventReasons.skipWaiting,
+        message: `owner-refused: ${message}`,
+      });
     },
   );
 }
 
 /** All of them, some at a time; throws when all were tried: the first error that says that the API server was not there. */
 async function patchPods(
-  looked: OwnerAttempt,
+  attempt: OwnerAttempt,
   action: string,
   members: readonly ReleasedPod[],
   changeOf: (member: ReleasedPod) => object,
 ): Promise<WriteResult> {
-  const results = await mapLimit(members, labelsAtOnce, (member) => patchPod(looked, action, member, changeOf(member)));
+  const results = await mapLimit(members, labelsAtOnce, (member) =>
+    patchPod(attempt, action, member, changeOf(member)),
+  );
   // What was refused is remembered, and the next observation says so.
   return results.includes("done") ? "done" : "changed";
 }
 
 async function patchPod(
-  looked: OwnerAttempt,
+  attempt: OwnerAttempt,
   action: string,
   member: ReleasedPod,
   change: object,
 ): Promise<WriteResult> {
-  const { context, key, verdict, notAfterMs } = looked;
+  const { context, key, verdict, notAfterMs } = attempt;
   const { cluster } = context;
   const { name: pod, uid, resourceVersion } = member;
   const { refusals } = context.memoryOf(key);
   const body = { metadata: { uid, resourceVersion, ...change } };
   return reportWrite(
     context,
-    { key, function: name, action, object: pod, reason: verdict.sentence },
+    { key, function: name, action, object: pod, reason: verdict.message },
     async () => {
       await cluster.patch("pods", { namespace: key.namespace, name: pod }, body, { notAfterMs });
       refusals.delete(uid);
     },
     (error) => {
-      refusals.set(uid, { uid, pod, sentence: sayRefusal(error), stampMs: cluster.serverTimeMs() });
+      refusals.set(uid, { uid, pod, message: describeRefusal(error), stampMs: cluster.serverTimeMs() });
     },
   );
 }
@@ -146,7 +157,7 @@ type OwnerEvent = Omit<NewEvent, "about" | "identity"> & Partial<Pick<NewEvent, 
  * Sends an Event about the owner, once. In a namespace that is being deleted the API server takes none: there the status says it,
  * and the log.
  */
-async function say({ context, key, observed }: OwnerAttempt, event: OwnerEvent): Promise<void> {
+async function recordOwnerEvent({ context, key, observed }: OwnerAttempt, event: OwnerEvent): Promise<void> {
   const { object, snapshot } = observed;
   if (object === undefined || snapshot.isNamespaceEnding) return;
   const { uid } = object.metadata;
@@ -167,13 +178,13 @@ const reasons: Readonly<Record<string, Pick<OwnerEvent, "type" | "reason">>> = {
 };
 
 /** Sends the Events of an attempt: its verdict, values that do not parse, and pods that no label reaches any more. */
-async function recordEvents(looked: OwnerAttempt): Promise<void> {
-  const { verdict, observed } = looked;
+async function recordEvents(attempt: OwnerAttempt): Promise<void> {
+  const { verdict, observed } = attempt;
   const { snapshot, malformed } = observed;
   const how = reasons[verdict.guard];
-  if (how !== undefined) await say(looked, { ...how, message: `${verdict.guard}: ${verdict.sentence}` });
-  for (const { sentence } of malformed)
-    await say(looked, { type: "Warning", reason: eventReasons.malformed, message: sentence });
+  if (how !== undefined) await recordOwnerEvent(attempt, { ...how, message: `${verdict.guard}: ${verdict.message}` });
+  for (const { message } of malformed)
+    await recordOwnerEvent(attempt, { type: "Warning", reason: eventReasons.malformed, message });
   if (snapshot.owner?.deletedMs === undefined) return;
   const { label } = snapshot.owner;
   for (const { name: pod, uid, isTerminating, hasLabel, mayRun } of snapshot.members) {
@@ -181,6 +192,6 @@ async function recordEvents(looked: OwnerAttempt): Promise<void> {
     if (!isTerminating || hasLabel || !mayRun) continue;
     const message = `${pod} was terminating before it had the label${label === undefined ? "" : ` ${labelText(label)}`}: no label reaches its stop hook any more, which ends with its grace period, or by a marker that a user writes in the container`;
     const identity = `unreachable ${uid}`;
-    await say(looked, { type: "Warning", reason: eventReasons.markerUnreachable, message, identity });
+    await recordOwnerEvent(attempt, { type: "Warning", reason: eventReasons.markerUnreachable, message, identity });
   }
 }

@@ -36,7 +36,7 @@ export interface ReleasedOwner {
   /** It is deleted so that what it owns stays. */
   readonly isOrphaning: boolean;
   /** Our finalizer is on it. */
-  readonly isHeld: boolean;
+  readonly hasOurFinalizer: boolean;
   /** Label that its pods get; undefined if it asks for none, or if the annotation that names it is malformed. */
   readonly label: SkipLabel | undefined;
   /** What is wrong with the annotation that names the label; undefined if its pods get a label, or if nothing is wrong. */
@@ -70,11 +70,11 @@ export type OwnerStep =
 export interface OwnerVerdict {
   /** `done` where nothing is left to do. */
   readonly guard: string;
-  readonly sentence: string;
+  readonly message: string;
   /** What is done now; the owner is observed again after it. */
   readonly step: OwnerStep | undefined;
   /** The guard and the message are written to the owner's status before the step; its pods are being let go. */
-  readonly isTold: boolean;
+  readonly isReported: boolean;
   /** The owner is reconciled again after this time, in milliseconds; undefined: when an event tells of it. */
   readonly requeueAfterMs: number | undefined;
 }
@@ -82,9 +82,9 @@ export interface OwnerVerdict {
 /** How often an owner is reconciled while it is let go, in milliseconds: new pods may come, and labels may go. */
 const leavingRequeueMs = 2_000;
 /** The same for an owner that does not have our finalizer, in milliseconds. */
-const unheldRequeueMs = 5_000;
+const unfinalizedRequeueMs = 5_000;
 /**
- * So long after they were withdrawn labels may still come, in milliseconds: one is sent `actOnLookWithinMs` after what it rests
+ * So long after they were withdrawn labels may still come, in milliseconds: one is sent `actOnReadWithinMs` after what it rests
  * on was read, takes ten seconds at most, and clocks may differ by `clockSkewMs`, which makes 55 s.
  */
 const withdrawnForMs = 60_000;
@@ -122,7 +122,7 @@ function decideLiving(snapshot: OwnerSnapshot, owner: ReleasedOwner): OwnerVerdi
   const { shown, status, malformed } = owner;
   if (status !== undefined) return withdraw(snapshot, owner, status);
   if (malformed !== undefined) return { ...done(malformed), guard: "skip-label-malformed" };
-  return holding(snapshot.keepsFinalizers, owner) ?? done(`${shown} is not being deleted`);
+  return changeFinalizer(snapshot.keepsFinalizers, owner) ?? done(`${shown} is not being deleted`);
 }
 
 /**
@@ -134,19 +134,22 @@ function withdraw(
   owner: ReleasedOwner,
   status: SkipStatus,
 ): OwnerVerdict {
-  const sentence = `the pods of ${owner.shown} are not to stop any more: labels of ours go`;
-  const withdrawn: ReleaseObstacle = { guard: "labels-withdrawn", sentence };
+  const message = `the pods of ${owner.shown} are not to stop any more: labels of ours go`;
+  const withdrawn: ReleaseObstacle = { guard: "labels-withdrawn", message };
   const ours = members.filter(({ isTerminating, ourKey }) => !isTerminating && ourKey !== undefined);
-  if (ours.length > 0) return { ...telling(withdrawn), step: { kind: "unlabel", members: ours } };
-  if (status.guard !== withdrawn.guard) return telling(withdrawn);
-  if (nowMs - status.sinceMs >= withdrawnForMs) return { ...telling(withdrawn), step: { kind: "remove-status" } };
-  return holding(keepsFinalizers, owner) ?? telling(withdrawn);
+  if (ours.length > 0) return { ...reporting(withdrawn), step: { kind: "unlabel", members: ours } };
+  if (status.guard !== withdrawn.guard) return reporting(withdrawn);
+  if (nowMs - status.sinceMs >= withdrawnForMs) return { ...reporting(withdrawn), step: { kind: "remove-status" } };
+  return changeFinalizer(keepsFinalizers, owner) ?? reporting(withdrawn);
 }
 
 /** What is done about our finalizer on an owner that is not being deleted; undefined where nothing is to be. */
-function holding(keepsFinalizers: boolean, { shown, label, isHeld }: ReleasedOwner): OwnerVerdict | undefined {
+function changeFinalizer(
+  keepsFinalizers: boolean,
+  { shown, label, hasOurFinalizer }: ReleasedOwner,
+): OwnerVerdict | undefined {
   const wantsFinalizer = keepsFinalizers && label !== undefined;
-  if (wantsFinalizer === isHeld) return undefined;
+  if (wantsFinalizer === hasOurFinalizer) return undefined;
   const gets = `${shown} gets our finalizer: when it is deleted, its pods are labelled first`;
   if (wantsFinalizer) return doing("holding", gets, { kind: "add-finalizer" });
   const why = keepsFinalizers ? "it asks for no label" : "SKIP_LABEL_FINALIZER is remove";
@@ -165,16 +168,16 @@ function decideLettingGo(snapshot: OwnerSnapshot, owner: ReleasedOwner): OwnerVe
     refusal === undefined && (hasLabel || taken === undefined);
   const due = missing.filter(isDue);
   if (label !== undefined && due.length > 0) {
-    const sentence = `${namesOf(due)} of ${shown} ${due.length === 1 ? "gets" : "get"} the label ${labelText(label)}`;
+    const message = `${namesOf(due)} of ${shown} ${due.length === 1 ? "gets" : "get"} the label ${labelText(label)}`;
     // One that is not being deleted may be let stay again: the status tells then that labels of ours are to go.
-    const isTold = deletedMs === undefined && (owner.status?.guard ?? "labels-withdrawn") === "labels-withdrawn";
-    return { ...doing("labelling", sentence, { kind: "label", members: due, label }), isTold };
+    const isReported = deletedMs === undefined && (owner.status?.guard ?? "labels-withdrawn") === "labels-withdrawn";
+    return { ...doing("labelling", message, { kind: "label", members: due, label }), isReported };
   }
   const obstacle = obstacleTo(snapshot, owner, living, missing);
   if (deletedMs === undefined) return decideStopping(snapshot, owner, obstacle);
-  if (obstacle === undefined) return release(owner, releasedSentence(shown, living));
+  if (obstacle === undefined) return release(owner, releasedMessage(shown, living));
   const isOver = snapshot.nowMs >= deadlineOf(snapshot, owner, deletedMs, living);
-  return isOver ? releaseUnready(owner, obstacle) : telling(obstacle);
+  return isOver ? releaseUnready(owner, obstacle) : reporting(obstacle);
 }
 
 /** All of its pods are to stop, though it is not being deleted. It may be deleted yet, and new pods may have come. */
@@ -184,21 +187,21 @@ function decideStopping(
   obstacle: ReleaseObstacle | undefined,
 ): OwnerVerdict {
   const { shown, malformed } = owner;
-  const held = isNamespaceEnding || malformed !== undefined ? undefined : holding(keepsFinalizers, owner);
-  if (held !== undefined) return held;
-  if (obstacle !== undefined && obstacle.guard !== "marker-unseen") return telling(obstacle);
+  const blocked = isNamespaceEnding || malformed !== undefined ? undefined : changeFinalizer(keepsFinalizers, owner);
+  if (blocked !== undefined) return blocked;
+  if (obstacle !== undefined && obstacle.guard !== "marker-unseen") return reporting(obstacle);
   if (!isNamespaceEnding)
-    return telling({ guard: "stopping", sentence: `the pods of ${shown} have the label, and may all stop` });
-  const sentence = `the namespace of ${shown} is being deleted, and its pods have the label`;
-  return telling({ guard: "namespace-ending", sentence });
+    return reporting({ guard: "stopping", message: `the pods of ${shown} have the label, and may all stop` });
+  const message = `the namespace of ${shown} is being deleted, and its pods have the label`;
+  return reporting({ guard: "namespace-ending", message });
 }
 
 /** The deadline has passed: its status says first what was not done, and then it is let go. */
 function releaseUnready(owner: ReleasedOwner, obstacle: ReleaseObstacle): OwnerVerdict {
   const { shown } = owner;
-  const sentence = `${shown} is let go all the same, ${owner.deadlineMs / 1000} s after its deletion: ${obstacle.sentence}`;
-  if (owner.status?.guard !== "deadline-passed") return telling({ guard: "deadline-passed", sentence });
-  return release(owner, sentence, "deadline-passed");
+  const message = `${shown} is let go all the same, ${owner.deadlineMs / 1000} s after its deletion: ${obstacle.message}`;
+  if (owner.status?.guard !== "deadline-passed") return reporting({ guard: "deadline-passed", message });
+  return release(owner, message, "deadline-passed");
 }
 
 /**
@@ -221,7 +224,7 @@ export function mayNotSee({ mayRun, hasSeen, labelledMs }: ReleasedPod, nowMs: n
   return mayRun && !hasSeen && (labelledMs ?? nowMs) + waitMs > nowMs;
 }
 
-type ReleaseObstacle = Pick<OwnerVerdict, "guard" | "sentence">;
+type ReleaseObstacle = Pick<OwnerVerdict, "guard" | "message">;
 
 /** Why the owner is not let go yet; undefined where it is. */
 function obstacleTo(
@@ -230,37 +233,37 @@ function obstacleTo(
   living: readonly ReleasedPod[],
   missing: readonly ReleasedPod[],
 ): ReleaseObstacle | undefined {
-  if (malformed !== undefined && living.length > 0) return { guard: "skip-label-malformed", sentence: malformed };
+  if (malformed !== undefined && living.length > 0) return { guard: "skip-label-malformed", message: malformed };
   const [refused] = missing;
   const [taken] = missing.filter(({ hasLabel, taken }) => !hasLabel && taken !== undefined);
-  if (taken !== undefined) return { guard: "label-taken", sentence: `${taken.name} gets no label: ${taken.taken}` };
+  if (taken !== undefined) return { guard: "label-taken", message: `${taken.name} gets no label: ${taken.taken}` };
   if (refused !== undefined) {
     const others = missing.length > 1 ? `, and so for ${missing.length - 1} more` : "";
-    return { guard: "label-refused", sentence: `${refused.name} has no label: ${refused.refusal}${others}` };
+    return { guard: "label-refused", message: `${refused.name} has no label: ${refused.refusal}${others}` };
   }
   const unseen = living.filter((one) => mayNotSee(one, nowMs, waitMs));
   if (unseen.length === 0) return undefined;
   const lastMs = Math.max(...unseen.map(({ labelledMs = nowMs }) => labelledMs)) + waitMs;
-  const sentence = `${namesOf(unseen)} got the label less than ${waitMs / 1000} s ago: the stop hook may not see it yet. ${shown} is let go at ${formatTime(lastMs)} at the latest`;
-  return { guard: "marker-unseen", sentence };
+  const message = `${namesOf(unseen)} got the label less than ${waitMs / 1000} s ago: the stop hook may not see it yet. ${shown} is let go at ${formatTime(lastMs)} at the latest`;
+  return { guard: "marker-unseen", message };
 }
 
-function release(owner: ReleasedOwner, sentence: string, guard = "released"): OwnerVerdict {
-  if (!owner.isHeld)
-    return { ...done(sentence), requeueAfterMs: owner.deletedMs === undefined ? undefined : unheldRequeueMs };
-  return doing(guard, sentence, { kind: "remove-finalizer" });
+function release(owner: ReleasedOwner, message: string, guard = "released"): OwnerVerdict {
+  if (!owner.hasOurFinalizer)
+    return { ...done(message), requeueAfterMs: owner.deletedMs === undefined ? undefined : unfinalizedRequeueMs };
+  return doing(guard, message, { kind: "remove-finalizer" });
 }
 
-function done(sentence: string): OwnerVerdict {
-  return { guard: "done", sentence, step: undefined, isTold: false, requeueAfterMs: undefined };
+function done(message: string): OwnerVerdict {
+  return { guard: "done", message, step: undefined, isReported: false, requeueAfterMs: undefined };
 }
 
-function doing(guard: string, sentence: string, step: OwnerStep): OwnerVerdict {
-  return { guard, sentence, step, isTold: false, requeueAfterMs: undefined };
+function doing(guard: string, message: string, step: OwnerStep): OwnerVerdict {
+  return { guard, message, step, isReported: false, requeueAfterMs: undefined };
 }
 
-function telling({ guard, sentence }: ReleaseObstacle): OwnerVerdict {
-  return { guard, sentence, step: undefined, isTold: true, requeueAfterMs: leavingRequeueMs };
+function reporting({ guard, message }: ReleaseObstacle): OwnerVerdict {
+  return { guard, message, step: undefined, isReported: true, requeueAfterMs: leavingRequeueMs };
 }
 
 /** The label as `kubectl label` writes it. */
@@ -268,7 +271,7 @@ export function labelText({ key, value = anyValue }: SkipLabel): string {
   return `${key}=${value}`;
 }
 
-function releasedSentence(shown: string, { length }: readonly ReleasedPod[]): string {
+function releasedMessage(shown: string, { length }: readonly ReleasedPod[]): string {
   if (length === 0) return `no pod of ${shown} is left to be labelled: it is let go`;
   return `${length === 1 ? "the one pod" : `all ${length} pods`} of ${shown} ${length === 1 ? "has" : "have"} the label: it is let go`;
 }

@@ -37,13 +37,13 @@ export async function seeMarkers(
       // Any text is a marker, as stop hooks have it.
       if (text !== undefined && text !== "") seen.add(uid);
     } catch (error) {
-      sayOnce(context, key, error);
+      warnOnce(context, key, error);
     }
   });
   return members.map((one) => (seen.has(one.uid) ? { ...one, hasSeen: true } : one));
 }
 
-function sayOnce(context: Context, key: ObjectRef, error: unknown): void {
-  const sentence = `markers cannot be read in pods, so that SKIP_LABEL_WAIT is waited for: ${messageOf(error)}. The account needs the right to create and get pods/exec`;
-  if (isNewEvent(context, { namespace: "", group: "" }, sentence)) context.reporter.problem(key, name, sentence, error);
+function warnOnce(context: Context, key: ObjectRef, error: unknown): void {
+  const message = `markers cannot be read in pods, so that SKIP_LABEL_WAIT is waited for: ${messageOf(error)}. The account needs the right to create and get pods/exec`;
+  if (isNewEvent(context, { namespace: "", group: "" }, message)) context.reporter.problem(key, name, message, error);
 }

@@ -61,9 +61,9 @@ export async function observe(context: Context, key: ObjectRef): Promise<OwnerOb
         refusalOf: (uid) => refusalOf(context, key, uid),
       })
     : [];
-  const looked = owner.deletedMs === undefined ? members : await seeMarkers(context, key, members, skipLabelWaitMs);
-  const snapshot = { ...around, nowMs: cluster.serverTimeMs(), owner, members: looked };
-  const requeueAfterMs = key.resource === "rabbitmqclusters" || !owner.isHeld ? undefined : unwatchedRequeueMs;
+  const checked = owner.deletedMs === undefined ? members : await seeMarkers(context, key, members, skipLabelWaitMs);
+  const snapshot = { ...around, nowMs: cluster.serverTimeMs(), owner, members: checked };
+  const requeueAfterMs = key.resource === "rabbitmqclusters" || !owner.hasOurFinalizer ? undefined : unwatchedRequeueMs;
   return { snapshot, object, malformed, requeueAfterMs };
 }
 
@@ -77,7 +77,7 @@ function labelOf(owner: ReleasedOwner, isNamespaceEnding: boolean): SkipLabel | 
 function refusalOf({ memoryOf, cluster }: Context, key: ObjectRef, uid: string): string | undefined {
   const refused = memoryOf(key).refusals.get(uid);
   const isRecent = refused !== undefined && cluster.serverTimeMs() - refused.stampMs < labelRefusedForMs;
-  return isRecent ? refused.sentence : undefined;
+  return isRecent ? refused.message : undefined;
 }
 
 export function kindOf(resource: Resource, { kind = resource }: OtherObject): string {

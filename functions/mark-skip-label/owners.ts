@@ -25,28 +25,30 @@ export const settings = {
   skipLabelKeys: setting<readonly string[]>({
     name: "SKIP_LABEL_KEYS",
     fallback: usualSkipLabelKeys.join(),
-    says: "the keys of the labels that owners may ask for; never one of kubernetes.io, k8s.io or their subdomains",
+    meaning: "the keys of the labels that owners may ask for; never one of kubernetes.io, k8s.io or their subdomains",
     grammar: "KEY or PREFIX/*, with commas between them, such as skipPreStopChecks,example.com/*",
     parse: parseLabelKeys,
   }),
   skipLabelWaitMs: setting<number>({
     name: "SKIP_LABEL_WAIT",
     fallback: "90s",
-    says: "how long after its label a pod's stop hook may not see it: that long a deleted owner is held; 0 does not wait",
+    meaning:
+      "how long after its label a pod's stop hook may not see it: that long a deleted owner is held; 0 does not wait",
     grammar: "a duration from 0 to 10m",
     parse: (text) => parseDuration(text, 0, 600_000),
   }),
   skipLabelMarker: setting<MarkerFile | "none">({
     name: "SKIP_LABEL_MARKER",
     fallback: "none",
-    says: "where a pod's stop hook sees its label: it is read there by exec, and an owner is let go once all of its pods see it; none: SKIP_LABEL_WAIT is waited for. The account needs the right to create and get pods/exec",
+    meaning:
+      "where a pod's stop hook sees its label: it is read there by exec, and an owner is let go once all of its pods see it; none: SKIP_LABEL_WAIT is waited for. The account needs the right to create and get pods/exec",
     grammar: "none, or CONTAINER:PATH, such as rabbitmq:/etc/pod-info/skipPreStopChecks",
     parse: parseMarker,
   }),
   skipLabelFinalizer: setting<"keep" | "remove">({
     name: "SKIP_LABEL_FINALIZER",
     fallback: "keep",
-    says: "remove: no owner that is not being deleted has our finalizer, as before an uninstall",
+    meaning: "remove: no owner that is not being deleted has our finalizer, as before an uninstall",
     grammar: "keep or remove",
     parse: (text) => (text === "keep" || text === "remove" ? text : undefined),
   }),
@@ -94,12 +96,12 @@ export function parseOwner(
 ): { readonly owner: ReleasedOwner; readonly malformed: readonly Malformed[] } {
   const malformed: Malformed[] = [];
   const permit = (label: SkipLabel): SkipLabel | undefined => {
-    const sentence = whyForbidden(label, permitted);
-    if (sentence !== undefined) malformed.push({ key: skipLabel.key, sentence });
-    return sentence === undefined ? label : undefined;
+    const message = whyForbidden(label, permitted);
+    if (message !== undefined) malformed.push({ key: skipLabel.key, message });
+    return message === undefined ? label : undefined;
   };
-  const said = read(skipLabel, metadata, malformed);
-  const asked = said === undefined || said === "none" ? said : permit(said);
+  const requested = read(skipLabel, metadata, malformed);
+  const asked = requested === undefined || requested === "none" ? requested : permit(requested);
   const isStopping = read(stopAll, metadata, malformed) ?? false;
   // RabbitMQ's own hook looks for it. An owner that asks for nothing is left to its operator, which has a finalizer of its own.
   const isAsked = isStopping || metadata.annotations?.[skipLabel.key] !== undefined;
@@ -111,9 +113,9 @@ export function parseOwner(
     shown,
     deletedMs: Number.isNaN(deletedMs) ? undefined : deletedMs,
     isOrphaning: metadata.finalizers?.includes(orphaning) ?? false,
-    isHeld: metadata.finalizers?.includes(releaseFinalizer) ?? false,
+    hasOurFinalizer: metadata.finalizers?.includes(releaseFinalizer) ?? false,
     label,
-    malformed: label === undefined ? wrong?.sentence : undefined,
+    malformed: label === undefined ? wrong?.message : undefined,
     isStopping,
     deadlineMs: read(skipDeadline, metadata, malformed) ?? usualDeadlineMs,
     // A malformed status counts as absent, and is written anew.

@@ -5,7 +5,7 @@ import type { ReconcileResult } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import { isNamespaceEnding } from "../shared/kubernetes/find.ts";
 import { type ObjectReconciler, reconcileObject } from "../shared/reconcile/reconcile-object.ts";
-import { announce, carryOut } from "./act.ts";
+import { carryOut, recordVerdict } from "./act.ts";
 import { decide, type OwnerVerdict } from "./decide.ts";
 import { labelRefusedForMs, listKeys, name, type OwnerObservation, observe } from "./observe.ts";
 
@@ -24,7 +24,7 @@ export async function reconcile(context: Context, key: ObjectRef): Promise<Recon
   return requeues.length === 0 ? nothing : { ...nothing, requeueAfterMs: Math.min(...requeues) };
 }
 
-const nothing: ReconcileResult = { requeueAfterMs: undefined, acting: undefined };
+const nothing: ReconcileResult = { requeueAfterMs: undefined, pendingActs: undefined };
 
 const ownerReconciler: ObjectReconciler<OwnerObservation, OwnerVerdict> = {
   name,
@@ -34,6 +34,6 @@ const ownerReconciler: ObjectReconciler<OwnerObservation, OwnerVerdict> = {
     const verdict = decide(snapshot);
     return { ...verdict, requeueAfterMs: verdict.requeueAfterMs ?? requeueAfterMs };
   },
-  announce,
+  record: recordVerdict,
   carryOut,
 };

@@ -13,9 +13,9 @@ import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { asStatefulSet, type StatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { Lowering } from "./decide.ts";
 import { listOwn, name, readWanted, sizeOf } from "./observe.ts";
-import { hasHeardToStay, send } from "./tell-pods.ts";
+import { hasAcceptedStay, send } from "./tell-pods.ts";
 
-export const telling: EventPolicy = {
+export const eventPolicy: EventPolicy = {
   taking: "lowering",
   reasons: {
     begins: eventReasons.downscaling,
@@ -52,8 +52,8 @@ async function checkAgain(context: Context, { statefulSet, target, claim }: Lowe
   const { cluster } = context;
   const [{ now, members }, pods] = await Promise.all([readAgain(context, statefulSet), listOwn(cluster, statefulSet)]);
   const end = now.start + target;
-  const isTold = [...pods.values()].every((pod) => pod.ordinal < end || claim.uids?.[pod.name] === pod.uid);
-  const wanted = isTold ? await readWanted(cluster, now, members) : undefined;
+  const isNotified = [...pods.values()].every((pod) => pod.ordinal < end || claim.uids?.[pod.name] === pod.uid);
+  const wanted = isNotified ? await readWanted(cluster, now, members) : undefined;
   if (typeof wanted === "number" && wanted <= target) return now;
   throw sizeChanged(statefulSet);
 }
@@ -91,17 +91,18 @@ async function undo(
   // After this write no review joins the claim (rule R19): else a pod might leave that was just told to stay.
   const undone = renewClaim(claim, cluster.serverTimeMs(), undoing);
   const deadlineMs = await writeClaims(context, observed, { out: [claim], into: [undone] });
-  const told = await Promise.all(
+  const areNotified = await Promise.all(
     stay.map((pod) =>
-      send(http, { statefulSet, endpoint }, pod, "stay", deadlineMs).then(hasHeardToStay, (error: unknown) => {
+      send(http, { statefulSet, endpoint }, pod, "stay", deadlineMs).then(hasAcceptedStay, (error: unknown) => {
         if (error instanceof PodHttpError) return false;
         throw error;
       }),
     ),
   );
   const isLong = cluster.serverTimeMs() - sinceMs >= undoForMs;
-  const look = await openTransaction(context, observed.key);
-  const own = look && claimsBy(look.observed, "scale-down", name).find(({ line }) => line === undone.line);
-  if (look !== undefined && own !== undefined && (isLong || told.every(Boolean)))
-    await writeClaims(context, look.observed, { out: [own], into: [] });
+  const transaction = await openTransaction(context, observed.key);
+  const own =
+    transaction && claimsBy(transaction.observed, "scale-down", name).find(({ line }) => line === undone.line);
+  if (transaction !== undefined && own !== undefined && (isLong || areNotified.every(Boolean)))
+    await writeClaims(context, transaction.observed, { out: [own], into: [] });
 }

@@ -38,15 +38,15 @@ const serverTimeErrorMs = 1_000;
  * The pods that are told that they stay, and those that are told that they leave; highest ordinals first. Every pod that is to
  * stay is told so, whether or not this process remembers that the pod was told to leave.
  */
-export function whoIsTold({ statefulSet, wanted, pods, isClaimed }: Omit<DelayedSet, "answers">) {
+export function choosePods({ statefulSet, wanted, pods, isClaimed }: Omit<DelayedSet, "answers">) {
   const { start, replicas } = statefulSet;
-  const told = [...pods.values()]
+  const notified = [...pods.values()]
     .filter(({ ordinal }) => ordinal >= start && ordinal < start + replicas && !isClaimed(ordinal))
     .sort((one, other) => other.ordinal - one.ordinal);
   const isStaying = ({ ordinal }: Pod) => ordinal < start + wanted;
   return {
-    stay: told.filter((pod) => isStaying(pod)),
-    leave: told.filter((pod) => !isStaying(pod) && !pod.terminating && !pod.finished),
+    stay: notified.filter((pod) => isStaying(pod)),
+    leave: notified.filter((pod) => !isStaying(pod) && !pod.terminating && !pod.finished),
   };
 }
 

@@ -3,17 +3,17 @@
 import { formatTime } from "../shared/clock/durations.ts";
 import { requeueAfterMs, take, type Verdict, type Wait, wait } from "../shared/contract/verdict.ts";
 import { type Blocked, type LedgerSurroundings, leaversOf, refuseScaleDown } from "../shared/groups/refuse-claim.ts";
-import { heldLeaving, isAsked, type Questions } from "../shared/health/permit.ts";
+import { blockedLeaving, isAsked, type Questions } from "../shared/health/permit.ts";
 import type { KnownClaim } from "../shared/ledger/claim.ts";
 import { describeClaim, guardOfClaim } from "../shared/ledger/claim-kinds.ts";
 import type { OtherClaim } from "../shared/reconcile/act.ts";
 import { leavingOrdinals, scaleDownPhases } from "../shared/scaling/size-changes.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
-import { type DelayedSet, leavingRun, type Run, whoIsTold } from "./decide-leaving.ts";
+import { choosePods, type DelayedSet, leavingRun, type Run } from "./decide-leaving.ts";
 
 /** One StatefulSet of the group, or why nothing is done to its size and to none of its pods. */
-export type Delayed = DelayedSet | { readonly statefulSet: StatefulSet; readonly held: Blocked };
+export type Delayed = DelayedSet | { readonly statefulSet: StatefulSet; readonly blocked: Blocked };
 
 export interface DelaySnapshot extends LedgerSurroundings<StatefulSet> {
   readonly group: string;
@@ -47,8 +47,8 @@ const settlingMs = 5_000;
 export function decide(snapshot: DelaySnapshot): Verdict<Lowering> {
   const [claim] = snapshot.claims;
   if (claim !== undefined) {
-    const sentence = `${describeClaim(claim)}; no zone is made smaller until that has ended`;
-    return wait(guardOfClaim(claim), sentence, { zone: claim.zone, requeueAfterMs: settlingMs });
+    const message = `${describeClaim(claim)}; no zone is made smaller until that has ended`;
+    return wait(guardOfClaim(claim), message, { zone: claim.zone, requeueAfterMs: settlingMs });
   }
   const verdicts = snapshot.delayed.map((one) => decideOne(snapshot, one)).filter((one) => one !== undefined);
   const soonest = Math.min(...verdicts.map((one) => one.requeueAfterMs ?? requeueAfterMs));
@@ -61,27 +61,27 @@ export function decide(snapshot: DelaySnapshot): Verdict<Lowering> {
 function decideOne(snapshot: DelaySnapshot, one: Delayed): Verdict<Lowering> | undefined {
   const { statefulSet } = one;
   const { name: zone, replicas, uid } = statefulSet;
-  if ("held" in one) return wait(one.held.guard, one.held.sentence, { zone, requeueAfterMs });
+  if ("blocked" in one) return wait(one.blocked.guard, one.blocked.message, { zone, requeueAfterMs });
   if (one.wanted >= replicas) return undefined;
   if (snapshot.shadow) return shadowed(one);
   const run = leavingRun(one, snapshot.askedAtMs);
-  const rest = sayStop(one, run, snapshot.nowMs);
+  const rest = waitToLeave(one, run, snapshot.nowMs);
   if (run.pods.length === 0) return rest;
   if (one.postponed !== undefined) {
-    const { guard, sentence, requeueAfterMs: inMs = requeueAfterMs } = one.postponed;
-    return wait(guard, sentence, { zone, requeueAfterMs: Math.min(requeueAfterMs, inMs) });
+    const { guard, message, requeueAfterMs: inMs = requeueAfterMs } = one.postponed;
+    return wait(guard, message, { zone, requeueAfterMs: Math.min(requeueAfterMs, inMs) });
   }
   const refusal = snapshot.refused.get(uid);
   if (refusal !== undefined) return wait("downscale-refused", refusal, { zone, requeueAfterMs });
   const lowering = lower(snapshot, one, run.pods);
   if ("guard" in lowering) {
-    const sentence = `${run.pods.length} pods of ${zone} may leave, and wait: ${lowering.sentence}`;
-    return wait(lowering.guard, sentence, { zone, requeueAfterMs });
+    const message = `${run.pods.length} pods of ${zone} may leave, and wait: ${lowering.message}`;
+    return wait(lowering.guard, message, { zone, requeueAfterMs });
   }
   const { target } = lowering;
   const because = `${zone} is made smaller, from ${replicas} to ${target}: its highest pods have known for the delay`;
-  const sentence = rest === undefined ? because : `${because}; ${rest.sentence}`;
-  return take([lowering], sentence, { zone, requeueAfterMs: settlingMs });
+  const message = rest === undefined ? because : `${because}; ${rest.message}`;
+  return take([lowering], message, { zone, requeueAfterMs: settlingMs });
 }
 
 /** Where its pods are asked before they go, or the budget of the zone does not let all of them go, one goes at a time. */
@@ -105,31 +105,35 @@ function lowerBy(snapshot: DelaySnapshot, statefulSet: StatefulSet, pods: readon
   };
   const { zones, questions } = snapshot;
   const own = zones.find((one) => one.statefulSet.uid === uid);
-  const held =
+  const blocked =
     refuseScaleDown(snapshot, { ...claim, by: "", stampMs: snapshot.nowMs }) ??
-    (own && heldLeaving(questions, zones, own, leaversOf(own, claim)));
-  return held ?? { statefulSet, target, claim };
+    (own && blockedLeaving(questions, zones, own, leaversOf(own, claim)));
+  return blocked ?? { statefulSet, target, claim };
 }
 
-function sayStop({ statefulSet, wanted, delayMs }: DelayedSet, { pods, stop }: Run, nowMs: number): Wait | undefined {
+function waitToLeave(
+  { statefulSet, wanted, delayMs }: DelayedSet,
+  { pods, stop }: Run,
+  nowMs: number,
+): Wait | undefined {
   const { name: zone, start, replicas } = statefulSet;
   if (stop === undefined) return undefined;
   const left = replicas - wanted - pods.length;
   const where = { zone, requeueAfterMs };
   if (stop.kind === "not-prepared") {
-    const sentence = `${left} pods of ${zone} are to leave, and ${stop.name} holds them back: ${stop.why}`;
-    return wait("pod-not-prepared", sentence, where);
+    const message = `${left} pods of ${zone} are to leave, and ${stop.name} holds them back: ${stop.why}`;
+    return wait("pod-not-prepared", message, where);
   }
   const top = start + replicas - pods.length - 1;
   const at = formatTime(nowMs + stop.inMs);
   const which = left === 1 ? `${zone}-${top} leaves` : `${zone}-${start + wanted} to ${zone}-${top} leave`;
-  const sentence = `${which} once each has known it for ${delayMs / 1000} s; ${stop.pod.name}, the highest, from ${at} on`;
-  return wait("delay-running", sentence, { ...where, requeueAfterMs: Math.min(requeueAfterMs, stop.inMs) });
+  const message = `${which} once each has known it for ${delayMs / 1000} s; ${stop.pod.name}, the highest, from ${at} on`;
+  return wait("delay-running", message, { ...where, requeueAfterMs: Math.min(requeueAfterMs, stop.inMs) });
 }
 
 function shadowed(one: DelayedSet): Wait {
   const { statefulSet, wanted } = one;
-  const { stay, leave } = whoIsTold(one);
-  const sentence = `${statefulSet.name} is to go from ${statefulSet.replicas} to ${wanted}: in shadow mode Sluice does not tell ${leave.length} pods that they leave, nor ${stay.length} that they stay`;
-  return wait("pods-not-told", sentence, { zone: statefulSet.name, requeueAfterMs });
+  const { stay, leave } = choosePods(one);
+  const message = `${statefulSet.name} is to go from ${statefulSet.replicas} to ${wanted}: in shadow mode Sluice does not tell ${leave.length} pods that they leave, nor ${stay.length} that they stay`;
+  return wait("pods-not-told", message, { zone: statefulSet.name, requeueAfterMs });
 }

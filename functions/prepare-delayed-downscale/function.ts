@@ -30,5 +30,5 @@ export const prepareDelayedDownscale: FunctionDefinition<GroupKey> = {
     ...questionEntries,
   ],
   writes: [...ledgerEntries, claims, verdicts],
-  reconcile: (context, key, wake) => reconcileClaims(context, delayedDownscale, key, wake),
+  reconcile: (context, key, trigger) => reconcileClaims(context, delayedDownscale, key, trigger),
 };

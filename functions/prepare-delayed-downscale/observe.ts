@@ -15,7 +15,7 @@ export const name = "prepare-delayed-downscale";
 /** A StatefulSet as this function needs it before it tells the pods anything. */
 export type Unasked =
   | (Omit<DelayedSet, "answers"> & { readonly endpoint: PodEndpoint })
-  | { readonly statefulSet: StatefulSet; readonly held: Blocked };
+  | { readonly statefulSet: StatefulSet; readonly blocked: Blocked };
 
 /** True if this function makes the StatefulSet smaller, because its downscales have a delay; false while it is being deleted. */
 export function isDelayed({ scaling, deleting }: StatefulSet): boolean {
@@ -32,20 +32,20 @@ export async function observeSet(
   const { scaling, serviceName, name: zone } = statefulSet;
   const delay = scaling?.delay;
   if (delay === undefined) return undefined;
-  const hold = (held: Blocked): Unasked => ({ statefulSet, held });
+  const block = (blocked: Blocked): Unasked => ({ statefulSet, blocked });
   const { delayMs, endpoint } = delay;
   if (delayMs === undefined || endpoint === undefined) {
-    const why = scaling?.malformed.map(({ sentence }) => sentence).join(" ");
-    return hold({ guard: "delay-malformed", sentence: `${zone} keeps its size: ${why}` });
+    const why = scaling?.malformed.map(({ message }) => message).join(" ");
+    return block({ guard: "delay-malformed", message: `${zone} keeps its size: ${why}` });
   }
-  const said = await readWanted(cluster, statefulSet, members);
-  if (said === undefined) return undefined;
-  const postponed = typeof said === "number" ? undefined : said;
-  const wanted = sizeOf(said);
-  if (wanted === undefined) return postponed && { statefulSet, held: postponed };
+  const wantedSize = await readWanted(cluster, statefulSet, members);
+  if (wantedSize === undefined) return undefined;
+  const postponed = typeof wantedSize === "number" ? undefined : wantedSize;
+  const wanted = sizeOf(wantedSize);
+  if (wanted === undefined) return postponed && { statefulSet, blocked: postponed };
   if (serviceName === "") {
-    const sentence = `${zone} has no serviceName, so that its pods cannot be called`;
-    return hold({ guard: "service-missing", sentence });
+    const message = `${zone} has no serviceName, so that its pods cannot be called`;
+    return block({ guard: "service-missing", message });
   }
   const own = claims.filter((claim) => claim.zone === zone);
   const isClaimed = (ordinal: number) => own.some((claim) => namesOrdinal(claim, ordinal));
@@ -83,10 +83,10 @@ export function sizeOf(wanted: number | SizeBlocked | undefined): number | undef
 }
 
 /** What pods have said to this process, by uid. Losing it costs a call to each. */
-export type PodAnswers = Map<string, Word>;
+export type PodAnswers = Map<string, SentInstruction>;
 
-export interface Word {
-  readonly told: "stay" | "leave";
+export interface SentInstruction {
+  readonly instruction: "stay" | "leave";
   /** When it was asked, by the monotonic clock. */
   readonly atMs: number;
   /** Of one that leaves. */
@@ -94,7 +94,7 @@ export interface Word {
 }
 
 /** What those that leave have said. */
-export function answersOf(heard: PodAnswers): ReadonlyMap<string, PrepareAnswer> {
-  const answers = [...heard].flatMap(([uid, { answer }]) => (answer === undefined ? [] : [[uid, answer] as const]));
+export function answersOf(sent: PodAnswers): ReadonlyMap<string, PrepareAnswer> {
+  const answers = [...sent].flatMap(([uid, { answer }]) => (answer === undefined ? [] : [[uid, answer] as const]));
   return new Map(answers);
 }

@@ -9,18 +9,18 @@ import type { ClaimingFunction } from "../shared/reconcile/reconcile-claims.ts";
 import { refusedSizes } from "../shared/scaling/resize.ts";
 import { claimsBy } from "../shared/transaction/claims.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
-import { actOn, endOf, telling } from "./act.ts";
+import { actOn, endOf, eventPolicy } from "./act.ts";
 import { type Delayed, type DelaySnapshot, decide, type Lowering } from "./decide.ts";
 import { isDelayed, name } from "./observe.ts";
-import { type Round, tellPods } from "./tell-pods.ts";
+import { notifyPods, type Round } from "./tell-pods.ts";
 
 export const delayedDownscale: ClaimingFunction<DelaySnapshot, Lowering, Round> = {
   name,
   claimKind: "scale-down",
-  telling,
+  eventPolicy,
   asks: askedBy(isDelayed),
   endOf,
-  prepare: (context, observed, { sweep }) => tellPods(context, observed, sweep),
+  prepare: (context, observed, { sweep }) => notifyPods(context, observed, sweep),
   observe: (observed, context, round) => snapshotOf(context, observed, round),
   decide,
   ask,
@@ -37,7 +37,7 @@ function snapshotOf(context: Context, observed: GroupObservation, round: Round |
     const statefulSet = now.get(one.statefulSet.uid);
     if (statefulSet === undefined) return [];
     const delayMs = statefulSet.scaling?.delay?.delayMs;
-    if ("held" in one) return [{ ...one, statefulSet }];
+    if ("blocked" in one) return [{ ...one, statefulSet }];
     return delayMs === undefined ? [] : [{ ...one, statefulSet, delayMs }];
   });
   asNow.sort((one, other) => (one.statefulSet.name < other.statefulSet.name ? -1 : 1));

@@ -2,7 +2,7 @@
 
 import { allow, askAgain, badRequest, internalError, tooLate } from "../shared/admission/answers.ts";
 import type { AdmissionAnswer, AdmissionHandler, AdmissionRequest, Denied } from "../shared/admission/definition.ts";
-import { announceRefusal } from "../shared/admission/refusal-events.ts";
+import { recordRefusal } from "../shared/admission/refusal-events.ts";
 import { prepareDownscale } from "../shared/annotations/scaling.ts";
 import { read } from "../shared/annotations/table.ts";
 import { messageOf } from "../shared/base/error-message.ts";
@@ -16,7 +16,7 @@ import { originOf, refuseDropped, refuseProtected } from "../shared/scaling/refu
 import type { Size } from "../shared/scaling/size-changes.ts";
 import { waitForLedger } from "../shared/transaction/ledger-copy.ts";
 import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
-import { type RequestedDownscale, refuseOutdated, sentenceOf } from "./decide.ts";
+import { messageFor, type RequestedDownscale, refuseOutdated } from "./decide.ts";
 import type { Work } from "./ledger-writes.ts";
 import { name as by, readKey, readStatefulSet } from "./observe.ts";
 import { prepare } from "./prepare.ts";
@@ -42,21 +42,25 @@ async function review(context: Context, deadlines: Deadlines, request: Admission
   // The API server asks guard-downscale only after the pods were told: they would be prepared, and stay.
   const { refusesDownscale } = statefulSet.scaling;
   const never = refusesDownscale ? refuseProtected(downscale) : refuseDropped(downscale, originOf(downscale, request));
-  if (never !== undefined) return said(context, statefulSet, never);
+  if (never !== undefined) return reportAnswer(context, statefulSet, never);
   const asked = requestedOf(downscale, statefulSet.start);
   // From here on whatever breaks is a refusal, because no pod may leave that was not told.
   try {
     const { deadlineMs } = request;
     const work = { asked, statefulSet, deadlineMs };
-    return said(context, statefulSet, await withinDeadline(deadlines, deadlineMs, () => judge(context, work), tooLate));
+    return reportAnswer(
+      context,
+      statefulSet,
+      await withinDeadline(deadlines, deadlineMs, () => prepareOrDeny(context, work), tooLate),
+    );
   } catch (error) {
-    return said(context, statefulSet, refuseError(asked, error));
+    return reportAnswer(context, statefulSet, refuseError(asked, error));
   }
 }
 
 /** Tells of a refusal in an Event on the StatefulSet, because an autoscaler shows its user none. */
-function said(context: Context, statefulSet: StatefulSet, answer: AdmissionAnswer): AdmissionAnswer {
-  if (!answer.allowed) announceRefusal(context, by, statefulSet, answer, eventReasons.downscaleRefused);
+function reportAnswer(context: Context, statefulSet: StatefulSet, answer: AdmissionAnswer): AdmissionAnswer {
+  if (!answer.allowed) recordRefusal(context, by, statefulSet, answer, eventReasons.downscaleRefused);
   return { ...answer, zone: statefulSet.name };
 }
 
@@ -67,8 +71,8 @@ function said(context: Context, statefulSet: StatefulSet, answer: AdmissionAnswe
 async function findStatefulSet({ cluster }: Context, downscale: Downscale): Promise<StatefulSet | AdmissionAnswer> {
   const { resource, namespace, name } = downscale;
   if (resource !== "statefulsets") {
-    const sentence = `whether the pods of ${resource}/${name} in ${namespace} are to be told could not be found out, and it goes through: only pods of a StatefulSet are told`;
-    return allow("settings-unread", { warnings: [sentence] });
+    const message = `whether the pods of ${resource}/${name} in ${namespace} are to be told could not be found out, and it goes through: only pods of a StatefulSet are told`;
+    return allow("settings-unread", { warnings: [message] });
   }
   // A scale brings no object of the StatefulSet, only a number.
   const { old } = downscale;
@@ -89,25 +93,25 @@ function requestedOf({ resource, namespace, name, from, to, isScale }: Downscale
 
 function refuseError(asked: RequestedDownscale, error: unknown): Denied {
   const unread = refuseUnread(error, asked.resource, asked.name);
-  if (unread?.code === 404) return { ...unread, sentence: sentenceOf(asked, unread.sentence) };
-  const held: Blocked | undefined = waitForLedger(error) ?? unread;
-  if (held !== undefined) return askAgain(held.guard, sentenceOf(asked, held.sentence));
-  return internalError("prepare-broken", sentenceOf(asked, messageOf(error)));
+  if (unread?.code === 404) return { ...unread, message: messageFor(asked, unread.message) };
+  const blocked: Blocked | undefined = waitForLedger(error) ?? unread;
+  if (blocked !== undefined) return askAgain(blocked.guard, messageFor(asked, blocked.message));
+  return internalError("prepare-broken", messageFor(asked, messageOf(error)));
 }
 
-async function judge(
+async function prepareOrDeny(
   context: Context,
   question: Pick<Work, "asked" | "statefulSet" | "deadlineMs">,
 ): Promise<AdmissionAnswer> {
   const { asked, statefulSet } = question;
   const endpoint = prepareEndpointOf(statefulSet);
-  if ("guard" in endpoint) return badRequest(endpoint.guard, sentenceOf(asked, endpoint.sentence));
+  if ("guard" in endpoint) return badRequest(endpoint.guard, messageFor(asked, endpoint.message));
   const { namespaces, pods } = context;
   if (namespaces !== undefined && !namespaces.includes(asked.namespace)) {
     const cause = `the namespace is not served here, only ${namespaces.join(", ")}: give the webhook a namespaceSelector`;
-    return badRequest("namespace-not-served", sentenceOf(asked, cause));
+    return badRequest("namespace-not-served", messageFor(asked, cause));
   }
-  if (pods === undefined) return internalError("prepare-broken", sentenceOf(asked, "this process calls no pods"));
+  if (pods === undefined) return internalError("prepare-broken", messageFor(asked, "this process calls no pods"));
   const key = await readKey(context, asked, statefulSet);
   if ("allowed" in key) return key;
   return prepare({ context, pods, key, endpoint, ...question });

@@ -55,7 +55,7 @@ export function decide(snapshot: PreparedDownscale): DownscaleDecision {
   const own = joinScaleDown(ours, change);
   const others = joinScaleDown(foreign, change);
   for (const joining of [others, own]) {
-    if (joining.kind === "held") return askAgain(joining.guard, sentenceOf(asked, joining.sentence), asked.name);
+    if (joining.kind === "held") return askAgain(joining.guard, messageFor(asked, joining.message), asked.name);
   }
   const besides = others.kind === "joins" ? [others.claim] : [];
   if (own.kind === "joins") return { kind: "joins", claims: [own.claim, ...besides] };
@@ -70,19 +70,19 @@ export function decide(snapshot: PreparedDownscale): DownscaleDecision {
  */
 export function refuseOutdated(
   asked: RequestedDownscale,
-  said: SizedObject | undefined,
+  reviewed: SizedObject | undefined,
   stored: StatefulSet,
 ): Denied | undefined {
-  if (said !== undefined && said.metadata.uid !== stored.uid)
-    return conflict("uid-conflict", sentenceOf(asked, "the StatefulSet of this name is another one now"));
-  const start = said?.start ?? stored.start;
+  if (reviewed !== undefined && reviewed.metadata.uid !== stored.uid)
+    return conflict("uid-conflict", messageFor(asked, "the StatefulSet of this name is another one now"));
+  const start = reviewed?.start ?? stored.start;
   if (asked.from.replicas === stored.replicas && start === stored.start) return undefined;
   const is = `it has ${stored.replicas} replicas from ordinal ${stored.start} on now: read it again, and try again`;
-  return conflict("size-conflict", sentenceOf(asked, is));
+  return conflict("size-conflict", messageFor(asked, is));
 }
 
 /** The message of every refusal: the object, the sizes, and the cause. */
-export function sentenceOf({ resource, namespace, name, from, to }: RequestedDownscale, cause: string): string {
+export function messageFor({ resource, namespace, name, from, to }: RequestedDownscale, cause: string): string {
   return `downscale of ${resource}/${name} in ${namespace} ${describeSizes(from, to)} is not allowed: ${cause}`;
 }
 
@@ -111,23 +111,23 @@ function refuseByTime({ asked, nowMs, times }: PreparedDownscale, { statefulSet 
     ...(times.isLedgerMalformed ? [`annotation ${lastDownscales.key} of the ledger`] : []),
   ];
   if (broken.length > 0)
-    return badRequest("last-downscale-malformed", sentenceOf(asked, `${broken.join(" and ")} is no time: correct it`));
+    return badRequest("last-downscale-malformed", messageFor(asked, `${broken.join(" and ")} is no time: correct it`));
   const known = [lastDownscaleMs, tracked, times.ledger[name]].filter((ms) => typeof ms === "number");
   if (known.length === 0 && createdMs > times.ledgerSinceMs) return undefined;
   if (minTimeMs === undefined) {
     const what = `label ${minTimeBetweenZonesDownscale.key} of ${name} is no Go duration: write one such as 12h`;
-    return badRequest("min-time-malformed", sentenceOf(asked, what));
+    return badRequest("min-time-malformed", messageFor(asked, what));
   }
   const rest = restAfter(statefulSet, known, times.ledgerSinceMs, nowMs);
   if (rest === undefined) return undefined;
   const wait = `the time between two zones is ${minTimeMs / 1000} s: try again after ${formatTime(rest.untilMs)}`;
-  return askAgain("min-time-between-zones", sentenceOf(asked, `${rest.because}, and ${wait}`), name);
+  return askAgain("min-time-between-zones", messageFor(asked, `${rest.because}, and ${wait}`), name);
 }
 
 function refuseByUpdate(asked: RequestedDownscale, { statefulSet, outdated }: Zone): Denied | undefined {
   const { name, updateRevision, countedReplicas, updatedReplicas } = statefulSet;
   if (updateRevision !== undefined && outdated.length === 0 && countedReplicas === updatedReplicas) return undefined;
-  return askAgain("zone-updating", sentenceOf(asked, describeUpdate(statefulSet, outdated.length)), name);
+  return askAgain("zone-updating", messageFor(asked, describeUpdate(statefulSet, outdated.length)), name);
 }
 
 /** The status counts a pod that is terminating, but not among the updated ones. */
@@ -151,12 +151,12 @@ function refuseByClaims(
   const zones = around.zones.map((zone) =>
     zone.statefulSet.name === asked.name ? { ...zone, claims: zone.claims.filter((claim) => !isJoined(claim)) } : zone,
   );
-  const held = refuseClaim({ ...around, zones }, content, Number.POSITIVE_INFINITY);
-  return held && askAgain(held.guard, sentenceOf(asked, held.sentence), asked.name);
+  const blocked = refuseClaim({ ...around, zones }, content, Number.POSITIVE_INFINITY);
+  return blocked && askAgain(blocked.guard, messageFor(asked, blocked.message), asked.name);
 }
 
 function refuseMissing({ asked, missing }: PreparedDownscale): Denied | undefined {
   if (missing === "") return undefined;
   const what = `no pod stands at ${missing} of ${asked.name}, so that no pod can be told there: wait for it, or write these ordinals into the annotation ${unpreparedPods.key}`;
-  return askAgain("pod-missing", sentenceOf(asked, what), asked.name);
+  return askAgain("pod-missing", messageFor(asked, what), asked.name);
 }

@@ -14,7 +14,7 @@ import { openTransaction, renewClaim, timesAfter, writeClaims } from "../shared/
 import { Conflict } from "../shared/transaction/ledger-copy.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { GroupKey, StatefulSet } from "../shared/workloads/statefulsets.ts";
-import { decide, type RequestedDownscale, sentenceOf } from "./decide.ts";
+import { decide, messageFor, type RequestedDownscale } from "./decide.ts";
 import { changeOf, observe } from "./observe.ts";
 
 /** One review of a downscale whose pods must be told. */
@@ -35,7 +35,7 @@ export interface ClaimedDownscale {
   /** The claims of others for the same change. */
   readonly besides: readonly KnownClaim[];
   /** Highest ordinal first. */
-  readonly toTell: readonly Pod[];
+  readonly toNotify: readonly Pod[];
   readonly where: ClaimedObjects;
   /** Warnings that the caller gets with an allowance. */
   readonly warnings: readonly string[];
@@ -47,20 +47,20 @@ export class SentError extends Error {}
 /** The decision, and the first of the two writes (rule R18); or the one write that renews what is claimed already (rule R19). */
 export async function claimPods(work: Work): Promise<ClaimedDownscale | AdmissionAnswer> {
   const { context, key, asked, statefulSet } = work;
-  const look = await openTransaction(context, key);
-  if (look === undefined)
+  const transaction = await openTransaction(context, key);
+  if (transaction === undefined)
     return askAgain(
       "zone-departed",
-      sentenceOf(asked, `no StatefulSet of ${key.group} is left, or it has just changed its group`),
+      messageFor(asked, `no StatefulSet of ${key.group} is left, or it has just changed its group`),
     );
-  const { observed, young } = look;
-  if (young !== undefined) return askAgain(young.guard, sentenceOf(asked, young.sentence));
+  const { observed, tooNew } = transaction;
+  if (tooNew !== undefined) return askAgain(tooNew.guard, messageFor(asked, tooNew.message));
   const seen = await observe(context, observed, asked, statefulSet);
   if ("allowed" in seen) return seen;
   const verdict = decide(seen.snapshot);
   if ("allowed" in verdict) return verdict;
   if (context.mode === "shadow") return allow("allowed");
-  const { settled, toTell, where, warnings } = seen;
+  const { settled, toNotify, where, warnings } = seen;
   const stampMs = context.cluster.serverTimeMs();
   const over = { out: settled, ...timesAfter(observed, settled) };
   if (verdict.kind === "joins") {
@@ -71,12 +71,12 @@ export async function claimPods(work: Work): Promise<ClaimedDownscale | Admissio
   }
   // What its end needs stands in it: annotations may be gone by then, and pods may be other ones.
   const { content } = seen.snapshot;
-  const told = Object.fromEntries(toTell.map(({ name, uid }) => [name, uid]));
+  const notifiedUids = Object.fromEntries(toNotify.map(({ name, uid }) => [name, uid]));
   const { scheme, port, path, service } = work.endpoint;
-  const uids = { ...content.uids, ...told };
+  const uids = { ...content.uids, ...notifiedUids };
   const claim = makeClaim({ ...content, stampMs, uids, toldAt: { scheme, port, path, service } });
   await writeClaims(context, observed, { ...over, into: [claim] });
-  return { claim, besides: verdict.besides, toTell, where, warnings };
+  return { claim, besides: verdict.besides, toNotify, where, warnings };
 }
 
 /**
@@ -88,23 +88,23 @@ export async function confirmClaim(
   claimed: ClaimedDownscale,
 ): Promise<{ readonly sent: AdmissionAnswer } | Denied> {
   const { context, key, asked, statefulSet } = work;
-  const look = await openTransaction(context, key);
-  const own = look && findOwn(look.observed.ledger.claims, claimed);
-  if (look === undefined || own === undefined)
-    return askAgain("claim-lost", sentenceOf(asked, "another process took its claim out of the ledger"), asked.name);
+  const transaction = await openTransaction(context, key);
+  const own = transaction && findOwn(transaction.observed.ledger.claims, claimed);
+  if (transaction === undefined || own === undefined)
+    return askAgain("claim-lost", messageFor(asked, "another process took its claim out of the ledger"), asked.name);
   const now = await readClaimedObjects(context.cluster, key.namespace, own);
   if (now.statefulSet?.uid !== statefulSet.uid)
-    return conflict("uid-conflict", sentenceOf(asked, "it was deleted, or made again, while its pods were told"));
+    return conflict("uid-conflict", messageFor(asked, "it was deleted, or made again, while its pods were told"));
   const replaced = findReplaced(claimed.where, now);
   if (replaced !== undefined) {
     const cause = `another pod stands at ordinal ${replaced} than the one that was told`;
-    return askAgain("pod-replaced", sentenceOf(asked, cause), asked.name);
+    return askAgain("pod-replaced", messageFor(asked, cause), asked.name);
   }
   const uids = new Map([...now.pods.values()].map(({ name, uid }) => [name, uid]));
-  const foreign = look.observed.ledger.claims.filter(({ id }) => claimed.besides.some((one) => one.id === id));
+  const foreign = transaction.observed.ledger.claims.filter(({ id }) => claimed.besides.some((one) => one.id === id));
   const joining = joinScaleDown(foreign, { ...changeOf(asked, statefulSet), pods: uids });
   if (joining.kind === "held" || foreign.length < claimed.besides.length)
-    return askAgain("claim-lost", sentenceOf(asked, "the claim that it joined is not what it was"), asked.name);
+    return askAgain("claim-lost", messageFor(asked, "the claim that it joined is not what it was"), asked.name);
   const stampMs = context.cluster.serverTimeMs();
   const besides = joining.kind === "joins" ? [joining.claim] : [];
   const confirmed = changeClaim(own, {
@@ -115,7 +115,7 @@ export async function confirmClaim(
   });
   const into = [confirmed, ...besides.map((claim) => renewClaim(claim, stampMs))];
   try {
-    const actByMs = await writeClaims(context, look.observed, { out: [own, ...besides], into });
+    const actByMs = await writeClaims(context, transaction.observed, { out: [own, ...besides], into });
     return { sent: allowUntil(work, actByMs) };
   } catch (error) {
     throw error instanceof Conflict ? error : new SentError(messageOf(error), { cause: error });
@@ -124,9 +124,10 @@ export async function confirmClaim(
 
 /** Takes the claim out of the ledger, unless another process has changed it or taken it out. */
 export async function withdrawClaim({ context, key }: Work, claimed: ClaimedDownscale): Promise<void> {
-  const look = await openTransaction(context, key);
-  const own = look && findOwn(look.observed.ledger.claims, claimed);
-  if (look !== undefined && own !== undefined) await writeClaims(context, look.observed, { out: [own], into: [] });
+  const transaction = await openTransaction(context, key);
+  const own = transaction && findOwn(transaction.observed.ledger.claims, claimed);
+  if (transaction !== undefined && own !== undefined)
+    await writeClaims(context, transaction.observed, { out: [own], into: [] });
 }
 
 export function withWarnings(answer: AdmissionAnswer, warnings: readonly string[]): AdmissionAnswer {

@@ -20,7 +20,7 @@ import {
 } from "../shared/ledger/claim.ts";
 import { type ClaimedObjects, kinds } from "../shared/ledger/claim-kinds.ts";
 import type { Downscale } from "../shared/scaling/downscale-review.ts";
-import { isPrepared, podsToTell, preparedId } from "../shared/scaling/prepared.ts";
+import { isPrepared, podsToNotify, preparedId } from "../shared/scaling/prepared.ts";
 import { leavingOrdinals, type SizeChange, scaleDownPhases } from "../shared/scaling/size-changes.ts";
 import { readClaimedObjects } from "../shared/transaction/claimed-objects.ts";
 import { timesAfter } from "../shared/transaction/claims.ts";
@@ -28,7 +28,7 @@ import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { groupKeyOf } from "../shared/workloads/group-key.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import { type GroupKey, parseStatefulSet, type StatefulSet } from "../shared/workloads/statefulsets.ts";
-import { type PreparedDownscale, type RequestedDownscale, sentenceOf, type Times } from "./decide.ts";
+import { messageFor, type PreparedDownscale, type RequestedDownscale, type Times } from "./decide.ts";
 
 export const name = "prepare-downscale";
 /** The ConfigMap in which rollout-operator keeps the times of downscales with `-use-zone-tracker`, by default. */
@@ -37,7 +37,7 @@ export const settings = {
   zoneTrackerName: setting<string>({
     name: "ZONE_TRACKER_NAME",
     fallback: usualTrackerName,
-    says: "ConfigMap of rollout-operator whose times of downscales are read; in the namespace of the StatefulSet",
+    meaning: "ConfigMap of rollout-operator whose times of downscales are read; in the namespace of the StatefulSet",
     grammar: "the name of a ConfigMap",
     parse: (text) => (isObjectName(text) ? text : undefined),
   }),
@@ -63,7 +63,7 @@ export async function readKey(
   const names = budgets.map((one) => one.name);
   if (names.length > 1) {
     const cause = `the budgets ${names.join(" and ")} all select its pods, and only one may: change the selector of one of them`;
-    return badRequest("several-budgets", sentenceOf(asked, cause));
+    return badRequest("several-budgets", messageFor(asked, cause));
   }
   return groupKeyOf(stored, names[0]);
 }
@@ -74,7 +74,7 @@ export interface DownscaleObservation {
   /** The claims of this function that are over, on any zone of the group: the next write takes them out. */
   readonly settled: readonly KnownClaim[];
   /** The pods that must be told, highest ordinal first. */
-  readonly toTell: readonly Pod[];
+  readonly toNotify: readonly Pod[];
   readonly where: ClaimedObjects;
   /** Messages about what could not be read, and does not hold the change back. */
   readonly warnings: readonly string[];
@@ -96,7 +96,7 @@ export async function observe(
     findSettled(cluster, observed, asked),
   ]);
   if (where.statefulSet?.uid !== statefulSet.uid)
-    return conflict("uid-conflict", sentenceOf(asked, "it was deleted, or made again, while this was decided"));
+    return conflict("uid-conflict", messageFor(asked, "it was deleted, or made again, while this was decided"));
   const ofZone = ledger.claims.filter(({ zone }) => zone === asked.name);
   const isOpen = (claim: { readonly id: string }) => !settled.some(({ id }) => id === claim.id);
   const pods = [...where.pods.values()].sort((one, other) => other.ordinal - one.ordinal);
@@ -125,7 +125,7 @@ export async function observe(
       gapsIn(content.members, [...pods.map(({ ordinal }) => ({ first: ordinal, last: ordinal })), ...released]),
     ),
   };
-  return { snapshot, settled, toTell: podsToTell(pods, statefulSet), where, warnings: tracker.warnings };
+  return { snapshot, settled, toNotify: podsToNotify(pods, statefulSet), where, warnings: tracker.warnings };
 }
 
 /** The change in the form in which claims are compared with it. The caller adds the `pods`. */

@@ -11,7 +11,7 @@ import { type Notification, notifyPods, type PodAnswered } from "../shared/http/
 import { maxConflicts } from "../shared/ledger/reservation.ts";
 import { addressOf, isTakenBack, requestTo } from "../shared/scaling/prepared.ts";
 import { Conflict, forgetLedger } from "../shared/transaction/ledger-copy.ts";
-import { sentenceOf } from "./decide.ts";
+import { messageFor } from "./decide.ts";
 import {
   type ClaimedDownscale,
   claimPods,
@@ -37,38 +37,43 @@ export async function prepare(work: Work): Promise<AdmissionAnswer> {
   const claimed = await withoutConflict(work, () => claimPods(work));
   if ("allowed" in claimed) return claimed;
   const deadlineMs = work.deadlineMs - keptBackMs;
-  const told = await tellPods(work, claimed, "POST", { isHeard: isSuccess, deadlineMs, isAllOrNone: true });
-  const refused = refuseUntold(work, claimed, told) ?? refuseLate(work);
+  const notified = await notifyClaimed(work, claimed, "POST", { isAccepted: isSuccess, deadlineMs, isAllOrNone: true });
+  const refused = refuseUntold(work, claimed, notified) ?? refuseLate(work);
   const outcome = refused ?? (await confirm(work, claimed));
-  if ("allowed" in outcome) return takeBackAndRefuse(work, claimed, told, outcome);
+  if ("allowed" in outcome) return takeBackAndRefuse(work, claimed, notified, outcome);
   return withWarnings(outcome.sent, claimed.warnings);
 }
 
 /** Tells the pods that they leave (POST), or that they stay (DELETE), highest ordinal first. */
-function tellPods(
+function notifyClaimed(
   { context, pods, endpoint }: Work,
-  { toTell }: ClaimedDownscale,
+  { toNotify }: ClaimedDownscale,
   method: "POST" | "DELETE",
-  how: Pick<Notification, "isHeard" | "deadlineMs" | "isAllOrNone">,
+  how: Pick<Notification, "isAccepted" | "deadlineMs" | "isAllOrNone">,
 ): Promise<readonly PodAnswered[]> {
-  const addresses = toTell.map(({ name }) => addressOf(endpoint, name));
+  const addresses = toNotify.map(({ name }) => addressOf(endpoint, name));
   return notifyPods({ pods, clock: context.cluster, addresses, request: requestTo(endpoint, method), ...how });
 }
 
 /** The refusal where a pod has not said that it may leave; it names the one that failed first. */
-function refuseUntold(work: Work, { toTell }: ClaimedDownscale, told: readonly PodAnswered[]): Denied | undefined {
+function refuseUntold(
+  work: Work,
+  { toNotify }: ClaimedDownscale,
+  notified: readonly PodAnswered[],
+): Denied | undefined {
   const { asked, context, key } = work;
-  const culprit = told.find(({ heard, isGivenUp }) => !heard && !isGivenUp) ?? told.find(({ heard }) => !heard);
+  const culprit =
+    notified.find(({ accepted, isGivenUp }) => !accepted && !isGivenUp) ?? notified.find(({ accepted }) => !accepted);
   if (culprit === undefined) return undefined;
   const { pod, why } = culprit;
   context.reporter.problem(key, by, `pod ${pod} was not prepared: ${why}`);
-  const standing = toTell.find(({ name }) => name === pod);
+  const standing = toNotify.find(({ name }) => name === pod);
   if (standing?.neverReady !== true) {
     const cause = `pod ${pod} did not say that it may leave: ${why}`;
-    return askAgain("pod-unprepared", sentenceOf(asked, cause), asked.name);
+    return askAgain("pod-unprepared", messageFor(asked, cause), asked.name);
   }
   const cause = `pod ${pod} was never ready, and did not say that it may leave: ${why}. Write its ordinal into the annotation that the README of prepare-downscale names, and it leaves without a word`;
-  return askAgain("pod-never-ready", sentenceOf(asked, cause), asked.name);
+  return askAgain("pod-never-ready", messageFor(asked, cause), asked.name);
 }
 
 function refuseLate({ context, deadlineMs }: Work): Denied | undefined {
@@ -83,7 +88,7 @@ async function confirm(work: Work, claimed: ClaimedDownscale): ReturnType<typeof
     // The claim may be confirmed, and another review may have joined it. It is taken back once that can no longer be.
     if (error instanceof SentError) throw error.cause;
     const cause = `its pods were told, and then: ${messageOf(error)}`;
-    return askAgain("claim-unconfirmed", sentenceOf(work.asked, cause));
+    return askAgain("claim-unconfirmed", messageFor(work.asked, cause));
   }
 }
 
@@ -91,13 +96,13 @@ async function confirm(work: Work, claimed: ClaimedDownscale): ReturnType<typeof
 async function takeBackAndRefuse(
   work: Work,
   claimed: ClaimedDownscale,
-  told: readonly PodAnswered[],
+  notified: readonly PodAnswered[],
   refusal: Denied,
 ): Promise<Denied> {
   const { context, deadlineMs, asked, key } = work;
   const { cluster } = context;
   const over = new AbortController();
-  const takingBack = takeBack(work, claimed, told).catch((error: unknown) => {
+  const takingBack = takeBack(work, claimed, notified).catch((error: unknown) => {
     context.reporter.problem(key, by, `the downscale of ${asked.name} is taken back later: ${messageOf(error)}`, error);
   });
   const due = cluster.sleep(Math.max(0, deadlineMs - refuseByMs - cluster.monotonicMs()), over.signal);
@@ -110,12 +115,16 @@ async function takeBackAndRefuse(
  * Rule R20, by the review, which knows that it let nothing through: it tells the pods that they stay; then the claim goes. If a
  * pod that was told to leave does not answer, the claim stays, and release-prepared takes it back later.
  */
-async function takeBack(work: Work, claimed: ClaimedDownscale, told: readonly PodAnswered[]): Promise<void> {
+async function takeBack(work: Work, claimed: ClaimedDownscale, notified: readonly PodAnswered[]): Promise<void> {
   const { context, key, asked } = work;
   const deadlineMs = context.cluster.monotonicMs() + takeBackMs;
-  const results = await tellPods(work, claimed, "DELETE", { isHeard: isTakenBack, deadlineMs, isAllOrNone: false });
-  const wasSent = new Set(told.filter(({ sent }) => sent).map(({ pod }) => pod));
-  const silent = results.find(({ pod, heard }) => !heard && wasSent.has(pod));
+  const results = await notifyClaimed(work, claimed, "DELETE", {
+    isAccepted: isTakenBack,
+    deadlineMs,
+    isAllOrNone: false,
+  });
+  const wasSent = new Set(notified.filter(({ sent }) => sent).map(({ pod }) => pod));
+  const silent = results.find(({ pod, accepted }) => !accepted && wasSent.has(pod));
   if (silent === undefined) await withoutConflict(work, () => withdrawClaim(work, claimed));
   else
     context.reporter.problem(key, by, `pod ${silent.pod} of ${asked.name} was not told that it stays: ${silent.why}`);
@@ -134,5 +143,5 @@ async function withoutConflict<T>(work: Work, attempt: () => Promise<T>): Promis
     }
   }
   const cause = `the ledger of ${key.group} was written by others ${maxConflicts} times while this was decided: try again`;
-  return askAgain("ledger-contended", sentenceOf(asked, cause));
+  return askAgain("ledger-contended", messageFor(asked, cause));
 }

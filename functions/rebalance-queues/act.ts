@@ -17,12 +17,12 @@ import type { NewEvent } from "../shared/events/event.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { recordOnce } from "../shared/events/recorder.ts";
 import {
+  apiMessage,
   ClusterError,
   hasCode,
   isRightMissing,
   isTransient,
   type StatefulSetObject,
-  wordsOf,
 } from "../shared/kubernetes/cluster.ts";
 import { maxConflicts } from "../shared/ledger/reservation.ts";
 import { reportVerdict, warnOfMalformed } from "../shared/reconcile/record.ts";
@@ -31,7 +31,7 @@ import { ask } from "./ask.ts";
 import { decide, failure, pauseMs, type Rebalance, type RebalanceStep } from "./decide.ts";
 import { isOfOperator, name, observe, type QueueObservation, settings } from "./observe.ts";
 
-const nothing: ReconcileResult = { requeueAfterMs: undefined, acting: undefined };
+const nothing: ReconcileResult = { requeueAfterMs: undefined, pendingActs: undefined };
 /** Longer than for other refusals: only the time between two rebalances waits for it. */
 const stateRefusedMs = 60_000;
 
@@ -58,15 +58,15 @@ export async function reconcile(context: Context, key: ObjectRef): Promise<Recon
   let step = decideNow(context, seen);
   if (step.kind === "note") {
     const written = await write(context, key, seen.object, step.state);
-    if ("guard" in written) return say(context, key, seen, written);
+    if ("guard" in written) return reportStep(context, key, seen, written);
     seen = { ...seen, object: written, snapshot: { ...seen.snapshot, state: step.state } };
     step = decideNow(context, seen);
   }
   if (step.kind === "rebalance") return rebalance(context, key, seen, step);
   // What was noted a moment ago is what there is.
   return step.kind === "note"
-    ? { requeueAfterMs: contendedRequeueMs, acting: undefined }
-    : say(context, key, seen, step);
+    ? { requeueAfterMs: contendedRequeueMs, pendingActs: undefined }
+    : reportStep(context, key, seen, step);
 }
 
 function decideNow(context: Context, { snapshot }: QueueObservation): RebalanceStep {
@@ -93,13 +93,13 @@ async function rebalance(
   if ("kind" in endpoint || typeof nodes === "string") return nothing;
   const { pod, state, because } = step;
   const claimed = await write(context, key, seen.object, state);
-  if ("guard" in claimed) return say(context, key, seen, claimed);
+  if ("guard" in claimed) return reportStep(context, key, seen, claimed);
   const well = { balanced: nodes.digest, balancedMs: state.claimedMs, failed: undefined };
-  const sentence = `${pod} was told to spread the queue leaders of ${zone} over ${nodes.pods.length} nodes: ${because}`;
+  const message = `${pod} was told to spread the queue leaders of ${zone} over ${nodes.pods.length} nodes: ${because}`;
   if (context.mode === "shadow") {
     unwritten.set(context.memoryOf(key), { ...state, ...well, claimedMs: undefined });
     const wouldTake = [{ action: "rebalance", object: pod }];
-    reportVerdict(context, name, key, { guard: "rebalanced", zone, sentence, wouldTake });
+    reportVerdict(context, name, key, { guard: "rebalanced", zone, message, wouldTake });
     return nothing;
   }
   const refusal = await ask(context, { namespace, group: askedGroupOf(statefulSet), pod, endpoint });
@@ -111,10 +111,10 @@ async function rebalance(
   const result = refusal === undefined ? "done" : refusal.guard === "rebalance-refused" ? "refused" : "failed";
   const reason = refusal?.why ?? because;
   context.reporter.act({ key, function: name, action: "rebalance", object: pod, zone, result, reason });
-  if (failed !== undefined) return say(context, key, seen, failure(zone, failed, pauseMs(failed.times)));
-  reportVerdict(context, name, key, { guard: "rebalanced", zone, sentence });
+  if (failed !== undefined) return reportStep(context, key, seen, failure(zone, failed, pauseMs(failed.times)));
+  reportVerdict(context, name, key, { guard: "rebalanced", zone, message });
   const identity = `rebalanced ${state.claimedMs}`;
-  await sendEvent(context, key, seen, { type: "Normal", reason: eventReasons.rebalanced, message: sentence, identity });
+  await sendEvent(context, key, seen, { type: "Normal", reason: eventReasons.rebalanced, message, identity });
   return nothing;
 }
 
@@ -144,11 +144,11 @@ async function write(
     if (!(error instanceof ClusterError) || isTransient(error) || isRightMissing(error)) throw error;
     if (hasCode(error, 404, 409)) {
       reporter.conflict(key, name);
-      const sentence = `others change ${zone} at this moment; it is tried again in a second`;
-      return wait("state-contended", sentence, { zone, requeueAfterMs: contendedRequeueMs });
+      const message = `others change ${zone} at this moment; it is tried again in a second`;
+      return wait("state-contended", message, { zone, requeueAfterMs: contendedRequeueMs });
     }
-    const sentence = `the annotation ${rebalanceState.key} of ${zone} is refused, and without it no node is asked: ${wordsOf(error)}`;
-    return wait("state-refused", sentence, { zone, requeueAfterMs: stateRefusedMs });
+    const message = `the annotation ${rebalanceState.key} of ${zone} is refused, and without it no node is asked: ${apiMessage(error)}`;
+    return wait("state-refused", message, { zone, requeueAfterMs: stateRefusedMs });
   }
 }
 
@@ -183,19 +183,19 @@ async function end(context: Context, key: ObjectRef, { seen, claimed, state, end
       current = found;
     }
   } catch (error) {
-    const sentence = `the end of a rebalance of ${seen.statefulSet.name} could not be written down; it may be asked for again`;
-    reporter.problem(key, name, sentence, error);
+    const message = `the end of a rebalance of ${seen.statefulSet.name} could not be written down; it may be asked for again`;
+    reporter.problem(key, name, message, error);
   }
 }
 
 /** A mark that lies ahead asks for nothing yet; one that cannot be read is for its owner to mend. */
 function hasCome({ object, snapshot }: QueueObservation): boolean {
-  const saidMs = read(queueRebalanceNeededAt, object.metadata);
-  return saidMs !== undefined && saidMs <= snapshot.nowMs;
+  const neededMs = read(queueRebalanceNeededAt, object.metadata);
+  return neededMs !== undefined && neededMs <= snapshot.nowMs;
 }
 
 /** Reports what is waited for, and tells of it by an Event where that does not pass by itself. */
-async function say(
+async function reportStep(
   context: Context,
   key: ObjectRef,
   seen: QueueObservation,
@@ -205,17 +205,17 @@ async function say(
   const zone = statefulSet.name;
   if (step.kind === "note") return nothing;
   if (step.kind === "rest") {
-    reportVerdict(context, name, key, { guard: "done", zone, sentence: step.sentence });
-    return { requeueAfterMs: step.requeueAfterMs, acting: undefined };
+    reportVerdict(context, name, key, { guard: "done", zone, message: step.message });
+    return { requeueAfterMs: step.requeueAfterMs, pendingActs: undefined };
   }
-  const { guard, sentence, requeueAfterMs } = step;
-  reportVerdict(context, name, key, { guard, zone, sentence });
+  const { guard, message: why, requeueAfterMs } = step;
+  reportVerdict(context, name, key, { guard, zone, message: why });
   const identity = `${guard} ${statefulSet.uid} ${seen.snapshot.state?.sinceMs ?? ""}`;
   if (!quietGuards.has(guard)) {
-    const message = `${guard}: ${sentence}`;
+    const message = `${guard}: ${why}`;
     await sendEvent(context, key, seen, { type: "Warning", reason: eventReasons.rebalanceWaiting, message, identity });
   }
-  return { requeueAfterMs, acting: undefined };
+  return { requeueAfterMs, pendingActs: undefined };
 }
 
 function sendEvent(

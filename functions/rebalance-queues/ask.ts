@@ -2,7 +2,7 @@
 
 import { healthAuthority } from "../shared/annotations/health.ts";
 import type { Context } from "../shared/contract/context.ts";
-import { CredentialError, readPassword, trust, untrustedWords } from "../shared/health/credentials.ts";
+import { CredentialError, describeUntrusted, readPassword, trust } from "../shared/health/credentials.ts";
 import { type PodAnswer, PodHttpError } from "../shared/http/pod-http.ts";
 import type { RebalanceEndpoint } from "./decide.ts";
 
@@ -52,7 +52,7 @@ async function send({ cluster, pods }: Context, node: Node, signal: AbortSignal)
   } catch (error) {
     if (error instanceof CredentialError) return { guard: "credentials-missing", why: cut(error.message) };
     if (error instanceof PodHttpError && error.isUntrusted)
-      return unanswered(`${untrustedWords(healthAuthority.key, authority)}: ${error.message}`);
+      return unanswered(`${describeUntrusted(healthAuthority.key, authority)}: ${error.message}`);
     if (error instanceof PodHttpError) return unanswered(error.message);
     throw error;
   }
@@ -61,22 +61,22 @@ async function send({ cluster, pods }: Context, node: Node, signal: AbortSignal)
 /** What an answer says. A success of another kind is not RabbitMQ's: something else listens there. */
 export function readAnswer(pod: string, { status, body }: Pick<PodAnswer, "status" | "body">): RebalanceRefusal {
   if (status === takenOn) return undefined;
-  const said = `${pod} answered HTTP ${status} ${body.trim()}`.trimEnd();
+  const reply = `${pod} answered HTTP ${status} ${body.trim()}`.trimEnd();
   if (status === 401 || status === 403) {
     return {
       guard: "rebalance-refused",
-      why: cut(`the password must be right, and its user have the tag administrator: ${said}`),
+      why: cut(`the password must be right, and its user have the tag administrator: ${reply}`),
     };
   }
   const isOthers = status >= 200 && status < 400;
-  return { guard: "rebalance-refused", why: cut(isOthers ? `that is no answer of RabbitMQ's: ${said}` : said) };
+  return { guard: "rebalance-refused", why: cut(isOthers ? `that is no answer of RabbitMQ's: ${reply}` : reply) };
 }
 
-function unanswered(words: string): NonNullable<RebalanceRefusal> {
-  return { guard: "rebalance-unanswered", why: cut(words) };
+function unanswered(detail: string): NonNullable<RebalanceRefusal> {
+  return { guard: "rebalance-unanswered", why: cut(detail) };
 }
 
 /** One line: it stands in an annotation. */
-function cut(words: string): string {
-  return words.replace(/\s+/g, " ").slice(0, longestReply);
+function cut(text: string): string {
+  return text.replace(/\s+/g, " ").slice(0, longestReply);
 }

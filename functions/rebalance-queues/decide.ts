@@ -54,7 +54,7 @@ export interface Rebalance {
 export type RebalanceStep =
   | Wait
   /** Nothing is to be done. */
-  | { readonly kind: "rest"; readonly sentence: string; readonly requeueAfterMs: number | undefined }
+  | { readonly kind: "rest"; readonly message: string; readonly requeueAfterMs: number | undefined }
   /** The nodes are others than were written down: these are. */
   | { readonly kind: "note"; readonly state: RebalanceState }
   | Rebalance;
@@ -95,17 +95,17 @@ function decideWhole(snapshot: RebalanceSnapshot, nodes: Nodes, state: Rebalance
   const claimed = waitForClaim(name, state, nowMs);
   if (claimed !== undefined) return claimed;
   const failed = failureOf(state);
-  const held =
+  const blocked =
     waitToSettle(snapshot, nodes, state) ?? waitAfterFailure(name, failed, nowMs) ?? waitForOperator(snapshot, state);
-  if (held !== undefined) return held;
+  if (blocked !== undefined) return blocked;
   // Another one each time: the management plugin of one node may be broken alone.
   const pod = nodes.pods[(failed?.times ?? 0) % nodes.pods.length] ?? "";
   const because = isChanged ? `nodes of ${name} were away` : `a rebalance of ${name} is wanted`;
   return { kind: "rebalance", pod, because, state: { ...state, failed, claimedMs: nowMs } };
 }
 
-function rest(sentence: string, requeueAfterMs?: number): RebalanceStep {
-  return { kind: "rest", sentence, requeueAfterMs };
+function rest(message: string, requeueAfterMs?: number): RebalanceStep {
+  return { kind: "rest", message, requeueAfterMs };
 }
 
 /** What of a state may be believed: another StatefulSet's is none, and what lies ahead was never so. */
@@ -137,8 +137,8 @@ function wholeSeconds(ms: number | undefined): number {
 function waitForClaim(zone: string, { claimedMs }: RebalanceState, nowMs: number): Wait | undefined {
   const leftMs = claimedMs === undefined ? 0 : claimedMs + claimMs - nowMs;
   if (leftMs <= 0) return undefined;
-  const sentence = `a replica is asking for a rebalance of ${zone}, or has ended over it; that is over in ${seconds(leftMs)} s`;
-  return wait("rebalance-under-way", sentence, { zone, requeueAfterMs: leftMs });
+  const message = `a replica is asking for a rebalance of ${zone}, or has ended over it; that is over in ${seconds(leftMs)} s`;
+  return wait("rebalance-under-way", message, { zone, requeueAfterMs: leftMs });
 }
 
 /** A claim that its process did not end is a failure like others, because the next process may end over it as well. */
@@ -155,13 +155,13 @@ function waitToSettle(
 ): Wait | undefined {
   const settledMs = Math.max(sinceMs, balancedMs ?? Number.NEGATIVE_INFINITY) + settleMs;
   if (nowMs < settledMs) {
-    const sentence = `${zone} has to stay as it is for another ${seconds(settledMs - nowMs)} s`;
-    return wait("settling", sentence, { zone, requeueAfterMs: settledMs - nowMs });
+    const message = `${zone} has to stay as it is for another ${seconds(settledMs - nowMs)} s`;
+    return wait("settling", message, { zone, requeueAfterMs: settledMs - nowMs });
   }
   const restedMs = sinceMs + Math.max(rolloutMs, settleMs);
   if (!isMixed || nowMs >= restedMs) return undefined;
-  const sentence = `a rollout of ${zone} is under way: it ends first, or stands still for another ${seconds(restedMs - nowMs)} s`;
-  return wait("rollout-under-way", sentence, { zone, requeueAfterMs: restedMs - nowMs });
+  const message = `a rollout of ${zone} is under way: it ends first, or stands still for another ${seconds(restedMs - nowMs)} s`;
+  return wait("rollout-under-way", message, { zone, requeueAfterMs: restedMs - nowMs });
 }
 
 function waitAfterFailure(zone: string, failed: RebalanceFailure | undefined, nowMs: number): Wait | undefined {
@@ -172,10 +172,10 @@ function waitAfterFailure(zone: string, failed: RebalanceFailure | undefined, no
 
 /** What is said of a failure, until it is tried again. */
 export function failure(zone: string, { guard, why, times }: RebalanceFailure, leftMs: number): Wait {
-  const sentence = `${zone} could not be rebalanced (${times} in a row): ${why}; tried again in ${seconds(leftMs)} s`;
+  const message = `${zone} could not be rebalanced (${times} in a row): ${why}; tried again in ${seconds(leftMs)} s`;
   // Another version of Sluice may have written a guard that this one does not have.
   const isKnown = ["rebalance-refused", "credentials-missing"].includes(guard);
-  return wait(isKnown ? guard : "rebalance-unanswered", sentence, { zone, requeueAfterMs: leftMs });
+  return wait(isKnown ? guard : "rebalance-unanswered", message, { zone, requeueAfterMs: leftMs });
 }
 
 /** How long no node is asked after so many failures in a row. */
@@ -191,8 +191,8 @@ function waitForOperator(
   if (markedMs === undefined) return undefined;
   const leftMs = Math.max(sinceMs, markedMs > nowMs ? sinceMs : markedMs) + operatorMs - nowMs;
   if (leftMs <= 0) return undefined;
-  const sentence = `the operator of ${zone} is about to rebalance it; it has another ${seconds(leftMs)} s for that`;
-  return wait("operator-first", sentence, { zone, requeueAfterMs: Math.min(leftMs, 30_000) });
+  const message = `the operator of ${zone} is about to rebalance it; it has another ${seconds(leftMs)} s for that`;
+  return wait("operator-first", message, { zone, requeueAfterMs: Math.min(leftMs, 30_000) });
 }
 
 function seconds(ms: number): number {

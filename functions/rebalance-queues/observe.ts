@@ -30,7 +30,7 @@ export const settings = {
   rebalanceAfterMs: setting<number>({
     name: "REBALANCE_AFTER",
     fallback: "60s",
-    says: "for how long a RabbitMQ cluster must have been whole and the same before its queues are rebalanced",
+    meaning: "for how long a RabbitMQ cluster must have been whole and the same before its queues are rebalanced",
     grammar: "a Go duration from 1s to 1h",
     parse: (text) => parseDuration(text, 1_000, 3_600_000),
   }),
@@ -78,14 +78,14 @@ export async function observe(
     ? endpointOf(metadata, statefulSet, malformed)
     : wait("label-malformed", `label ${wantsRebalance.key} of ${zone} says neither true nor false`, { zone });
   const state = read(rebalanceState, metadata, malformed);
-  const saidMs = read(queueRebalanceNeededAt, metadata, malformed);
+  const neededMs = read(queueRebalanceNeededAt, metadata, malformed);
   const isEndless = "kind" in endpoint || replicas < 2;
   const nodes = isEndless ? "its nodes were not read" : await observeNodes(cluster, object, statefulSet);
   const operatorMs = typeof nodes === "string" ? undefined : await observeMark(cluster, metadata);
-  const times = [saidMs, operatorMs].filter((ms) => ms !== undefined);
+  const times = [neededMs, operatorMs].filter((ms) => ms !== undefined);
   const wantedMs = times.length === 0 ? undefined : Math.max(...times);
-  const said = { state, wantedMs, operatorMs, nowMs: cluster.serverTimeMs() };
-  return { statefulSet, object, malformed, snapshot: { name: zone, uid, replicas, endpoint, nodes, ...said } };
+  const request = { state, wantedMs, operatorMs, nowMs: cluster.serverTimeMs() };
+  return { statefulSet, object, malformed, snapshot: { name: zone, uid, replicas, endpoint, nodes, ...request } };
 }
 
 /** Where its nodes are asked, as for a health question. */
@@ -100,8 +100,8 @@ function endpointOf(metadata: Metadata, statefulSet: StatefulSet, malformed: Mal
   const own = read(rebalanceSecret, metadata, malformed);
   const wrong = malformed[0] ?? (ask === undefined ? question.malformed[0] : undefined);
   if (ask === undefined || wrong !== undefined) {
-    const sentence = wrong?.sentence ?? "its question is malformed";
-    return wait("question-malformed", `the nodes of ${zone} cannot be asked: ${sentence}`, { zone });
+    const message = wrong?.message ?? "its question is malformed";
+    return wait("question-malformed", `the nodes of ${zone} cannot be asked: ${message}`, { zone });
   }
   return { url: ask.url, service, secret: own ?? ask.secret, authority: ask.authority };
 }

@@ -6,7 +6,7 @@ import type { OtherObject, Resource } from "../shared/kubernetes/cluster.ts";
 import type { Pvc } from "../shared/volumes/pvc.ts";
 
 /** An object with a finalizer of ours, as it was read. */
-export interface HeldObject {
+export interface KeptObject {
   readonly resource: Resource;
   readonly object: OtherObject;
   /** Undefined for an owner. */
@@ -24,19 +24,19 @@ export interface NamespaceSnapshot {
   readonly nowMs: number;
   /** Since when the namespace is being deleted, in milliseconds since the epoch; undefined: it is not, or it is gone. */
   readonly endingSinceMs: number | undefined;
-  readonly held: readonly HeldObject[];
+  readonly kept: readonly KeptObject[];
 }
 
 /** One object that loses our finalizers now. */
 export interface FinalizerRelease {
-  readonly held: HeldObject;
+  readonly kept: KeptObject;
   /** Finalizers that stay. */
   readonly finalizers: readonly string[];
 }
 
 interface NamespaceVerdict {
   readonly guard: string;
-  readonly sentence: string;
+  readonly message: string;
   readonly releases: readonly FinalizerRelease[];
   /** When to reconcile again, in milliseconds; undefined: when an event tells of the namespace. */
   readonly requeueAfterMs: number | undefined;
@@ -54,25 +54,25 @@ const labelsWithinMs = 3_000;
 /** How soon to reconcile again, in milliseconds, because what was decided before the deletion may still be written. */
 const lateWritesRequeueMs = 1_000;
 
-export function decide({ nowMs, endingSinceMs, held }: NamespaceSnapshot): NamespaceVerdict {
+export function decide({ nowMs, endingSinceMs, kept }: NamespaceSnapshot): NamespaceVerdict {
   if (endingSinceMs === undefined) {
-    return { guard: "namespace-stays", sentence: "it is not being deleted", releases: [], requeueAfterMs: undefined };
+    return { guard: "namespace-stays", message: "it is not being deleted", releases: [], requeueAfterMs: undefined };
   }
   const isLabelled = nowMs >= endingSinceMs + labelsWithinMs;
   const going = isLabelled ? ourFinalizers : atOnce;
-  const releases = held
+  const releases = kept
     .filter(({ finalizers }) => finalizers.some((one) => going.includes(one)))
-    .map((one) => ({ held: one, finalizers: one.finalizers.filter((name) => !going.includes(name)) }));
+    .map((one) => ({ kept: one, finalizers: one.finalizers.filter((name) => !going.includes(name)) }));
   const verdict = { releases, requeueAfterMs: lateWritesRequeueMs };
   if (releases.length > 0) {
-    const names = releases.map((one) => one.held.shown).sort();
+    const names = releases.map((one) => one.kept.shown).sort();
     const shown = names.length > 5 ? `${names.slice(0, 5).join(", ")} and ${names.length - 5} more` : names.join(", ");
-    return { ...verdict, guard: "releasing", sentence: `the namespace is being deleted: ${shown} lose our finalizers` };
+    return { ...verdict, guard: "releasing", message: `the namespace is being deleted: ${shown} lose our finalizers` };
   }
-  if (held.length > 0) {
-    const sentence = `the namespace is being deleted: owners are let go ${labelsWithinMs / 1000} s after that, when their pods have labels`;
-    return { ...verdict, guard: "labels-first", sentence };
+  if (kept.length > 0) {
+    const message = `the namespace is being deleted: owners are let go ${labelsWithinMs / 1000} s after that, when their pods have labels`;
+    return { ...verdict, guard: "labels-first", message };
   }
-  const sentence = "the namespace is being deleted, and nothing in it has a finalizer of ours";
-  return { ...verdict, guard: "released", sentence };
+  const message = "the namespace is being deleted, and nothing in it has a finalizer of ours";
+  return { ...verdict, guard: "released", message };
 }

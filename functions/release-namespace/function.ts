@@ -11,7 +11,7 @@ import { reconcile } from "./reconcile.ts";
 const settings = { skipLabelKinds: skipLabelKindsSetting };
 
 /** What it needs of each type of objects that have a finalizer of ours. */
-const held = {
+const finalizerRights = {
   verbs: ["list", "patch"],
   changes: finalizerPaths(volumeHold, volumeProtection, releaseFinalizer),
 } as const;
@@ -26,12 +26,12 @@ export const releaseNamespace: FunctionDefinition<ObjectRef> & { readonly settin
   listKeys,
   needs: [
     { group: "", resource: "namespaces", verbs: ["get", "list"] },
-    { group: "", resource: "persistentvolumeclaims", ...held },
+    { group: "", resource: "persistentvolumeclaims", ...finalizerRights },
     retainingNeed,
-    { group: "apps", resource: "statefulsets", ...held },
-    { group: "rabbitmq.com", resource: "rabbitmqclusters", ...held },
+    { group: "apps", resource: "statefulsets", ...finalizerRights },
+    { group: "rabbitmq.com", resource: "rabbitmqclusters", ...finalizerRights },
   ],
-  kindNeeds: [held],
+  kindNeeds: [finalizerRights],
   reads: [hold, retainVolume],
   writes: [],
   settings,

@@ -14,7 +14,7 @@ import { ownerResources } from "../shared/reconcile/owner-kinds.ts";
 import { outlivesNamespace } from "../shared/suspension/outlives-namespace.ts";
 import { parsePvc } from "../shared/volumes/pvc.ts";
 import { parseSuspendableSet, type SuspendableSet } from "../shared/volumes/suspendable-set.ts";
-import { type HeldObject, type NamespaceSnapshot, ourFinalizers } from "./decide.ts";
+import { type KeptObject, type NamespaceSnapshot, ourFinalizers } from "./decide.ts";
 
 export const name = "release-namespace";
 
@@ -37,7 +37,7 @@ export async function observe(context: Context, key: ObjectRef): Promise<Namespa
   const isServed = namespaces === undefined || namespaces.includes(key.name);
   const object = isServed ? await find(cluster, "namespaces", { namespace: "", name: key.name }) : undefined;
   const endingSinceMs = Date.parse(object?.metadata.deletionTimestamp ?? "");
-  if (Number.isNaN(endingSinceMs)) return { nowMs: cluster.serverTimeMs(), endingSinceMs: undefined, held: [] };
+  if (Number.isNaN(endingSinceMs)) return { nowMs: cluster.serverTimeMs(), endingSinceMs: undefined, kept: [] };
   const types: readonly Resource[] = ["persistentvolumeclaims", ...(await ownerResources(context, name))];
   const lists = await Promise.all(
     types.map(async (resource) => ({ resource, items: await listIfServed(cluster, resource, key.name) })),
@@ -45,18 +45,18 @@ export async function observe(context: Context, key: ObjectRef): Promise<Namespa
   const sets = lists
     .filter(({ resource }) => resource === "statefulsets")
     .flatMap(({ items }) => items.map((one) => parseSuspendableSet(one as StatefulSetObject)));
-  const held = lists.flatMap(({ resource, items }) => heldIn(resource, items, sets));
-  return { nowMs: cluster.serverTimeMs(), endingSinceMs, held };
+  const kept = lists.flatMap(({ resource, items }) => keptIn(resource, items, sets));
+  return { nowMs: cluster.serverTimeMs(), endingSinceMs, kept };
 }
 
-function heldIn(
+function keptIn(
   resource: Resource,
   items: readonly OtherObject[],
   sets: readonly SuspendableSet[],
-): readonly HeldObject[] {
+): readonly KeptObject[] {
   return items
     .filter(({ metadata }) => metadata.finalizers?.some((one) => ourFinalizers.includes(one)))
-    .map((object): HeldObject => {
+    .map((object): KeptObject => {
       const { name: itsName, finalizers = [] } = object.metadata;
       const pvc = resource === "persistentvolumeclaims" ? parsePvc(object as PvcObject) : undefined;
       const isKept = pvc !== undefined && outlivesNamespace(pvc, sets);

@@ -4,10 +4,10 @@ import type { Context } from "../shared/contract/context.ts";
 import type { ReconcileResult } from "../shared/contract/definition.ts";
 import type { ObjectRef } from "../shared/contract/keys.ts";
 import {
-  actOnLookWithinMs,
+  actOnReadWithinMs,
+  describeRefusal,
   reportObjectVerdict,
   reportWrite,
-  sayRefusal,
   type WriteResult,
 } from "../shared/reconcile/reconcile-object.ts";
 import { retain } from "../shared/suspension/retain-volume.ts";
@@ -20,12 +20,12 @@ const mostAtOnce = 16;
 
 /** Throws ClusterError where trying again later can help, having tried every object. */
 export async function reconcile(context: Context, key: ObjectRef): Promise<ReconcileResult> {
-  const notAfterMs = context.cluster.monotonicMs() + actOnLookWithinMs;
-  const { releases, requeueAfterMs, ...said } = decide(await observe(context, key));
+  const notAfterMs = context.cluster.monotonicMs() + actOnReadWithinMs;
+  const { releases, requeueAfterMs, ...verdict } = decide(await observe(context, key));
   const step = releases.length === 0 ? undefined : { kind: "release" };
-  reportObjectVerdict(context, name, key, { ...said, step });
+  reportObjectVerdict(context, name, key, { ...verdict, step });
   if (context.mode === "act") await mapLimit(releases, mostAtOnce, (one) => release(context, key, one, notAfterMs));
-  return { requeueAfterMs, acting: undefined };
+  return { requeueAfterMs, pendingActs: undefined };
 }
 
 /**
@@ -35,10 +35,10 @@ export async function reconcile(context: Context, key: ObjectRef): Promise<Recon
 async function release(
   context: Context,
   key: ObjectRef,
-  { held, finalizers }: FinalizerRelease,
+  { kept, finalizers }: FinalizerRelease,
   notAfterMs: number,
 ): Promise<WriteResult> {
-  const { resource, object, pvc, shown, isKept } = held;
+  const { resource, object, pvc, shown, isKept } = kept;
   const { name: itsName, namespace = "", uid, resourceVersion } = object.metadata;
   const act = { key, function: name, action: "release", object: itsName, reason: "its namespace is being deleted" };
   const write = async () => {
@@ -50,7 +50,7 @@ async function release(
     await context.cluster.patch(resource, { namespace, name: itsName }, body, { notAfterMs });
   };
   return reportWrite(context, act, write, (error) => {
-    const message = `${shown} keeps our finalizer: ${sayRefusal(error)}. Take that away by hand`;
+    const message = `${shown} keeps our finalizer: ${describeRefusal(error)}. Take that away by hand`;
     context.reporter.problem(key, name, message, error);
   });
 }

@@ -16,7 +16,7 @@ import {
   addressOf,
   isPrepared,
   isTakenBack,
-  podsToTell,
+  podsToNotify,
   requestTo,
   undoEndpointOf,
 } from "../shared/scaling/prepared.ts";
@@ -34,7 +34,7 @@ interface End extends Blocked {
   readonly requeueAfterMs?: number;
 }
 
-const nothing: ReconcileResult = { requeueAfterMs: undefined, acting: undefined };
+const nothing: ReconcileResult = { requeueAfterMs: undefined, pendingActs: undefined };
 /** How long a group rests whose ledger was read, in milliseconds: a GET of a Lease is cheap, and other zones wait for a claim. */
 const ledgerRestMs = 5_000;
 /** The same while a claim stands: what happens in the group may be its end. */
@@ -49,7 +49,7 @@ const notImplemented = 501;
 const asks = askedBy(({ scaling }) => scaling?.preparesDownscale === true);
 
 /** Throws ClusterError where trying again can help. */
-export async function look(
+export async function reconcilePrepared(
   context: Context,
   key: GroupKey,
   { sweep }: { readonly sweep: boolean },
@@ -61,8 +61,8 @@ export async function look(
   if (postponed !== undefined) return postponed;
   const idle = await skipUnconcerned(context, key, { sweep }, { asks, isOwn: isPrepared });
   if (idle !== undefined) return idle;
-  const lookedMs = cluster.monotonicMs();
-  throttle.restUntil(memory, lookedMs + ledgerRestMs);
+  const startedMs = cluster.monotonicMs();
+  throttle.restUntil(memory, startedMs + ledgerRestMs);
   const requeues: number[] = [];
   let restMs = ledgerRestMs;
   try {
@@ -72,7 +72,7 @@ export async function look(
     if (writableMs !== undefined) requeues.push(writableMs);
   } catch (error) {
     // Of the times alone: what ends a claim has begun anew by itself.
-    if (error instanceof Conflict) return { requeueAfterMs: contendedRequeueMs, acting: undefined };
+    if (error instanceof Conflict) return { requeueAfterMs: contendedRequeueMs, pendingActs: undefined };
     const unusable = waitForLedger(error);
     if (unusable === undefined) throw error;
     report(context, key, unusable, cluster.serverTimeMs());
@@ -80,14 +80,14 @@ export async function look(
   }
   if (requeues.length === 0) return nothing;
   const requeueAfterMs = Math.min(...requeues);
-  throttle.restUntil(memory, Math.min(lookedMs + restMs, cluster.monotonicMs() + requeueAfterMs));
-  return { requeueAfterMs, acting: undefined };
+  throttle.restUntil(memory, Math.min(startedMs + restMs, cluster.monotonicMs() + requeueAfterMs));
+  return { requeueAfterMs, pendingActs: undefined };
 }
 
 /** Ends what is over, one claim after the other, and adds when to reconcile the claims that are left. */
 async function endAll(context: Context, key: GroupKey, requeues: number[]): Promise<void> {
   for (const claim of await readPrepared(context, key)) {
-    const end = await endInTurn(context, key, claim);
+    const end = await endClaim(context, key, claim);
     report(context, key, { ...end, zone: claim.zone }, claim.stampMs);
     if (end.requeueAfterMs !== undefined) requeues.push(end.requeueAfterMs);
   }
@@ -96,14 +96,14 @@ async function endAll(context: Context, key: GroupKey, requeues: number[]): Prom
 function report(
   { reporter }: Context,
   key: GroupKey,
-  { guard, zone, sentence }: Pick<Wait, "guard" | "zone" | "sentence">,
+  { guard, zone, message }: Pick<Wait, "guard" | "zone" | "message">,
   sinceMs: number,
 ): void {
-  reporter.pass({ key, function: name, guard, zone, sentence, sinceMs, shadow: false });
+  reporter.verdict({ key, function: name, guard, zone, message, sinceMs, shadow: false });
 }
 
 /** Rule R3: after a conflict it begins again, five times. */
-async function endInTurn(context: Context, key: GroupKey, claim: KnownClaim): Promise<End> {
+async function endClaim(context: Context, key: GroupKey, claim: KnownClaim): Promise<End> {
   for (let conflicts = 0; conflicts < maxConflicts; conflicts++) {
     forgetLedger(context.memoryOf(key));
     try {
@@ -113,22 +113,22 @@ async function endInTurn(context: Context, key: GroupKey, claim: KnownClaim): Pr
       context.reporter.conflict(key, name);
     }
   }
-  return { guard: "ledger-contended", sentence: describeClaim(claim), requeueAfterMs: contendedRequeueMs };
+  return { guard: "ledger-contended", message: describeClaim(claim), requeueAfterMs: contendedRequeueMs };
 }
 
 async function endOne(context: Context, key: GroupKey, id: string): Promise<End> {
   const seen = await observe(context, key, id);
   if (seen === undefined) {
-    const sentence = `the claim ${id} is gone, or the ledger is new`;
-    return { guard: "claim-gone", sentence, requeueAfterMs: ledgerRestMs };
+    const message = `the claim ${id} is gone, or the ledger is new`;
+    return { guard: "claim-gone", message, requeueAfterMs: ledgerRestMs };
   }
   const { observed, claim } = seen;
   const decision = decide(seen);
   if (decision.kind === "stands")
-    return { guard: "downscale-under-way", sentence: describeClaim(claim), requeueAfterMs: decision.requeueAfterMs };
+    return { guard: "downscale-under-way", message: describeClaim(claim), requeueAfterMs: decision.requeueAfterMs };
   if (decision.kind === "undo") return undo(context, key, seen, decision);
   await writeClaims(context, observed, { out: [claim], into: [], ...timesAfter(observed, [claim]) });
-  return { guard: "downscale-done", sentence: `${claim.zone} is smaller, and its claim is over` };
+  return { guard: "downscale-done", message: `${claim.zone} is smaller, and its claim is over` };
 }
 
 /** Marks the claim so that no review joins it; tells the pods that stay; then it goes, or shrinks to the pods that leave. */
@@ -144,13 +144,13 @@ async function undo(
   const undoneMs = claim.phase === undoing ? (claim.undoneMs ?? nowMs) : nowMs;
   const marked = changeClaim(renewClaim(claim, nowMs, undoing), { undoneMs });
   const deadlineMs = await writeClaims(context, observed, { out: [claim], into: [marked] });
-  const due = podsToTell(stay, where.statefulSet);
-  const untold = await tellToStay(context, where.statefulSet, claim, due, deadlineMs);
+  const due = podsToNotify(stay, where.statefulSet);
+  const untold = await notifyStaying(context, where.statefulSet, claim, due, deadlineMs);
   const isVain = untold?.isVain === true && nowMs - undoneMs >= giveUpAfterMs;
   if (untold !== undefined && !isVain) {
-    const sentence = `the downscale of ${claim.zone} never came, and its pods are not all told that they stay: ${untold.why}`;
-    const end = { guard: "prepared-untold", sentence, requeueAfterMs: untoldRequeueMs };
-    return say(context, key, seen, end, { type: "Warning", reason: eventReasons.preparedUntold });
+    const message = `the downscale of ${claim.zone} never came, and its pods are not all told that they stay: ${untold.why}`;
+    const end = { guard: "prepared-untold", message, requeueAfterMs: untoldRequeueMs };
+    return recordEnd(context, key, seen, end, { type: "Warning", reason: eventReasons.preparedUntold });
   }
   const again = await observe(context, key, claim.id);
   if (again?.claim.line !== marked.line) throw new Conflict();
@@ -159,17 +159,17 @@ async function undo(
   const shrunk = leave.length === 0 ? [] : [changeClaim(marked, rest)];
   await writeClaims(context, again.observed, { out: [again.claim], into: shrunk });
   if (untold !== undefined) {
-    const sentence = `the downscale of ${claim.zone} never came, and its claim ends after ${giveUpAfterMs / 60_000} minutes of failed tries: each pod that was told of it is gone, is another one, or knows no such request; ${untold.why}`;
-    const end = { guard: "prepared-given-up", sentence };
-    return say(context, key, seen, end, { type: "Warning", reason: eventReasons.preparedGivenUp });
+    const message = `the downscale of ${claim.zone} never came, and its claim ends after ${giveUpAfterMs / 60_000} minutes of failed tries: each pod that was told of it is gone, is another one, or knows no such request; ${untold.why}`;
+    const end = { guard: "prepared-given-up", message };
+    return recordEnd(context, key, seen, end, { type: "Warning", reason: eventReasons.preparedGivenUp });
   }
-  const sentence = `the downscale of ${claim.zone} never came: its pods were told that they stay`;
-  const end = { guard: "downscale-taken-back", sentence };
-  return say(context, key, seen, end, { type: "Normal", reason: eventReasons.downscaleTakenBack });
+  const message = `the downscale of ${claim.zone} never came: its pods were told that they stay`;
+  const end = { guard: "downscale-taken-back", message };
+  return recordEnd(context, key, seen, end, { type: "Normal", reason: eventReasons.downscaleTakenBack });
 }
 
 /** Sends an Event about how a claim ended, or what it waits for: once for each. Resolves to `end`. */
-async function say(
+async function recordEnd(
   context: Context,
   key: GroupKey,
   { claim, where: { statefulSet } }: ObservedClaim,
@@ -178,7 +178,7 @@ async function say(
 ): Promise<End> {
   if (statefulSet === undefined) return end;
   const about = { resource: "statefulsets", ...statefulSet } as const;
-  const [message, identity] = [`${end.guard}: ${end.sentence}`, `${end.guard} ${claim.id}`];
+  const [message, identity] = [`${end.guard}: ${end.message}`, `${end.guard} ${claim.id}`];
   await recordOnce(context, name, key, { about, ...event, message, identity });
   return end;
 }
@@ -191,7 +191,7 @@ interface UntoldPod {
 }
 
 /** Undefined where each of them has heard it. */
-async function tellToStay(
+async function notifyStaying(
   { pods, cluster }: Context,
   statefulSet: StatefulSet | undefined,
   claim: KnownClaim,
@@ -202,12 +202,12 @@ async function tellToStay(
   if (pods === undefined || statefulSet === undefined) return { why: "this process calls no pods", isVain: false };
   const others = new Set(stay.filter((pod) => isOther(claim, pod)).map(({ name: pod }) => pod));
   const endpoint = undoEndpointOf(claim, statefulSet);
-  if ("guard" in endpoint) return { why: endpoint.sentence, isVain: others.size === stay.length };
+  if ("guard" in endpoint) return { why: endpoint.message, isVain: others.size === stay.length };
   const addresses = stay.map((pod) => addressOf(endpoint, pod.name));
   const request = requestTo(endpoint, "DELETE");
-  const how = { isHeard: isTakenBack, deadlineMs, isAllOrNone: false };
-  const told = await notifyPods({ pods, clock: cluster, addresses, request, ...how });
-  const silent = told.filter(({ heard }) => !heard);
+  const how = { isAccepted: isTakenBack, deadlineMs, isAllOrNone: false };
+  const notified = await notifyPods({ pods, clock: cluster, addresses, request, ...how });
+  const silent = notified.filter(({ accepted }) => !accepted);
   const [first] = silent;
   const isVain = silent.every(({ pod, status }) => others.has(pod) || status === notImplemented);
   return first && { why: first.why, isVain };

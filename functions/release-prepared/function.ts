@@ -10,7 +10,7 @@ import type { FunctionDefinition } from "../shared/contract/definition.ts";
 import { groupOfPod, groupOfStatefulSet } from "../shared/contract/keys.ts";
 import { leasesNeed } from "../shared/transaction/ledger-copy.ts";
 import type { GroupKey } from "../shared/workloads/statefulsets.ts";
-import { look } from "./act.ts";
+import { reconcilePrepared } from "./act.ts";
 import { listDue, listKeys, name, settings } from "./observe.ts";
 
 /** Ends the claims of downscales whose pods are gone, and takes back what was prepared and never came. */
@@ -42,5 +42,5 @@ export const releasePrepared: FunctionDefinition<GroupKey> & { readonly settings
   reads: [rolloutGroup, prepareDownscalePath, prepareDownscalePort, unpreparedPods, lastDownscale],
   writes: [...ledgerEntries, claims, lastDownscales, lastDownscale],
   settings,
-  reconcile: look,
+  reconcile: reconcilePrepared,
 };

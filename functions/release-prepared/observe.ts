@@ -17,7 +17,8 @@ export const settings = {
   writesLastDownscale: setting<boolean>({
     name: "WRITE_LAST_DOWNSCALE",
     fallback: "false",
-    says: "true: the annotation last-downscale is written to StatefulSets for those who read it, a minute after their last change",
+    meaning:
+      "true: the annotation last-downscale is written to StatefulSets for those who read it, a minute after their last change",
     grammar: "true or false",
     parse: parseBoolean,
   }),
@@ -41,8 +42,8 @@ export async function readPrepared({ protocol, cluster }: Context, key: GroupKey
  */
 export function changedAt({ metadata }: { readonly metadata: object }): number | undefined {
   const { managedFields } = fieldsOf(metadata) ?? {};
-  const said: readonly unknown[] = Array.isArray(managedFields) ? managedFields : [];
-  const times = said.flatMap((one) => {
+  const managed: readonly unknown[] = Array.isArray(managedFields) ? managedFields : [];
+  const times = managed.flatMap((one) => {
     const { time, subresource } = fieldsOf(one) ?? {};
     const ms = typeof time === "string" && subresource !== "status" ? parseTime(time) : undefined;
     return ms === undefined ? [] : [ms];
@@ -57,10 +58,10 @@ export interface ObservedClaim extends PreparedSnapshot {
 
 /** The claim of that id; undefined if it is gone, or if Sluice may not write the ledger yet. */
 export async function observe(context: Context, key: GroupKey, id: string): Promise<ObservedClaim | undefined> {
-  const look = await openTransaction(context, key);
-  const claim = look?.observed.ledger.claims.filter(isPrepared).find((one) => one.id === id);
-  if (look === undefined || look.young !== undefined || claim === undefined) return undefined;
+  const transaction = await openTransaction(context, key);
+  const claim = transaction?.observed.ledger.claims.filter(isPrepared).find((one) => one.id === id);
+  if (transaction === undefined || transaction.tooNew !== undefined || claim === undefined) return undefined;
   // Rule R21: by GETs after the ledger was read.
   const where = await readClaimedObjects(context.cluster, key.namespace, claim);
-  return { observed: look.observed, claim, where, nowMs: context.cluster.serverTimeMs() };
+  return { observed: transaction.observed, claim, where, nowMs: context.cluster.serverTimeMs() };
 }

@@ -4,7 +4,7 @@ import { lastDownscale } from "../shared/annotations/scaling.ts";
 import { valuesOf } from "../shared/base/settings.ts";
 import { formatTime } from "../shared/clock/durations.ts";
 import type { Context } from "../shared/contract/context.ts";
-import { ClusterError, wordsOf } from "../shared/kubernetes/cluster.ts";
+import { apiMessage, ClusterError } from "../shared/kubernetes/cluster.ts";
 import { find } from "../shared/kubernetes/find.ts";
 import { openTransaction } from "../shared/transaction/claims.ts";
 import { asStatefulSet, type GroupKey } from "../shared/workloads/statefulsets.ts";
@@ -14,9 +14,9 @@ import { changedAt, name, settings } from "./observe.ts";
 /** Resolves to when the next one may be written, in milliseconds; undefined for none. Throws as `openTransaction` does. */
 export async function writeTimes(context: Context, key: GroupKey): Promise<number | undefined> {
   if (!valuesOf(settings, context.settings).writesLastDownscale) return undefined;
-  const look = await openTransaction(context, key);
-  if (look === undefined || look.young !== undefined) return undefined;
-  const { ledger, zones } = look.observed;
+  const transaction = await openTransaction(context, key);
+  if (transaction === undefined || transaction.tooNew !== undefined) return undefined;
+  const { ledger, zones } = transaction.observed;
   const statefulSets = zones.map(({ statefulSet }) => asStatefulSet(statefulSet));
   const untold = findUntold(statefulSets, ledger.lastDownscales ?? {}, ledger.claims);
   const soonest = Math.min(...(await Promise.all(untold.map((one) => writeTime(context, key, one)))));
@@ -41,8 +41,8 @@ async function writeTime(context: Context, key: GroupKey, untold: UntoldZone): P
   } catch (error) {
     if (!(error instanceof ClusterError)) throw error;
     if (error.code !== 409) {
-      const sentence = `when ${zone} was last made smaller could not be written to its annotation: ${wordsOf(error)}`;
-      reporter.problem(key, name, sentence, error);
+      const message = `when ${zone} was last made smaller could not be written to its annotation: ${apiMessage(error)}`;
+      reporter.problem(key, name, message, error);
     }
     return writeAfterMs;
   }

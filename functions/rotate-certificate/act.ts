@@ -18,7 +18,7 @@ import { type ClusterError, hasCode, type SecretObject } from "../shared/kuberne
 import { patchAll } from "./configurations.ts";
 import { decide, type Generate, type GenerateKey, type Patch, type Promote } from "./decide.ts";
 import { type CertificateMemory, name, type Observation, observe } from "./observe.ts";
-import { keyOf, type Rotation, say } from "./say.ts";
+import { keyOf, type Rotation, recordCertificateEvent } from "./say.ts";
 
 /** A rotation takes six. More come together only while others write what we write. */
 const mostSteps = 20;
@@ -51,21 +51,21 @@ async function rotate(rotation: Rotation): Promise<CronOutcome> {
     if (step.kind === "done") {
       if (step.prepare && context.mode === "act") void prepareKeys(memory);
       memory.warned = undefined;
-      return { guard: "done", sentence: step.sentence, requeueAfterMs: step.requeueAfterMs };
+      return { guard: "done", message: step.message, requeueAfterMs: step.requeueAfterMs };
     }
     if (step.kind === "wait") {
-      const { guard, sentence, requeueAfterMs = contendedRequeueMs } = step;
-      if (!passing.includes(guard)) await warn(rotation, observed.secret, guard, sentence);
-      return { guard, sentence, requeueAfterMs };
+      const { guard, message, requeueAfterMs = contendedRequeueMs } = step;
+      if (!passing.includes(guard)) await warn(rotation, observed.secret, guard, message);
+      return { guard, message, requeueAfterMs };
     }
     if (context.mode === "shadow") {
-      const sentence = `nothing is written in shadow mode: ${step.kind}, for ${step.because}`;
-      return { guard: "shadow-mode", sentence, requeueAfterMs: refusedRequeueMs };
+      const message = `nothing is written in shadow mode: ${step.kind}, for ${step.because}`;
+      return { guard: "shadow-mode", message, requeueAfterMs: refusedRequeueMs };
     }
     await takeStep(rotation, observed, step);
   }
-  const sentence = "others write the Secret or the webhook configurations again and again; trying again";
-  return { guard: "contended", sentence, requeueAfterMs: contendedRequeueMs };
+  const message = "others write the Secret or the webhook configurations again and again; trying again";
+  return { guard: "contended", message, requeueAfterMs: contendedRequeueMs };
 }
 
 async function takeStep(
@@ -122,7 +122,12 @@ async function promote(rotation: Rotation, { secret, snapshot }: Observation, st
   if (written === "changed" || written === "refused") return;
   const until = new Date(next.notAfterMs).toISOString().replace(/\.\d+Z$/, "Z");
   const message = `a new certificate for ${next.dnsNames.join(", ")} is presented, until ${until}: ${because}`;
-  await say(rotation, written, { type: "Normal", reason: eventReasons.rotated, message, identity: next.cert });
+  await recordCertificateEvent(rotation, written, {
+    type: "Normal",
+    reason: eventReasons.rotated,
+    message,
+    identity: next.cert,
+  });
 }
 
 /** Writes the Secret, or makes it. `changed` if another client wrote it first, so that there is something new to read. */
@@ -147,7 +152,10 @@ async function write(
   } catch (error) {
     // 404: its namespace does not exist. No other client wrote first, so that there is nothing new to read.
     if (secret === undefined && hasCode(error, 403, 404)) {
-      memory.creation = { sentence: sayMissing(settings, error), untilMs: cluster.monotonicMs() + refusedRequeueMs };
+      memory.creation = {
+        message: describeMissing(settings, error),
+        untilMs: cluster.monotonicMs() + refusedRequeueMs,
+      };
       report("refused");
       return "refused";
     }
@@ -158,7 +166,10 @@ async function write(
 }
 
 /** Sluice has no right to make Secrets: with it, and the right to change one, it could get any account's token. */
-function sayMissing({ secret: { namespace, name: secretName } }: CertificateSettings, error: ClusterError): string {
+function describeMissing(
+  { secret: { namespace, name: secretName } }: CertificateSettings,
+  error: ClusterError,
+): string {
   const { message } = error;
   if (hasCode(error, 404)) {
     const what = `there is no namespace ${namespace} for the Secret ${namespace}/${secretName}`;
@@ -173,11 +184,11 @@ async function warn(
   rotation: Rotation,
   secret: SecretObject | undefined,
   guard: string,
-  sentence: string,
+  message: string,
 ): Promise<void> {
-  const identity = `${guard} ${sentence}`;
+  const identity = `${guard} ${message}`;
   if (rotation.memory.warned === identity) return;
   rotation.memory.warned = identity;
   const reason = eventReasons.certificateWaiting;
-  await say(rotation, secret, { type: "Warning", reason, message: sentence, identity });
+  await recordCertificateEvent(rotation, secret, { type: "Warning", reason, message, identity });
 }

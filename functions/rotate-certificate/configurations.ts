@@ -9,7 +9,7 @@ import { eventReasons } from "../shared/events/reasons.ts";
 import { hasCode, isRightMissing, type SecretObject, type WebhookClient } from "../shared/kubernetes/cluster.ts";
 import { type Configuration, isKeyDue, type Patch } from "./decide.ts";
 import { isNamed, name, pathOf } from "./observe.ts";
-import { keyOf, type Rotation, say } from "./say.ts";
+import { keyOf, type Rotation, recordCertificateEvent } from "./say.ts";
 
 /** Writes one configuration after the other; one that is refused holds up none. Throws ClusterError, when all were tried. */
 export async function patchAll(
@@ -65,17 +65,22 @@ async function patchOne(
   } catch (error) {
     if (hasCode(error, 404, 409)) return report("changed", because);
     if (!hasCode(error, 400, 403, 422)) throw error;
-    const sentence = `${path} was refused with ${error.code}: ${error.message}`;
+    const refusal = `${path} was refused with ${error.code}: ${error.message}`;
     const isForeign = isRightMissing(error) && !isNamed(resource, key.name, settings.secret.namespace);
     const isNew = !memory.refusals.has(path);
     // A configuration that refuses the key may accept the bundle, without which reviews fail.
     const isOfKey = hasKey && !isRightMissing(error);
-    memory.refusals.set(path, { sentence, untilMs: cluster.monotonicMs() + refusedRequeueMs, isForeign, isOfKey });
+    memory.refusals.set(path, {
+      message: refusal,
+      untilMs: cluster.monotonicMs() + refusedRequeueMs,
+      isForeign,
+      isOfKey,
+    });
     report("refused", error.message);
     if (!isForeign || !isNew) return;
-    const message = `${sentence}; Sluice has no right for that name: give it one, or remove the label ${injectCertificateAuthority.key}`;
+    const message = `${refusal}; Sluice has no right for that name: give it one, or remove the label ${injectCertificateAuthority.key}`;
     reporter.problem(keyOf(settings), name, message);
     const reason = eventReasons.configurationForeign;
-    await say(rotation, secret, { type: "Warning", reason, message, identity: path });
+    await recordCertificateEvent(rotation, secret, { type: "Warning", reason, message, identity: path });
   }
 }

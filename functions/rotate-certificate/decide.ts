@@ -81,7 +81,7 @@ export interface Promote {
 
 export interface Done {
   readonly kind: "done";
-  readonly sentence: string;
+  readonly message: string;
   readonly requeueAfterMs: number;
   /** The next generation is due before long, so that its keys may be generated. */
   readonly prepare: boolean;
@@ -113,16 +113,16 @@ const lastMomentMs = 10_000;
 const expiredStaysMs = 60_000;
 const tryAgainMs = 30_000;
 /** How soon to read again, in milliseconds, because an installation waits for a user to make the Secret. */
-const lookForSecretMs = 5_000;
+const secretRetryMs = 5_000;
 
 export function decide(snapshot: CertificateSnapshot): RotationStep {
   const { nowMs, dnsName, stored, creationRefused } = snapshot;
   if (stored === undefined && creationRefused !== undefined)
-    return wait("secret-missing", creationRefused, { requeueAfterMs: lookForSecretMs });
+    return wait("secret-missing", creationRefused, { requeueAfterMs: secretRetryMs });
   if (stored === undefined) return generateFirst(dnsName, "there is no Secret with a certificate");
   if ("unreadable" in stored) {
-    const sentence = `the Secret cannot be used: ${stored.unreadable}`;
-    return wait("secret-unreadable", sentence, { requeueAfterMs: tryAgainMs });
+    const message = `the Secret cannot be used: ${stored.unreadable}`;
+    return wait("secret-unreadable", message, { requeueAfterMs: tryAgainMs });
   }
   const { presented } = stored;
   const next = nextOf(stored, snapshot);
@@ -231,8 +231,8 @@ function awaitKeys(renewal: Renewal, unkeyed: readonly Configuration[]): Done | 
     const refusals = unkeyed.map(({ refusal, keyRefusal }) => refusal ?? keyRefusal).filter((one) => one !== undefined);
     return waitForConfigurations("not every path has the review key", refusals, Math.min(tryAgainMs, requeueAfterMs));
   }
-  const sentence = `every replica reads the review key; it is written into paths ${keySpreadsMs / 1000} s after this one has read it`;
-  return wait("key-spreading", sentence, {
+  const message = `every replica reads the review key; it is written into paths ${keySpreadsMs / 1000} s after this one has read it`;
+  return wait("key-spreading", message, {
     requeueAfterMs: Math.min(keySpreadsMs - renewal.keyKnownForMs, requeueAfterMs),
   });
 }
@@ -240,21 +240,21 @@ function awaitKeys(renewal: Renewal, unkeyed: readonly Configuration[]): Done | 
 /** Waits until other tools have put the next authority into every bundle, or until the old certificate is about to expire. */
 function awaitOthers(renewal: Renewal): RotationStep {
   const { configurations, next, leftMs } = renewal;
-  if (next === undefined) return { ...rest(renewal), sentence: "the certificate holds; others write caBundle" };
+  if (next === undefined) return { ...rest(renewal), message: "the certificate holds; others write caBundle" };
   if (leftMs <= 0) return promote(next, renewal, "the certificate in use is about to expire");
   const lacking = configurations.filter(({ bundles }) => !bundles.every((bundle) => bundle.includes(next.ca)));
   if (configurations.length > 0 && lacking.length === 0) return letSpread(next, renewal);
   const [first, ...others] = lacking.map(({ resource, object }) => `${resource}/${object.metadata.name}`);
   const whose = `${first ?? "whatever asks us"}${others.length > 0 ? `, and of ${others.length} more` : ""}`;
-  const sentence = `the next certificate waits for others to add next-ca of the Secret to caBundle of ${whose}`;
-  return wait("bundle-awaited", sentence, { requeueAfterMs: Math.min(tryAgainMs, leftMs) });
+  const message = `the next certificate waits for others to add next-ca of the Secret to caBundle of ${whose}`;
+  return wait("bundle-awaited", message, { requeueAfterMs: Math.min(tryAgainMs, leftMs) });
 }
 
 function letSpread(next: Generation, renewal: Renewal): Promote | Wait {
   const { trustedForMs, leftMs } = renewal;
   if (trustedForMs >= trustSpreadsMs) return promote(next, renewal, "every webhook configuration trusts it");
-  const sentence = `every webhook configuration trusts the next certificate; it is presented ${trustSpreadsMs / 1000} s later`;
-  return wait("trust-spreading", sentence, { requeueAfterMs: Math.min(trustSpreadsMs - trustedForMs, leftMs) });
+  const message = `every webhook configuration trusts the next certificate; it is presented ${trustSpreadsMs / 1000} s later`;
+  return wait("trust-spreading", message, { requeueAfterMs: Math.min(trustSpreadsMs - trustedForMs, leftMs) });
 }
 
 function waitForConfigurations(what: string, [refusal, ...others]: readonly string[], requeueAfterMs: number): Wait {
@@ -270,8 +270,8 @@ function rest({ presented, nowMs }: Renewal): Done {
   const preparedMs = (presented.notBeforeMs + presented.notAfterMs) / 2;
   const prepare = nowMs >= preparedMs;
   const requeueAfterMs = (prepare ? renewalMs(presented) : preparedMs) - nowMs;
-  const sentence = "the certificate holds, and every webhook configuration trusts it";
-  return { kind: "done", sentence, requeueAfterMs, prepare };
+  const message = "the certificate holds, and every webhook configuration trusts it";
+  return { kind: "done", message, requeueAfterMs, prepare };
 }
 
 function renewalMs({ notBeforeMs, notAfterMs }: Generation): number {

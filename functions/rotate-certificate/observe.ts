@@ -46,7 +46,7 @@ export interface CertificateMemory {
 
 /** Why something was refused for good, and when it is tried again, by the monotonic clock. */
 export interface Refused {
-  readonly sentence: string;
+  readonly message: string;
   readonly untilMs: number;
 }
 
@@ -99,7 +99,7 @@ function observeKeys(
 
 /** Why it was refused, while it is not to be tried again. */
 function standing(refused: Refused | undefined, nowMs: number): string | undefined {
-  return refused !== undefined && nowMs < refused.untilMs ? refused.sentence : undefined;
+  return refused !== undefined && nowMs < refused.untilMs ? refused.message : undefined;
 }
 
 function parse(
@@ -162,8 +162,8 @@ function configurationOf(
     splitPem(Buffer.from(clientConfig.caBundle ?? "", "base64").toString("utf8")),
   );
   const refused = refusals.get(pathOf({ resource, object }));
-  const sentence = standing(refused, nowMs);
-  const [refusal, keyRefusal] = refused?.isOfKey ? [undefined, sentence] : [sentence, undefined];
+  const message = standing(refused, nowMs);
+  const [refusal, keyRefusal] = refused?.isOfKey ? [undefined, message] : [message, undefined];
   const isForeign = refusal !== undefined && refused?.isForeign === true;
   return { resource, object, bundles, pathKeys: pathKeysOf(object), refusal, keyRefusal, isForeign };
 }

@@ -15,14 +15,14 @@ export interface Rotation {
 }
 
 /** Sends an Event about the Secret, even if there is none. A failure is logged, and the rotation goes on. */
-export async function say(
+export async function recordCertificateEvent(
   { context, settings }: Rotation,
   secret: SecretObject | undefined,
-  said: Pick<NewEvent, "type" | "reason" | "message" | "identity">,
+  event: Pick<NewEvent, "type" | "reason" | "message" | "identity">,
 ): Promise<void> {
   if (context.mode === "shadow") return;
   const about = { resource: "secrets", ...settings.secret, uid: secret?.metadata.uid ?? "" } as const;
-  await tryCreateEvent(context, name, keyOf(settings), { about, ...said });
+  await tryCreateEvent(context, name, keyOf(settings), { about, ...event });
 }
 
 /** Reports are about groups; a certificate is of none. */

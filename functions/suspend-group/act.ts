@@ -7,7 +7,7 @@ import { deleteIfThere } from "../shared/kubernetes/find.ts";
 import type { Act } from "../shared/reconcile/act.ts";
 import type { EventPolicy } from "../shared/reconcile/record.ts";
 import { isOver, noteRefusal, noteRefused, readAgain, resize } from "../shared/scaling/resize.ts";
-import { noteSaid } from "../shared/suspension/said.ts";
+import { noteMessage } from "../shared/suspension/said.ts";
 import {
   beginAnew,
   clearingPatch,
@@ -23,7 +23,7 @@ import {
 import { noteWithdrawn, statefulSetNamed } from "../shared/transaction/claims.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { describeAgreeing, durationOf, type Member } from "../shared/volumes/members.ts";
-import { hasNewPartners, wordsOnPartners } from "../shared/volumes/owners.ts";
+import { hasNewPartners, partnerAnnotations } from "../shared/volumes/owners.ts";
 import { type Pvc, valueIn } from "../shared/volumes/pvc.ts";
 import { asStatefulSet, type GroupKey, type StatefulSet, type ZoneWorkload } from "../shared/workloads/statefulsets.ts";
 import { leavingClaimOf, type SuspensionTarget } from "./decide.ts";
@@ -31,7 +31,7 @@ import type { LettingGo, SuspensionResize } from "./lowering.ts";
 import { lostOf, markUnknown, newsOf, tooLate, untilWhen } from "./news.ts";
 import { name } from "./observe.ts";
 
-export const telling: EventPolicy = {
+export const eventPolicy: EventPolicy = {
   taking: "suspending",
   reasons: {
     begins: eventReasons.suspending,
@@ -157,15 +157,15 @@ async function write(
   if (target.kind === "clear") await refuseWhileLeaving(context, key, member);
   for (const pvc of pvcs) {
     await patchPvc(context, pvc, patchOf(context, target, pvc), notAfterMs);
-    if (target.kind === "tell") noteSaid(context, key, pvc);
+    if (target.kind === "tell") noteMessage(context, key, pvc);
   }
-  if (target.kind === "protect" || target.kind === "prove") await tellOfDrain(context, key, member);
+  if (target.kind === "protect" || target.kind === "prove") await recordDrain(context, key, member);
   if (target.kind === "tell" || target.kind === "note" || target.kind === "protect" || target.kind === "prove") return;
   for (const pvc of pvcs) await recordPvcEvent(context, name, key, pvc, newsOf(context, target, pvc));
 }
 
 /** On whose word its pod goes; once for each pod. */
-async function tellOfDrain(context: Context, key: GroupKey, member: Member): Promise<void> {
+async function recordDrain(context: Context, key: GroupKey, member: Member): Promise<void> {
   const message = describeAgreeing(member);
   const [pvc] = member.pvcs;
   if (message === undefined || pvc === undefined) return;
@@ -203,7 +203,7 @@ function patchOf({ cluster }: Context, target: WrittenTarget, pvc: Pvc): PvcPatc
           ...podSeen(member.pod?.createdMs, pvc),
           // Its pod goes, and with it the label that says the zone.
           ...(pvc.owned?.isZoneWritten === false ? { [keys.volumeZone.key]: member.set.name } : {}),
-          ...wordsOnPartners(member),
+          ...partnerAnnotations(member),
           ...messageFor("suspending", `${member.name} is to go${lostOf(pvc)}`),
         },
         labels: { [keys.suspended.key]: "true" },
@@ -238,8 +238,8 @@ function patchOf({ cluster }: Context, target: WrittenTarget, pvc: Pvc): PvcPatc
       return {
         annotations: {
           ...podSeen(member.pod?.createdMs, pvc),
-          ...(hasNewPartners(member) ? wordsOnPartners(member) : {}),
-          ...messageFor(target.guard, target.sentence),
+          ...(hasNewPartners(member) ? partnerAnnotations(member) : {}),
+          ...messageFor(target.guard, target.message),
         },
       };
   }

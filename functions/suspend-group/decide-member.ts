@@ -45,7 +45,7 @@ export type MemberStep =
 /** What a member waits for, or what is done about it; `goes`: its pod is to go, and its zone's turn decides when. */
 export interface MemberDecision {
   readonly guard: string;
-  readonly sentence: string;
+  readonly message: string;
   readonly step?: MemberStep;
   readonly wish?: "goes" | "returns";
   readonly requeueAfterMs?: number;
@@ -60,58 +60,58 @@ const mendRequeueMs = 30_000;
  * Undefined for a member of which nothing is wanted. `protects`: volume claims may get our finalizer. What was seen of its
  * pod comes before every word. Only a step that clears the volume claims comes before it, because it takes the time away as well.
  */
-export function judge(member: Member, now: Clocks, protects: boolean): MemberDecision | undefined {
-  const judged = judgeWords(member, now, protects);
-  const anew = judged?.step?.kind === "clear" ? undefined : whyAnew(member);
-  if (anew === undefined) return judged;
-  return { guard: anew.guard, sentence: anew.sentence, step: { kind: "restamp", member, anew } };
+export function decideMember(member: Member, now: Clocks, protects: boolean): MemberDecision | undefined {
+  const decision = decideByState(member, now, protects);
+  const anew = decision?.step?.kind === "clear" ? undefined : whyAnew(member);
+  if (anew === undefined) return decision;
+  return { guard: anew.guard, message: anew.message, step: { kind: "restamp", member, anew } };
 }
 
-function judgeWords(member: Member, now: Clocks, protects: boolean): MemberDecision | undefined {
+function decideByState(member: Member, now: Clocks, protects: boolean): MemberDecision | undefined {
   const { name, pvcs } = member;
-  const unmarking = judgeMarks(member);
+  const unmarking = decideMarks(member);
   if (unmarking !== undefined) return unmarking;
-  if (isRemoving(member)) return judgeRemoving(member);
+  if (isRemoving(member)) return decideRemoving(member);
   const deleted = pvcs.find(({ isTerminating }) => isTerminating);
-  if (deleted !== undefined) return judgeDeleted(member, deleted, now, protects);
+  if (deleted !== undefined) return decideDeleted(member, deleted, now, protects);
   const unreadable = pvcs.find(({ state }) => state.kind === "malformed");
   if (unreadable?.state.kind === "malformed")
-    return { guard: "state-malformed", sentence: `${name} stays as it is: ${unreadable.state.sentence}` };
-  if (isRecovering(member)) return judgeReturning(member, "recovered");
+    return { guard: "state-malformed", message: `${name} stays as it is: ${unreadable.state.message}` };
+  if (isRecovering(member)) return decideReturning(member, "recovered");
   const request = pvcs.map((pvc) => pvc.request).find(({ kind }) => kind === "malformed");
   if (request?.kind === "malformed")
-    return { guard: "request-malformed", sentence: `${name} stays as it is: ${request.sentence}` };
-  if (!isRequested(member)) return judgeUnrequested(member);
-  return judgeRequested(member, now, protects);
+    return { guard: "request-malformed", message: `${name} stays as it is: ${request.message}` };
+  if (!isRequested(member)) return decideUnrequested(member);
+  return decideRequested(member, now, protects);
 }
 
 /** A mark of which the ledger knows nothing is taken away. */
-function judgeMarks(member: Member): MemberDecision | undefined {
+function decideMarks(member: Member): MemberDecision | undefined {
   const pvcs = member.pvcs.filter((one) => one.isMarkFalse);
   const [state] = pvcs.map((one) => one.state);
   if (state?.kind !== "malformed") return undefined;
-  const sentence = `no volume of ${member.name} is removed by that mark: ${state.sentence}; the time begins anew`;
-  return { guard: "mark-unknown", sentence, step: { kind: "unmark", member, pvcs } };
+  const message = `no volume of ${member.name} is removed by that mark: ${state.message}; the time begins anew`;
+  return { guard: "mark-unknown", message, step: { kind: "unmark", member, pvcs } };
 }
 
 /** Past the point of no return a wish is answered with the truth, once. */
-function judgeRemoving(member: Member): MemberDecision | undefined {
+function decideRemoving(member: Member): MemberDecision | undefined {
   const { name, pvcs, pod } = member;
   if (pod !== undefined && pvcs.some(({ isTerminating }) => !isTerminating) && isWantedMember(member)) {
     const step: MemberStep = { kind: "clear", member, how: "in-use-again" };
-    return { guard: "in-use-again", sentence: `${name} is there again: its volumes are not removed`, step };
+    return { guard: "in-use-again", message: `${name} is there again: its volumes are not removed`, step };
   }
   if (!isRecovering(member)) return undefined;
   if (pvcs.some(({ isTerminating }) => !isTerminating)) {
-    const sentence = `${name} is wanted again, and its removal has begun: gc-suspended-groups takes that back first, unless it has deleted it`;
-    return { guard: "recovering", sentence, requeueAfterMs: podRequeueMs };
+    const message = `${name} is wanted again, and its removal has begun: gc-suspended-groups takes that back first, unless it has deleted it`;
+    return { guard: "recovering", message, requeueAfterMs: podRequeueMs };
   }
-  const sentence = `${name} cannot come back with its volume: the removal of its volume claim has begun`;
-  return { guard: "recover-too-late", sentence, step: { kind: "answer-recover", member, pvcs: member.pvcs } };
+  const message = `${name} cannot come back with its volume: the removal of its volume claim has begun`;
+  return { guard: "recover-too-late", message, step: { kind: "answer-recover", member, pvcs: member.pvcs } };
 }
 
 /** Another client has deleted a volume claim, which cannot be undone. Its volume is kept as long as it would have been. */
-function judgeDeleted(
+function decideDeleted(
   member: Member,
   { name: claim }: Pvc,
   now: Clocks,
@@ -122,17 +122,18 @@ function judgeDeleted(
     const lost = `another client has deleted the volume claim ${claim}, which cannot be undone; save its PersistentVolume`;
     const pvcs = member.pvcs.filter(({ isTerminating, recover }) => isTerminating && recover.kind !== "absent");
     if (pvcs.length > 0) {
-      const sentence = `${name} cannot come back with its volume: ${lost}`;
-      return { guard: "recover-too-late", sentence, step: { kind: "answer-recover", member, pvcs } };
+      const message = `${name} cannot come back with its volume: ${lost}`;
+      return { guard: "recover-too-late", message, step: { kind: "answer-recover", member, pvcs } };
     }
     // The wish for the others stands, and keeps them.
-    const sentence = `${name} comes back with its other volumes when ${claim} is gone: ${lost}, and take our finalizer from it`;
-    return { guard: "deleted-by-others", sentence };
+    const message = `${name} comes back with its other volumes when ${claim} is gone: ${lost}, and take our finalizer from it`;
+    return { guard: "deleted-by-others", message };
   }
   if (!isBegun(member)) return undefined;
-  if (pod === undefined && !isWantedMember(member) && isRequested(member)) return judgeRequested(member, now, protects);
-  const sentence = `another client has deleted the volume claim ${claim} of ${name}: our finalizer keeps its volume${untilWhen(member)}, or until a user takes the finalizer away`;
-  return { guard: "deleted-by-others", sentence };
+  if (pod === undefined && !isWantedMember(member) && isRequested(member))
+    return decideRequested(member, now, protects);
+  const message = `another client has deleted the volume claim ${claim} of ${name}: our finalizer keeps its volume${untilWhen(member)}, or until a user takes the finalizer away`;
+  return { guard: "deleted-by-others", message };
 }
 
 /** Until when what is deleted is kept, for its time since then and since its pod was gone. */
@@ -145,32 +146,32 @@ function untilWhen(member: Member): string {
 }
 
 /** The request is gone, though something was begun: it is taken back. */
-function judgeUnrequested(member: Member): MemberDecision | undefined {
+function decideUnrequested(member: Member): MemberDecision | undefined {
   if (!isBegun(member)) {
     const { name, pvcs } = member;
     const asked = pvcs.some(({ request }) => valueIn(request) === true);
-    const sentence = `${name} has several volume claims, and not each of them asks`;
-    return asked ? { guard: "request-incomplete", sentence, requeueAfterMs: mendRequeueMs } : undefined;
+    const message = `${name} has several volume claims, and not each of them asks`;
+    return asked ? { guard: "request-incomplete", message, requeueAfterMs: mendRequeueMs } : undefined;
   }
-  return judgeReturning(member, "withdrawn");
+  return decideReturning(member, "withdrawn");
 }
 
 /** Its pod comes back; only when it is ready on the same volume claims is anything of ours taken away. */
-function judgeReturning(member: Member, how: "recovered" | "withdrawn"): MemberDecision {
+function decideReturning(member: Member, how: "recovered" | "withdrawn"): MemberDecision {
   const { name, pod, pvcs, set } = member;
   if (how === "recovered" && pvcs.some(({ isRemovalHeld }) => isRemovalHeld)) {
-    const sentence = `${name} is wanted again: ${set.owner ?? set.name} is first to give up its removal`;
-    return { guard: "recovering", sentence, requeueAfterMs: podRequeueMs };
+    const message = `${name} is wanted again: ${set.owner ?? set.name} is first to give up its removal`;
+    return { guard: "recovering", message, requeueAfterMs: podRequeueMs };
   }
   if (!isBegun(member)) return clearing(member, how, `${name} is not suspended: there is nothing to take back`);
   // Another owner brings its pod back itself.
   if (!isWantedMember(member) && member.set.owner === undefined) {
-    const sentence = `${name} is to come back with the same volume`;
-    return { guard: "recovering", sentence, wish: "returns", requeueAfterMs: podRequeueMs };
+    const message = `${name} is to come back with the same volume`;
+    return { guard: "recovering", message, wish: "returns", requeueAfterMs: podRequeueMs };
   }
   if (pod === undefined || pod.isTerminating || !pod.isReady) {
     const what = pod === undefined ? awaited(member) : pod.isTerminating ? "on its way out" : "not ready yet";
-    return { guard: "recovering", sentence: `${name} is wanted again, and ${what}`, requeueAfterMs: podRequeueMs };
+    return { guard: "recovering", message: `${name} is wanted again, and ${what}`, requeueAfterMs: podRequeueMs };
   }
   return clearing(member, how, `${name} is ready, with the same volume`);
 }
@@ -179,70 +180,70 @@ function awaited({ set }: Member): string {
   return set.owner === undefined ? "not there yet" : `not there yet: ${set.owner} is to bring it back`;
 }
 
-function clearing(member: Member, how: "recovered" | "withdrawn" | "in-use-again", sentence: string): MemberDecision {
-  return { guard: how, sentence, step: { kind: "clear", member, how } };
+function clearing(member: Member, how: "recovered" | "withdrawn" | "in-use-again", message: string): MemberDecision {
+  return { guard: how, message, step: { kind: "clear", member, how } };
 }
 
-function judgeRequested(member: Member, now: Clocks, protects: boolean): MemberDecision | undefined {
+function decideRequested(member: Member, now: Clocks, protects: boolean): MemberDecision | undefined {
   const { name } = member;
   const duration = durationOf(member);
   if (duration.kind === "malformed")
-    return { guard: "duration-malformed", sentence: `${name} stays as it is: ${duration.sentence}` };
+    return { guard: "duration-malformed", message: `${name} stays as it is: ${duration.message}` };
   if (duration.kind === "absent") {
     const lacking =
       member.set.owner === undefined
         ? `${member.set.name} has no ${suspendDuration.key}`
         : `not each of its volume claims has ${suspendDuration.key}`;
-    const sentence = `${name} stays as it is: ${lacking}, so that Sluice does not know how long a volume is kept`;
-    return { guard: "duration-missing", sentence };
+    const message = `${name} stays as it is: ${lacking}, so that Sluice does not know how long a volume is kept`;
+    return { guard: "duration-missing", message };
   }
   if (isSuspendedInPart(member))
-    return judgeSuspended(member, now, protects) ?? judgeUnheld(member, protects) ?? judgeKept(member);
+    return decideSuspended(member, now, protects) ?? decideUnfinalized(member, protects) ?? decideKept(member);
   const why = whyNotBegun(member);
   if (why !== undefined) return { ...why, requeueAfterMs: mendRequeueMs };
-  const replaced = judgeReplaced(member);
+  const replaced = decideReplaced(member);
   if (replaced !== undefined) return replaced;
-  const undrained = judgeDrain(member, now.nowMs);
+  const undrained = decideDrain(member, now.nowMs);
   if (undrained !== undefined) return undrained;
-  const unheld = judgeUnheld(member, protects);
-  if (unheld !== undefined) return unheld;
+  const unfinalized = decideUnfinalized(member, protects);
+  if (unfinalized !== undefined) return unfinalized;
   if (!protects) return uninstalling(member);
-  return judgeSuspending(member);
+  return decideSuspending(member);
 }
 
 function uninstalling({ name }: Member): MemberDecision {
-  return { guard: "uninstalling", sentence: `${name} stays: VOLUME_HOLD is remove` };
+  return { guard: "uninstalling", message: `${name} stays: VOLUME_HOLD is remove` };
 }
 
 /** Where others are asked they have to say it until its StatefulSet has given it up; their word is then written down. */
-function judgeDrain(member: Member, nowMs: number): MemberDecision | undefined {
+function decideDrain(member: Member, nowMs: number): MemberDecision | undefined {
   const { name, set, pvcs } = member;
   const needed = whyNeeded(member);
   const isLeaving = isBegun(member) && !isWantedMember(member);
   if (isLeaving && isDrained(member, nowMs)) return undefined;
   if (needed !== undefined)
-    return { guard: needed.guard, sentence: `${name} stays: ${needed.sentence}`, requeueAfterMs: dataRequeueMs };
+    return { guard: needed.guard, message: `${name} stays: ${needed.message}`, requeueAfterMs: dataRequeueMs };
   if (isDrained(member, nowMs)) return undefined;
   if (set.policy.drain.kind === "value") {
     const step: MemberStep = { kind: "prove", member, pvcs };
-    return { guard: "drained", sentence: describeAgreeing(member) ?? name, step };
+    return { guard: "drained", message: describeAgreeing(member) ?? name, step };
   }
   const why = whyUndrained(member, nowMs);
-  return why && { guard: why.guard, sentence: `${name} stays: ${why.sentence}` };
+  return why && { guard: why.guard, message: `${name} stays: ${why.message}` };
 }
 
 /** Our finalizer comes before anything else; a volume claim that is being deleted takes none, and may have one of ours. */
-function judgeUnheld(member: Member, protects: boolean): MemberDecision | undefined {
-  const pvcs = member.pvcs.filter(({ state, isHeld, isTerminating }) =>
-    isTerminating ? isHeld && state.kind === "absent" : state.kind === "absent" || !isHeld,
+function decideUnfinalized(member: Member, protects: boolean): MemberDecision | undefined {
+  const pvcs = member.pvcs.filter(({ state, hasOurFinalizer, isTerminating }) =>
+    isTerminating ? hasOurFinalizer && state.kind === "absent" : state.kind === "absent" || !hasOurFinalizer,
   );
   if (pvcs.length === 0 || !protects) return undefined;
   const step: MemberStep = { kind: "protect", member, pvcs };
-  return { guard: "protecting", sentence: `the volume claims of ${member.name} get our finalizer first`, step };
+  return { guard: "protecting", message: `the volume claims of ${member.name} get our finalizer first`, step };
 }
 
 /** Its pod was taken, and another one stands in its place before the time has begun. */
-function judgeReplaced(member: Member): MemberDecision | undefined {
+function decideReplaced(member: Member): MemberDecision | undefined {
   const { name, pod, pvcs } = member;
   const isOther = pod !== undefined && pvcs.some(({ podUid }) => podUid !== undefined && podUid !== pod.uid);
   if (!isOther || pod.isTerminating || !isWantedMember(member)) return undefined;
@@ -250,36 +251,36 @@ function judgeReplaced(member: Member): MemberDecision | undefined {
 }
 
 /** Protected; its pod goes in its turn, and its absence starts the time. */
-function judgeSuspending(member: Member): MemberDecision {
+function decideSuspending(member: Member): MemberDecision {
   const { name, pod, pvcs } = member;
   if (isWantedMember(member)) {
     if (pod === undefined || pod.isTerminating)
-      return { guard: "pod-missing", sentence: `${name} is wanted and not there`, requeueAfterMs: podRequeueMs };
-    return { guard: "suspending", sentence: `${name} is to go`, wish: "goes" };
+      return { guard: "pod-missing", message: `${name} is wanted and not there`, requeueAfterMs: podRequeueMs };
+    return { guard: "suspending", message: `${name} is to go`, wish: "goes" };
   }
   if (pod !== undefined)
-    return { guard: "pod-leaving", sentence: `${name} is on its way out`, requeueAfterMs: podRequeueMs };
+    return { guard: "pod-leaving", message: `${name} is on its way out`, requeueAfterMs: podRequeueMs };
   if (isUsed(member)) {
-    const sentence = `${name} is gone, and the API server still shows one of its volumes in use (condition Unused)`;
-    return { guard: "pod-leaving", sentence, requeueAfterMs: podRequeueMs };
+    const message = `${name} is gone, and the API server still shows one of its volumes in use (condition Unused)`;
+    return { guard: "pod-leaving", message, requeueAfterMs: podRequeueMs };
   }
   const step: MemberStep = { kind: "stamp", member, pvcs };
-  return { guard: "stamping", sentence: `${name} is gone: the time runs from now`, step };
+  return { guard: "stamping", message: `${name} is gone: the time runs from now`, step };
 }
 
 /** A user has changed how long a volume is kept: that counts, too, when its StatefulSet is gone. */
-function judgeKept(member: Member): MemberDecision | undefined {
+function decideKept(member: Member): MemberDecision | undefined {
   const duration = durationOf(member);
   // Of another owner the volume claim itself says it.
   if (duration.kind !== "value" || member.set.owner !== undefined) return undefined;
   const keptMs = Math.ceil(duration.value / 1_000) * 1_000;
   const pvcs = member.pvcs.filter((one) => valueIn(one.state) === "Suspended" && one.keptForMs !== keptMs);
   if (pvcs.length === 0) return undefined;
-  const sentence = `the volumes of ${member.name} are kept for ${keptMs / 1_000} s, also when its StatefulSet is gone`;
-  return { guard: "suspended", sentence, step: { kind: "note", member, pvcs } };
+  const message = `the volumes of ${member.name} are kept for ${keptMs / 1_000} s, also when its StatefulSet is gone`;
+  return { guard: "suspended", message, step: { kind: "note", member, pvcs } };
 }
 
-function judgeSuspended(member: Member, now: Clocks, protects: boolean): MemberDecision | undefined {
+function decideSuspended(member: Member, now: Clocks, protects: boolean): MemberDecision | undefined {
   const { name, pod, pvcs } = member;
   if (pod !== undefined && pvcs.some(({ podUid }) => podUid !== pod.uid))
     return clearing(member, "in-use-again", `${name} is there again: its volumes are in use`);
@@ -292,6 +293,6 @@ function judgeSuspended(member: Member, now: Clocks, protects: boolean): MemberD
   );
   if (unstamped.length === 0 || isUsed(member)) return undefined;
   if (!protects) return uninstalling(member);
-  const sentence = `Sluice cannot tell since when ${name} has been gone: its time runs from now`;
-  return { guard: "stamping", sentence, step: { kind: "stamp", member, pvcs: unstamped } };
+  const message = `Sluice cannot tell since when ${name} has been gone: its time runs from now`;
+  return { guard: "stamping", message, step: { kind: "stamp", member, pvcs: unstamped } };
 }

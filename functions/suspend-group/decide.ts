@@ -6,36 +6,45 @@ import { type Blocked, blockedBy, describeClaim } from "../shared/ledger/claim-k
 import { isPodNews } from "../shared/suspension/drain-proof.ts";
 import { lastRemovalOf } from "../shared/suspension/looks.ts";
 import { whyAnew } from "../shared/suspension/restart-time.ts";
-import { heldRequeueMs, isProgress, keepsWord, keptWordMs, tellerOf } from "../shared/suspension/teller.ts";
+import { blockedRequeueMs, isProgress, keepsMessage, keptMessageMs, reporterOf } from "../shared/suspension/teller.ts";
 import { isBegun, isRequested, type Member } from "../shared/volumes/members.ts";
 import { hasNewPartners } from "../shared/volumes/owners.ts";
 import { isOwnerGroup } from "../shared/workloads/group-key.ts";
-import { judge, type MemberDecision, type MemberStep, podRequeueMs } from "./decide-member.ts";
-import { type LettingGo, letGo, lower, type SuspendSnapshot, type SuspensionResize, whyOutOfLine } from "./lowering.ts";
+import { decideMember, type MemberDecision, type MemberStep, podRequeueMs } from "./decide-member.ts";
+import {
+  type LettingGo,
+  letGo,
+  lower,
+  type SuspendSnapshot,
+  type SuspensionResize,
+  whyOutOfOrder,
+} from "./lowering.ts";
 
 export type SuspensionTarget =
   | MemberStep
   | SuspensionResize
   | LettingGo
   /** A volume claim is to say what it waits for. */
-  | { readonly kind: "tell"; readonly member: Member; readonly guard: string; readonly sentence: string };
+  | { readonly kind: "tell"; readonly member: Member; readonly guard: string; readonly message: string };
 
-interface JudgedMember {
+interface DecidedMember {
   readonly member: Member;
-  readonly judged: MemberDecision;
+  readonly decision: MemberDecision;
 }
 
 export function decide(snapshot: SuspendSnapshot): Verdict<SuspensionTarget> {
   const { members, nowMs, protects, group, isNamespaceEnding } = snapshot;
-  const judgedAll = isNamespaceEnding
+  const decisions = isNamespaceEnding
     ? []
-    : members.flatMap((member): JudgedMember[] => {
-        const judged = afterLeaving(snapshot, member, judge(member, snapshot, protects));
-        return judged === undefined ? [] : [{ member, judged }];
+    : members.flatMap((member): DecidedMember[] => {
+        const decision = afterLeaving(snapshot, member, decideMember(member, snapshot, protects));
+        return decision === undefined ? [] : [{ member, decision }];
       });
-  const steps = judgedAll.flatMap(({ judged }): SuspensionTarget[] => (judged.step === undefined ? [] : [judged.step]));
-  const returning = judgedAll.filter(({ judged }) => judged.wish === "returns").map(({ member }) => member);
-  const going = judgedAll.filter(({ judged }) => judged.wish === "goes").map(({ member }) => member);
+  const steps = decisions.flatMap(({ decision }): SuspensionTarget[] =>
+    decision.step === undefined ? [] : [decision.step],
+  );
+  const returning = decisions.filter(({ decision }) => decision.wish === "returns").map(({ member }) => member);
+  const going = decisions.filter(({ decision }) => decision.wish === "goes").map(({ member }) => member);
   const raised = raise(snapshot, returning);
   // One that is only now seen to be gone may have been taken under another function's claim, which says nothing of it here.
   const isJustGone = steps.some(({ kind }) => kind === "stamp");
@@ -43,36 +52,36 @@ export function decide(snapshot: SuspendSnapshot): Verdict<SuspensionTarget> {
   const isOwned = isOwnerGroup(group);
   const lowered =
     going.length === 0 ? undefined : isOwned ? letGo(snapshot, going, lastMs) : lower(snapshot, going, lastMs);
-  const waits = new Map<Member, Pick<MemberDecision, "guard" | "sentence">>([
+  const waits = new Map<Member, Pick<MemberDecision, "guard" | "message">>([
     ...raised.waits,
     ...going.flatMap((member) => {
-      const why = (isOwned ? undefined : whyOutOfLine(snapshot, member, going)) ?? lowered?.held;
+      const why = (isOwned ? undefined : whyOutOfOrder(snapshot, member, going)) ?? lowered?.blocked;
       return why === undefined ? [] : [[member, why] as const];
     }),
   ]);
   // One write at a time: what goes is told so by the write that marks it.
   const leaving = new Set(lowered?.targets.flatMap((target) => target.leaving));
-  const news = judgedAll.flatMap(({ member, judged }) =>
-    leaving.has(member) ? [] : tell(member, waits.get(member) ?? judged),
+  const news = decisions.flatMap(({ member, decision }) =>
+    leaving.has(member) ? [] : newMessages(member, waits.get(member) ?? decision),
   );
-  const told = news.filter(({ member }) => !keepsWord(member, snapshot.saidLately));
-  const targets = [...steps, ...raised.targets, ...(lowered?.targets ?? []), ...told];
-  return conclude(judgedAll, targets, waits, { group, isWordKept: told.length < news.length });
+  const messages = news.filter(({ member }) => !keepsMessage(member, snapshot.recentMessages));
+  const targets = [...steps, ...raised.targets, ...(lowered?.targets ?? []), ...messages];
+  return conclude(decisions, targets, waits, { group, isMessageKept: messages.length < news.length });
 }
 
 /**
  * Rule R21: as long as the ledger has a scale-down of a member, the function that made it may still carry it out: its pod goes
  * though it is ready. It is told to have its volume back only when that has ended.
  */
-function afterLeaving({ zones }: SuspendSnapshot, member: Member, judged: MemberDecision | undefined) {
-  if (judged?.step?.kind !== "clear") return judged;
+function afterLeaving({ zones }: SuspendSnapshot, member: Member, decision: MemberDecision | undefined) {
+  if (decision?.step?.kind !== "clear") return decision;
   const claims = zones.find(({ statefulSet }) => statefulSet.uid === member.set.uid)?.claims ?? [];
   const claim = leavingClaimOf(claims, member);
-  if (claim === undefined) return judged;
+  if (claim === undefined) return decision;
   const anew = whyAnew(member);
   if (anew !== undefined) return { ...anew, step: { kind: "restamp", member, anew } } satisfies MemberDecision;
-  const sentence = `${member.name} may still be on its way out: ${describeClaim(claim)}`;
-  return { guard: "pod-leaving", sentence, requeueAfterMs: podRequeueMs } satisfies MemberDecision;
+  const message = `${member.name} may still be on its way out: ${describeClaim(claim)}`;
+  return { guard: "pod-leaving", message, requeueAfterMs: podRequeueMs } satisfies MemberDecision;
 }
 
 /** The scale-down by which a member may still go, among the claims of its group or of its zone. */
@@ -88,32 +97,32 @@ export function leavingClaimOf(claims: readonly Claim[], { set, ordinal }: Membe
 
 /** What is done, or what the first of those waits for that wait. */
 function conclude(
-  all: readonly JudgedMember[],
+  all: readonly DecidedMember[],
   targets: readonly SuspensionTarget[],
-  waits: ReadonlyMap<Member, Pick<MemberDecision, "guard" | "sentence">>,
-  { group, isWordKept }: { readonly group: string; readonly isWordKept: boolean },
+  waits: ReadonlyMap<Member, Pick<MemberDecision, "guard" | "message">>,
+  { group, isMessageKept }: { readonly group: string; readonly isMessageKept: boolean },
 ): Verdict<SuspensionTarget> {
   const requeues = [
-    ...all.flatMap(({ judged }) => judged.requeueAfterMs ?? (judged.wish === undefined ? [] : [podRequeueMs])),
-    ...(isWordKept ? [keptWordMs] : []),
+    ...all.flatMap(({ decision }) => decision.requeueAfterMs ?? (decision.wish === undefined ? [] : [podRequeueMs])),
+    ...(isMessageKept ? [keptMessageMs] : []),
   ];
   const requeueAfterMs = requeues.length === 0 ? undefined : Math.min(...requeues);
   const doing = targets.filter(({ kind }) => kind !== "tell");
   const [first] = all;
   if (doing.length > 0) {
-    const said = all.filter(({ member, judged }) => judged.step !== undefined || !waits.has(member));
-    const named = said[0] ?? first;
-    return take(targets, named?.judged.sentence ?? "", {
+    const reported = all.filter(({ member, decision }) => decision.step !== undefined || !waits.has(member));
+    const named = reported[0] ?? first;
+    return take(targets, named?.decision.message ?? "", {
       zone: named?.member.set.name ?? "",
       requeueAfterMs: podRequeueMs,
     });
   }
-  const waiting = all.find(({ judged, member }) => judged.step === undefined || waits.has(member)) ?? first;
+  const waiting = all.find(({ decision, member }) => decision.step === undefined || waits.has(member)) ?? first;
   if (waiting === undefined) return take(targets, `nothing of ${group} is to be suspended or to come back`);
-  const { guard, sentence } = waits.get(waiting.member) ?? waiting.judged;
-  const where = { zone: waiting.member.set.name, requeueAfterMs: requeueAfterMs ?? heldRequeueMs };
+  const { guard, message } = waits.get(waiting.member) ?? waiting.decision;
+  const where = { zone: waiting.member.set.name, requeueAfterMs: requeueAfterMs ?? blockedRequeueMs };
   // The words on volume claims are written beside the wait, which they repeat.
-  return targets.length > 0 ? take(targets, `${guard}: ${sentence}`, where) : wait(guard, sentence, where);
+  return targets.length > 0 ? take(targets, `${guard}: ${message}`, where) : wait(guard, message, where);
 }
 
 /** What another process may not find at this moment, because its clocks are a little different. */
@@ -123,19 +132,19 @@ const byClock: ReadonlySet<string> = new Set(["wait-between-removals", "clock-un
  * A volume claim says what it waits for. It is written where another guard holds now, by one function for each member. What holds
  * by a clock is not written over another wait: a process with other clocks would write the other one again, in turn without end.
  */
-function tell(
+function newMessages(
   member: Member,
-  { guard, sentence, step }: Pick<MemberDecision, "guard" | "sentence" | "step">,
+  { guard, message, step }: Pick<MemberDecision, "guard" | "message" | "step">,
 ): Extract<SuspensionTarget, { kind: "tell" }>[] {
-  if (step !== undefined || tellerOf(member) !== "suspender") return [];
+  if (step !== undefined || reporterOf(member) !== "suspender") return [];
   // From the first request on, each volume claim of a pod names the others: once the pod is gone nothing else tells of them.
-  if (hasNewPartners(member)) return [{ kind: "tell", member, guard, sentence }];
+  if (hasNewPartners(member)) return [{ kind: "tell", member, guard, message }];
   if (!isBegun(member) && !isRequested(member)) return [];
-  const isSaid = (last: string | undefined) => last === guard || (byClock.has(guard) && !isProgress(last));
+  const isRecorded = (last: string | undefined) => last === guard || (byClock.has(guard) && !isProgress(last));
   const isNews = member.pvcs.some(
-    (pvc) => !pvc.isTerminating && (!isSaid(pvc.message?.guard) || isPodNews(member.pod?.createdMs, pvc)),
+    (pvc) => !pvc.isTerminating && (!isRecorded(pvc.message?.guard) || isPodNews(member.pod?.createdMs, pvc)),
   );
-  return isNews ? [{ kind: "tell", member, guard, sentence }] : [];
+  return isNews ? [{ kind: "tell", member, guard, message }] : [];
 }
 
 /** One ordinal at a time comes back, the lowest first: that is how a StatefulSet grows. */
@@ -160,11 +169,11 @@ function whyNotBack(
 ): Blocked | undefined {
   const { set, name, ordinal } = member;
   if (set.isDeleting)
-    return { guard: "owner-deleting", sentence: `${name} cannot come back: ${set.name} is being deleted` };
+    return { guard: "owner-deleting", message: `${name} cannot come back: ${set.name} is being deleted` };
   if (ordinal < set.start) return belowStart(member);
-  if (set.isLed) {
-    const sentence = `${name} is to come back, and another object says the size of ${set.name}: raise it there`;
-    return { guard: "size-led", sentence };
+  if (set.followsLeader) {
+    const message = `${name} is to come back, and another object says the size of ${set.name}: raise it there`;
+    return { guard: "size-led", message };
   }
   const next = set.start + set.replicas;
   const isBelow = (one: Member) => one.set === set && one.ordinal >= next && one.ordinal < ordinal;
@@ -173,11 +182,11 @@ function whyNotBack(
   // No process can still begin to remove a volume of it: it would write its mark under a revision from before the wish.
   const claim = zones.find(({ statefulSet }) => statefulSet.uid === set.uid)?.claims.find(isNoVolume);
   if (claim !== undefined) {
-    const { guard, sentence } = blockedBy(claim);
-    return { guard, sentence: `${name} is to come back, and waits: ${sentence}` };
+    const { guard, message } = blockedBy(claim);
+    return { guard, message: `${name} is to come back, and waits: ${message}` };
   }
   const refusal = refused.get(set.uid);
-  return refusal === undefined ? undefined : { guard: "size-refused", sentence: refusal };
+  return refusal === undefined ? undefined : { guard: "size-refused", message: refusal };
 }
 
 /** A StatefulSet has no holes: the lower one comes first. */
@@ -186,14 +195,14 @@ function behind({ name }: Member, below: Member): Blocked {
   const what = isLost
     ? `whose volume claim is deleted: a new one comes when nothing holds that, ${below.pvcs.flatMap(({ finalizers }) => finalizers).join(", ")}`
     : "recover the lower one, too";
-  const sentence = `${name} is to come back, and ${below.name} comes before it: ${what}`;
-  return { guard: "recover-lower-first", sentence };
+  const message = `${name} is to come back, and ${below.name} comes before it: ${what}`;
+  return { guard: "recover-lower-first", message };
 }
 
 /** More replicas would only add pods at the other end: without end, because this one never comes. */
 function belowStart({ name, ordinal, set }: Member): Blocked {
-  const sentence = `${name} is to come back, and spec.ordinals.start of ${set.name} is ${set.start}: set it to ${ordinal} or less, and spec.replicas so that no other pod leaves`;
-  return { guard: "below-start", sentence };
+  const message = `${name} is to come back, and spec.ordinals.start of ${set.name} is ${set.start}: set it to ${ordinal} or less, and spec.replicas so that no other pod leaves`;
+  return { guard: "below-start", message };
 }
 
 const isNoVolume = ({ isKnown, kind }: Claim): boolean => !isKnown || kind !== "volume";

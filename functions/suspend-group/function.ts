@@ -54,5 +54,5 @@ export const suspendGroup: FunctionDefinition<GroupKey> & { readonly settings: t
     suspension.suspended,
   ],
   settings,
-  reconcile: (context, key, wake) => reconcileClaims(context, suspending, key, wake),
+  reconcile: (context, key, trigger) => reconcileClaims(context, suspending, key, trigger),
 };

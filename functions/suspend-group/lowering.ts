@@ -3,7 +3,7 @@
 import { type Wait, wait } from "../shared/contract/verdict.ts";
 import { type PodDisruptionBudget, refusalOfAll } from "../shared/groups/pod-disruption-budget.ts";
 import { leaversOf, refuseScaleDown } from "../shared/groups/refuse-claim.ts";
-import { heldLeaving, isAsked, type Questions } from "../shared/health/permit.ts";
+import { blockedLeaving, isAsked, type Questions } from "../shared/health/permit.ts";
 import { type Blocked, describeClaim, guardOfClaim } from "../shared/ledger/claim-kinds.ts";
 import type { OtherClaim } from "../shared/reconcile/act.ts";
 import { scaleDownPhases } from "../shared/scaling/size-changes.ts";
@@ -47,20 +47,22 @@ export interface LettingGo {
 export interface Lowered {
   readonly targets: readonly (SuspensionResize | LettingGo)[];
   /** Why none goes; absent where one does. */
-  readonly held?: Pick<MemberDecision, "guard" | "sentence">;
+  readonly blocked?: Pick<MemberDecision, "guard" | "message">;
 }
 
 /** One zone is made smaller, by those of its highest ordinals that are to go. */
 export function lower(snapshot: SuspendSnapshot, going: readonly Member[], lastMs: number | undefined): Lowered {
   const [own] = snapshot.claims;
   if (own !== undefined)
-    return held(wait(guardOfClaim(own), `${describeClaim(own)}; no other zone is made smaller until that has ended`));
-  const due = going.filter((member) => whyOutOfLine(snapshot, member, going) === undefined);
+    return notLowered(
+      wait(guardOfClaim(own), `${describeClaim(own)}; no other zone is made smaller until that has ended`),
+    );
+  const due = going.filter((member) => whyOutOfOrder(snapshot, member, going) === undefined);
   const [first] = going;
   if (due.length === 0 && first !== undefined)
-    return held(whyOutOfLine(snapshot, first, going) ?? wait("suspending", `${first.name} is to go`));
+    return notLowered(whyOutOfOrder(snapshot, first, going) ?? wait("suspending", `${first.name} is to go`));
   const turn = chooseTurn(due, lastMs, undefined, snapshot);
-  if (turn.kind === "wait") return held(turn);
+  if (turn.kind === "wait") return notLowered(turn);
   // Of one at a time it is the highest of its zone.
   const [chosen] = turn.members;
   const ofZone = due.filter(({ set }) => set === chosen?.set).sort((one, other) => other.ordinal - one.ordinal);
@@ -76,7 +78,7 @@ function mostAtOnce({ zones }: SuspendSnapshot, [member]: readonly Member[], of:
 /** Fewer of them where the budget of their zone does not let all of them go. */
 function asManyAsMay(all: readonly Member[], goBy: (some: readonly Member[]) => Lowered): Lowered {
   let last = goBy(all);
-  const fewerMay = ({ held }: Lowered) => held?.guard === "budget" || held?.guard === "disruption-budget";
+  const fewerMay = ({ blocked }: Lowered) => blocked?.guard === "budget" || blocked?.guard === "disruption-budget";
   for (let count = all.length - 1; count > 0 && fewerMay(last); count--) last = goBy(all.slice(0, count));
   return last;
 }
@@ -84,24 +86,24 @@ function asManyAsMay(all: readonly Member[], goBy: (some: readonly Member[]) => 
 /** Why these do not go by that claim, by the ledger, their zone, and their answers. */
 function whyStays(snapshot: SuspendSnapshot, claim: OtherClaim): Blocked | undefined {
   const { zones, questions, nowMs } = snapshot;
-  const held = refuseScaleDown(snapshot, { ...claim, by: "", stampMs: nowMs });
+  const blocked = refuseScaleDown(snapshot, { ...claim, by: "", stampMs: nowMs });
   const own = zones.find(({ statefulSet }) => statefulSet.name === claim.zone);
-  return held ?? (own && heldLeaving(questions, zones, own, leaversOf(own, claim)));
+  return blocked ?? (own && blockedLeaving(questions, zones, own, leaversOf(own, claim)));
 }
 
 /** Pods of one zone of an owner: no pod has to go before another. */
 export function letGo(snapshot: SuspendSnapshot, going: readonly Member[], lastMs: number | undefined): Lowered {
   const [own] = snapshot.claims;
   if (own !== undefined)
-    return held(wait(guardOfClaim(own), `${describeClaim(own)}; no other pod is let go until that has ended`));
+    return notLowered(wait(guardOfClaim(own), `${describeClaim(own)}; no other pod is let go until that has ended`));
   // What is not ready goes first: it would hold back the others of its zone.
   const isReady = ({ pod }: Member) => Number(pod?.isReady === true);
   const inOrder = going.toSorted((one, other) => isReady(one) - isReady(other));
   const due = inOrder.filter((member) => whyBudgeted(snapshot, [member]) === undefined);
   if (due.length === 0)
-    return held(whyBudgeted(snapshot, inOrder.slice(0, 1)) ?? wait("suspending", "nothing is to go"));
+    return notLowered(whyBudgeted(snapshot, inOrder.slice(0, 1)) ?? wait("suspending", "nothing is to go"));
   const turn = chooseTurn(due, lastMs, undefined, snapshot);
-  if (turn.kind === "wait") return held(turn);
+  if (turn.kind === "wait") return notLowered(turn);
   return asManyAsMay(turn.members, (some) => letGoOf(snapshot, some));
 }
 
@@ -115,11 +117,11 @@ function whyBudgeted({ zones, disruptionBudgets }: SuspendSnapshot, leaving: rea
 
 function letGoOf(snapshot: SuspendSnapshot, leaving: readonly Member[]): Lowered {
   const [first] = leaving;
-  if (first === undefined) return held(wait("suspending", "nothing is to go"));
+  if (first === undefined) return notLowered(wait("suspending", "nothing is to go"));
   const refusal = snapshot.refused.get(first.set.uid);
-  if (refusal !== undefined) return held(wait("delete-refused", refusal));
+  if (refusal !== undefined) return notLowered(wait("delete-refused", refusal));
   const budgeted = whyBudgeted(snapshot, leaving);
-  if (budgeted !== undefined) return held(budgeted);
+  if (budgeted !== undefined) return notLowered(budgeted);
   const claim: OtherClaim = {
     id: suspensionId(first.set.name, snapshot.nowMs),
     kind: "scale-down",
@@ -132,16 +134,16 @@ function letGoOf(snapshot: SuspendSnapshot, leaving: readonly Member[]): Lowered
     terms: "asked",
   };
   const why = whyStays(snapshot, claim);
-  if (why !== undefined) return held(wait(why.guard, `${first.name} is to go, and waits: ${why.sentence}`));
+  if (why !== undefined) return notLowered(wait(why.guard, `${first.name} is to go, and waits: ${why.message}`));
   return { targets: [{ kind: "let-go", set: first.set, leaving, claim }] };
 }
 
-function held({ guard, sentence }: Pick<Wait, "guard" | "sentence">): Lowered {
-  return { targets: [], held: { guard, sentence } };
+function notLowered({ guard, message }: Pick<Wait, "guard" | "message">): Lowered {
+  return { targets: [], blocked: { guard, message } };
 }
 
 /** Why a member does not go whatever the others of its group do; undefined where it only waits for its turn. */
-export function whyOutOfLine(snapshot: SuspendSnapshot, member: Member, going: readonly Member[]): Wait | undefined {
+export function whyOutOfOrder(snapshot: SuspendSnapshot, member: Member, going: readonly Member[]): Wait | undefined {
   return whySizeStays(snapshot, member) ?? whyNotTop(member, going);
 }
 
@@ -149,14 +151,14 @@ export function whyOutOfLine(snapshot: SuspendSnapshot, member: Member, going: r
 function whyNotTop({ set, ordinal, name }: Member, going: readonly Member[]): Wait | undefined {
   for (let above = set.start + set.replicas - 1; above > ordinal; above--) {
     if (going.some((one) => one.set === set && one.ordinal === above)) continue;
-    const sentence = `${name} stays: ${podNameOf({ statefulSet: set.name, ordinal: above })} is above it, and is not to go; a StatefulSet gives up its highest ordinals only`;
-    return wait("not-top-ordinal", sentence);
+    const message = `${name} stays: ${podNameOf({ statefulSet: set.name, ordinal: above })} is above it, and is not to go; a StatefulSet gives up its highest ordinals only`;
+    return wait("not-top-ordinal", message);
   }
   return undefined;
 }
 
 function whySizeStays({ refused }: SuspendSnapshot, { set, name }: Member): Wait | undefined {
-  if (set.isLed)
+  if (set.followsLeader)
     return wait("size-led", `${name} stays: another object says the size of ${set.name}, and would have the pod back`);
   const refusal = refused.get(set.uid);
   return refusal === undefined ? undefined : wait("size-refused", refusal);
@@ -165,7 +167,7 @@ function whySizeStays({ refused }: SuspendSnapshot, { set, name }: Member): Wait
 function claimFor(snapshot: SuspendSnapshot, leaving: readonly Member[]): Lowered {
   const [top] = leaving;
   const lowest = leaving.at(-1);
-  if (top === undefined || lowest === undefined) return held(wait("suspending", "nothing is to go"));
+  if (top === undefined || lowest === undefined) return notLowered(wait("suspending", "nothing is to go"));
   const { set } = top;
   const target = lowest.ordinal - set.start;
   const claim: OtherClaim = {
@@ -181,7 +183,7 @@ function claimFor(snapshot: SuspendSnapshot, leaving: readonly Member[]): Lowere
     terms: "asked",
   };
   const why = whyStays(snapshot, claim);
-  if (why !== undefined) return held(wait(why.guard, `${top.name} is to go, and waits: ${why.sentence}`));
+  if (why !== undefined) return notLowered(wait(why.guard, `${top.name} is to go, and waits: ${why.message}`));
   // The webhook that is asked about the change makes the claim, and tells the pods.
   return { targets: [{ kind: "resize", set, target, leaving, claim: set.preparesDownscale ? undefined : claim }] };
 }

@@ -22,7 +22,7 @@ export function lostOf({ isTerminating, volumeName }: Pvc): string {
 }
 
 export function markUnknown({ state }: Pvc): string {
-  const why = state.kind === "malformed" ? state.sentence : "";
+  const why = state.kind === "malformed" ? state.message : "";
   return `${why}: it was copied, restored or written by hand; nothing is removed by it, and the time begins anew`;
 }
 

@@ -9,7 +9,7 @@ import { groupOfOwner } from "../shared/workloads/group-key.ts";
 /** Why its suspension may not begin. */
 export function whyNotBegun(member: Member): Blocked | undefined {
   const { name, set, pvcs } = member;
-  const wait = (guard: string, sentence: string): Blocked => ({ guard, sentence });
+  const wait = (guard: string, message: string): Blocked => ({ guard, message });
   const unclear = whyUnclear(member);
   if (unclear !== undefined) return unclear;
   if (set.isDeleting) return wait("owner-deleting", `${name} stays as it is: ${set.name} is being deleted`);
@@ -27,8 +27,8 @@ export function whyNotBegun(member: Member): Blocked | undefined {
   if (set.owner !== undefined && pvcs.some(({ isOwnedByPod }) => isOwnedByPod))
     return wait("retention-conflict", `${name} stays: its volume claim belongs to its pod, and would go with it`);
   if (set.deletesWhenScaled || pvcs.some(({ isOwnedByPod }) => isOwnedByPod)) {
-    const sentence = `${name} stays: the StatefulSet controller would delete its volume with the pod; set persistentVolumeClaimRetentionPolicy.whenScaled of ${set.name} to Retain`;
-    return wait("retention-conflict", sentence);
+    const message = `${name} stays: the StatefulSet controller would delete its volume with the pod; set persistentVolumeClaimRetentionPolicy.whenScaled of ${set.name} to Retain`;
+    return wait("retention-conflict", message);
   }
   return whyShared(member);
 }
@@ -50,6 +50,6 @@ function whyUncontrolled({ name, set, pvcs, pod }: Member): string | undefined {
 function whyShared({ name, others }: Member): Blocked | undefined {
   if (others.length === 0) return undefined;
   const users = others.map((pod) => pod.name).join(", ");
-  const sentence = `${name} stays as it is: ${users} uses one of its volume claims, too`;
-  return { guard: "volume-shared", sentence };
+  const message = `${name} stays as it is: ${users} uses one of its volume claims, too`;
+  return { guard: "volume-shared", message };
 }

@@ -3,7 +3,7 @@
 import type { ClaimingFunction } from "../shared/reconcile/reconcile-claims.ts";
 import { notesOf } from "../shared/suspension/looks.ts";
 import { asksForSuspension } from "../shared/suspension/reading.ts";
-import { actOn, telling } from "./act.ts";
+import { actOn, eventPolicy } from "./act.ts";
 import { decide, type SuspensionTarget } from "./decide.ts";
 import { endOf } from "./end-claims.ts";
 import type { SuspendSnapshot } from "./lowering.ts";
@@ -12,7 +12,7 @@ import { ask, name, observe } from "./observe.ts";
 export const suspending: ClaimingFunction<SuspendSnapshot, SuspensionTarget> = {
   name,
   claimKind: "scale-down",
-  telling,
+  eventPolicy,
   asks: asksForSuspension,
   endOf,
   observe,

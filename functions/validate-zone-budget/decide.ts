@@ -18,13 +18,13 @@ const reviewed = ["CREATE", "UPDATE"];
 
 export function decide({ operation, parsed, isLeaving, hasIdleGroup }: Submission): AdmissionAnswer {
   if (!reviewed.includes(operation)) {
-    const said = operation === "" ? "no operation" : `the operation ${JSON.stringify(operation.slice(0, 20))}`;
-    const sentence = `the review is of ${said}: register this webhook for CREATE and UPDATE of zoneawarepoddisruptionbudgets alone`;
-    return badRequest("wrong-operation", sentence);
+    const what = operation === "" ? "no operation" : `the operation ${JSON.stringify(operation.slice(0, 20))}`;
+    const message = `the review is of ${what}: register this webhook for CREATE and UPDATE of zoneawarepoddisruptionbudgets alone`;
+    return badRequest("wrong-operation", message);
   }
   // If it were refused, the budget could never be deleted, because its deletion waits for its finalizers.
   if (operation === "UPDATE" && isLeaving) return allow("allowed");
-  if ("field" in parsed) return badRequest("invalid-budget", parsed.sentence, { field: parsed.field });
+  if ("field" in parsed) return badRequest("invalid-budget", parsed.message, { field: parsed.field });
   const warnings: string[] = [];
   if (parsed.budget.matchLabels.size === 0) {
     warnings.push("spec.selector.matchLabels is empty: the budget governs every pod of the namespace");

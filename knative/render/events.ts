@@ -1,7 +1,7 @@
 /** What triggers functions on Knative: sources of events about objects, cron, and, with a broker, Triggers. */
 
 import type { CronDefinition, FunctionDefinition, Need } from "../../functions/shared/contract/definition.ts";
-import type { Waking } from "../../functions/shared/contract/keys.ts";
+import type { WatchedSource } from "../../functions/shared/contract/keys.ts";
 import { apiVersionOf, type ResourceType, resources } from "../../functions/shared/kubernetes/cluster.ts";
 import { dueSuffix, pingType } from "../../triggers/workqueue/sweep.ts";
 import { labelsOf, type Manifest } from "./object.ts";
@@ -9,7 +9,7 @@ import { rightsOf } from "./rights.ts";
 
 export const broker = "sluice";
 /** A function that events or cron trigger. */
-export type Woken = FunctionDefinition | CronDefinition;
+export type TriggeredDefinition = FunctionDefinition | CronDefinition;
 
 /** As often as a standalone process sweeps. */
 const schedule = "*/5 * * * *";
@@ -23,9 +23,9 @@ function serviceSink(name: string): object {
  * events learns only names. The source tells of no older objects and forgets what it cannot deliver. The PingSource makes up
  * for that.
  */
-export function sourcesOf(definition: Woken): readonly Manifest[] {
+export function sourcesOf(definition: TriggeredDefinition): readonly Manifest[] {
   const { name, watches } = definition;
-  const own = watches?.filter((waking) => broughtBy(waking) === undefined);
+  const own = watches?.filter((source) => broughtBy(source) === undefined);
   const sources = own === undefined ? [] : watching(definition, `${name}-source`, own);
   return [...sources, pingSource(name, name, schedule), ...ownScheduleOf(definition)];
 }
@@ -34,34 +34,38 @@ export function sourcesOf(definition: Woken): readonly Manifest[] {
  * The sources of what an operator brings, with an account of their own. An adapter of a kind that the API server does
  * not serve ends with an error again and again, so that only users of the operator install them beside the others.
  */
-export function sourcesBroughtBy(operator: string, definition: Woken): readonly Manifest[] {
-  const theirs = (definition.watches ?? []).filter((waking) => broughtBy(waking) === operator);
+export function sourcesBroughtBy(operator: string, definition: TriggeredDefinition): readonly Manifest[] {
+  const theirs = (definition.watches ?? []).filter((source) => broughtBy(source) === operator);
   return theirs.length === 0 ? [] : watching(definition, `${definition.name}-${operator}-source`, theirs);
 }
 
 /** The operators whose kinds trigger a function. */
-export function operatorsOf({ watches = [] }: Woken): readonly string[] {
-  return [...new Set(watches.flatMap((waking) => broughtBy(waking) ?? []))];
+export function operatorsOf({ watches = [] }: TriggeredDefinition): readonly string[] {
+  return [...new Set(watches.flatMap((source) => broughtBy(source) ?? []))];
 }
 
 /** Where an operator alone writes the label by which objects are chosen, there are none without it. */
-function broughtBy({ resource, selector }: Waking): string | undefined {
+function broughtBy({ resource, selector }: WatchedSource): string | undefined {
   const { broughtBy: operator }: ResourceType = resources[resource];
   return operator ?? selector?.broughtBy;
 }
 
 /** `account`: the one that only watches, on behalf of the function. */
-function watching({ name }: Woken, account: string, watches: readonly Waking[]): readonly Manifest[] {
-  const needs = watches.map((waking) => ({ ...watchNeed(waking), verbs: ["get", "list", "watch"] }));
-  const sources = watches.map((waking) => ({
+function watching(
+  { name }: TriggeredDefinition,
+  account: string,
+  watches: readonly WatchedSource[],
+): readonly Manifest[] {
+  const needs = watches.map((source) => ({ ...watchNeed(source), verbs: ["get", "list", "watch"] }));
+  const sources = watches.map((source) => ({
     apiVersion: "sources.knative.dev/v1",
     kind: "ApiServerSource",
-    metadata: { name: `${name}-${waking.resource}`, labels: labelsOf(name) },
+    metadata: { name: `${name}-${source.resource}`, labels: labelsOf(name) },
     spec: {
       serviceAccountName: account,
       mode: "Reference",
-      resources: [watched(waking)],
-      ...(waking.selector === undefined ? {} : { ceOverrides: { extensions: selectedBy(waking.selector) } }),
+      resources: [watched(source)],
+      ...(source.selector === undefined ? {} : { ceOverrides: { extensions: selectedBy(source.selector) } }),
       sink: serviceSink(name),
     },
   }));
@@ -72,17 +76,17 @@ function watching({ name }: Woken, account: string, watches: readonly Waking[]):
  * An attribute of the events of a source that has a selector. A broker has the events of all sources: by this attribute
  * no function is triggered by what others have selected.
  */
-function selectedBy(label: NonNullable<Waking["selector"]>): { readonly selectedby: string } {
+function selectedBy(label: NonNullable<WatchedSource["selector"]>): { readonly selectedby: string } {
   return { selectedby: label.key };
 }
 
 /** The right of a process that itself watches what triggers a function. */
-export function watchNeed({ resource }: Waking): Need {
+export function watchNeed({ resource }: WatchedSource): Need {
   return { group: resources[resource].group, resource, verbs: ["list", "watch"] };
 }
 
 /** The API server evaluates the selector, not the adapter. */
-function watched({ resource, selector: label }: Waking): object {
+function watched({ resource, selector: label }: WatchedSource): object {
   const { kind } = resources[resource];
   const apiVersion = apiVersionOf(resource);
   if (label === undefined) return { apiVersion, kind };
@@ -90,7 +94,7 @@ function watched({ resource, selector: label }: Waking): object {
 }
 
 /** The ticks of a function's own schedule; none without one. Throws Error for one that a clock's second hand cannot keep. */
-function ownScheduleOf(definition: Woken): readonly Manifest[] {
+function ownScheduleOf(definition: TriggeredDefinition): readonly Manifest[] {
   const { name } = definition;
   const own = "schedule" in definition ? definition.schedule : undefined;
   if (own === undefined) return [];
@@ -111,7 +115,7 @@ function pingSource(source: string, name: string, at: string): Manifest {
 }
 
 /** Takes from the broker what is for one function, by its own filter: the broker may be others' too. */
-export function triggerOf(definition: Woken): Manifest {
+export function triggerOf(definition: TriggeredDefinition): Manifest {
   const { name, watches = [] } = definition;
   const isScheduled = "schedule" in definition && definition.schedule !== undefined;
   const ticks = [name, ...(isScheduled ? [`${name}${dueSuffix}`] : [])].map((source) => ({

@@ -11,7 +11,7 @@ import { admissionFunctions, cronFunctions, groupFunctions } from "../../trigger
 import { readCompanions } from "./companions.ts";
 import { type ListedKind, parseKinds } from "./kinds.ts";
 import { renderManifests } from "./manifests.ts";
-import { sayPlaceholder } from "./object.ts";
+import { placeholderHint } from "./object.ts";
 
 const base = process.argv[2] ?? join(import.meta.dirname, "../base");
 const kindsFile = "knative/kinds.yaml";
@@ -47,4 +47,4 @@ for (const [path, text] of files) {
   await writeFile(file, text);
   console.log(`knative/base/${path}`);
 }
-console.log(`${sayPlaceholder}.`);
+console.log(`${placeholderHint}.`);

@@ -4,7 +4,15 @@ import type { AdmissionDefinition } from "../../functions/shared/admission/defin
 import type { CronDefinition, FunctionDefinition, Need } from "../../functions/shared/contract/definition.ts";
 import { type Companion, configMapOf } from "./companions.ts";
 import { dashboard } from "./dashboard.ts";
-import { broker, operatorsOf, sourcesBroughtBy, sourcesOf, triggerOf, type Woken, watchNeed } from "./events.ts";
+import {
+  broker,
+  operatorsOf,
+  sourcesBroughtBy,
+  sourcesOf,
+  type TriggeredDefinition,
+  triggerOf,
+  watchNeed,
+} from "./events.ts";
 import { fenceOf } from "./fence/fence.ts";
 import { guardOf } from "./fence/guard.ts";
 import { type ListedKind, needsOfKinds } from "./kinds.ts";
@@ -13,10 +21,10 @@ import {
   image,
   labelsOf,
   type Manifest,
+  placeholderHint,
   placeholderNamespace,
   ports,
   reviewService,
-  sayPlaceholder,
   type Workload,
 } from "./object.ts";
 import { actsOutside, outsideOf } from "./outside.ts";
@@ -47,19 +55,19 @@ export function renderManifests(functions: Functions): ReadonlyMap<string, strin
   const { admissionFunctions, cronFunctions } = granted;
   // In a namespace that ends nothing is started any more: what acts there runs outside of it, or in a process that stays.
   const groupFunctions = granted.groupFunctions.filter((definition) => !actsOutside(definition));
-  const woken = [...groupFunctions, ...cronFunctions];
+  const triggered = [...groupFunctions, ...cronFunctions];
   const files = new Map<string, string>();
   const folder = (name: string, contents: Readonly<Record<string, readonly Manifest[]>>) => {
     for (const [file, manifests] of Object.entries(contents)) files.set(`${name}/${file}.yaml`, yaml(manifests));
     files.set(`${name}/kustomization.yaml`, kustomization(Object.keys(contents)));
   };
-  folder("functions", Object.fromEntries(woken.map((definition) => [definition.name, functionOf(definition)])));
-  folder("sources", Object.fromEntries(woken.map((definition) => [definition.name, sourcesOf(definition)])));
-  for (const operator of new Set(woken.flatMap(operatorsOf))) {
-    const sources = woken.map((definition) => [definition.name, sourcesBroughtBy(operator, definition)] as const);
+  folder("functions", Object.fromEntries(triggered.map((definition) => [definition.name, functionOf(definition)])));
+  folder("sources", Object.fromEntries(triggered.map((definition) => [definition.name, sourcesOf(definition)])));
+  for (const operator of new Set(triggered.flatMap(operatorsOf))) {
+    const sources = triggered.map((definition) => [definition.name, sourcesBroughtBy(operator, definition)] as const);
     folder(`sources-${operator}`, Object.fromEntries(sources.filter(([, manifests]) => manifests.length > 0)));
   }
-  folder("triggers", { broker: [brokerObject()], triggers: woken.map(triggerOf) });
+  folder("triggers", { broker: [brokerObject()], triggers: triggered.map(triggerOf) });
   folder("webhooks", {
     webhooks: admissionFunctions.map(webhookConfiguration),
     service: [serviceForReviews()],
@@ -79,9 +87,9 @@ export function renderManifests(functions: Functions): ReadonlyMap<string, strin
 function workloadsOf({ groupFunctions, admissionFunctions, cronFunctions }: Functions): readonly Workload[] {
   const needsOf = (definitions: readonly { readonly needs: readonly Need[] }[]) =>
     definitions.flatMap((definition) => definition.needs);
-  const woken = [...groupFunctions.filter((definition) => !actsOutside(definition)), ...cronFunctions];
+  const triggered = [...groupFunctions.filter((definition) => !actsOutside(definition)), ...cronFunctions];
   return [
-    ...woken.map(({ name, needs }) => ({ name, needs })),
+    ...triggered.map(({ name, needs }) => ({ name, needs })),
     { name: admission, needs: needsOf(admissionFunctions) },
     { name: standalone, needs: needsOf([...groupFunctions, ...admissionFunctions, ...cronFunctions]) },
   ];
@@ -104,16 +112,16 @@ function withListedKinds({ groupFunctions, admissionFunctions, cronFunctions, ki
  * A function that decides about groups watches while it is awake; whatever else comes and goes lists what it reads. It gathers
  * what it is told for longer than a server does: pods become Ready further apart here, and each write of the ledger costs.
  */
-function functionOf(definition: Woken): readonly Manifest[] {
+function functionOf(definition: TriggeredDefinition): readonly Manifest[] {
   const { name, needs } = definition;
-  const isWatching = "keyedBy" in definition && watchesAwake(definition);
+  const isWatching = "keyedBy" in definition && watchesOnDemand(definition);
   const settings: Readonly<Record<string, string>> =
     "keyedBy" in definition ? (isWatching ? { VIEWS: "awake", GATHER_MS: "50" } : { VIEWS: "list" }) : {};
   return [...rightsOf({ name, needs: isWatching ? needs : withoutWatches(needs) }), knativeService(name, settings)];
 }
 
 /** True for a function whose reconciles decide about groups: it opens watches while it has work. */
-export function watchesAwake({ keyedBy, isGlance = false }: FunctionDefinition): boolean {
+export function watchesOnDemand({ keyedBy, isGlance = false }: FunctionDefinition): boolean {
   return keyedBy === "groups" && !isGlance;
 }
 
@@ -153,5 +161,5 @@ function kustomization(files: readonly string[]): string {
 
 function yaml(manifests: readonly Manifest[]): string {
   const text = manifests.map((one) => dump(one, { noRefs: true, lineWidth: 120 })).join("---\n");
-  return header + (text.includes(image) ? `# ${sayPlaceholder}.\n` : "") + text;
+  return header + (text.includes(image) ? `# ${placeholderHint}.\n` : "") + text;
 }

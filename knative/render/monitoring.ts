@@ -16,7 +16,7 @@ interface Alert {
   readonly severity?: "critical";
   readonly summary: string;
   /** How long it must hold before it is sent. Default: five minutes. */
-  readonly holdsFor?: string;
+  readonly forDuration?: string;
   /** Why groups wait, in the words of Prometheus's templates. */
   readonly description?: string;
   /** A section of a README that says what to do. */
@@ -82,7 +82,7 @@ const alerts: readonly Alert[] = [
     name: "SluiceNeverPossible",
     expression: "time() - max by (cluster, namespace, function, zone) (sluice_never_possible_timestamp_seconds) < 900",
     // No time makes it better, and a drain may have asked once and given up.
-    holdsFor: "0s",
+    forDuration: "0s",
     summary: "{{ $labels.function }} says of {{ $labels.zone }}: never-possible. A client waits for it for ever.",
     description:
       "The numbers are in the Events: kubectl get events -n {{ $labels.namespace }} --field-selector involvedObject.name={{ $labels.zone }}.",
@@ -92,7 +92,7 @@ const alerts: readonly Alert[] = [
     name: "SluiceVolumeRemovalNears",
     expression: "min by (cluster, namespace, zone) (sluice_volume_removal_timestamp_seconds) - time() < 3600",
     // A time may be shorter than five minutes.
-    holdsFor: "0s",
+    forDuration: "0s",
     summary:
       "A suspended volume of {{ $labels.zone }} is removed in {{ $value | humanizeDuration }}, and its data with it.",
     description: `kubectl sluice suspended {{ $labels.zone }} -n {{ $labels.namespace }} shows which; kubectl sluice recover brings its pod back with the same volume, and ${hold.key} keeps it.`,
@@ -102,7 +102,7 @@ const alerts: readonly Alert[] = [
     name: "SluiceReviewKeyNotAsked",
     expression: "min by (namespace, path) (sluice_review_key_asked) == 0",
     // A tool may write the plain path back, and the key is there again within a minute.
-    holdsFor: "15m",
+    forDuration: "15m",
     summary:
       "Any client that reaches the port of the webhooks can post reviews under {{ $labels.path }}: no key is asked for there.",
     description: `A webhook configuration that leads to Sluice lacks the key in its path, or cannot be seen. kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -L ${reviewKey.key} shows which ones are to have it.`,
@@ -133,10 +133,10 @@ export function serviceMonitor(): Manifest {
 }
 
 export function prometheusRule(): Manifest {
-  const rules = alerts.map(({ name, expression, severity, holdsFor, summary, description, runbook }) => ({
+  const rules = alerts.map(({ name, expression, severity, forDuration, summary, description, runbook }) => ({
     alert: name,
     expr: expression,
-    for: holdsFor ?? "5m",
+    for: forDuration ?? "5m",
     labels: { severity: severity ?? "warning" },
     annotations: {
       summary,

@@ -33,7 +33,7 @@ const placeholderImage = "registry.invalid/sluice";
 export const image = `${placeholderImage}:${manifest.version}`;
 
 /** What readers of the manifests are told about it. */
-export const sayPlaceholder = `The image ${placeholderImage} is a placeholder, and no registry has it: name your own in \`images\` of your kustomization`;
+export const placeholderHint = `The image ${placeholderImage} is a placeholder, and no registry has it: name your own in \`images\` of your kustomization`;
 
 /** Webhook configurations of rollout-operator's users name this Service, so its name stays. */
 export const reviewService = "rollout-operator";

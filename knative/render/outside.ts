@@ -6,7 +6,7 @@
 import type { FunctionDefinition, Need } from "../../functions/shared/contract/definition.ts";
 import { isClusterScoped } from "../../functions/shared/kubernetes/cluster.ts";
 import { variablesOf } from "./fence/expressions.ts";
-import { onlyWhatIsSaid, tableOf } from "./fence/fence.ts";
+import { onlyListedChanges, tableOf } from "./fence/fence.ts";
 import { repairNeed } from "./fence/guard.ts";
 import { policyOf } from "./fence/policy.ts";
 import { containerOf, labelsOf, type Manifest, podSecurityContext, ports } from "./object.ts";
@@ -25,12 +25,12 @@ export function actsOutside({ keyedBy }: FunctionDefinition): boolean {
 
 /** The workload of the functions that act where a namespace ends; nothing where there are none. */
 export function outsideOf(definitions: readonly FunctionDefinition[]): readonly Manifest[] {
-  const acting = definitions.filter(actsOutside);
-  if (acting.length === 0) return [];
+  const actors = definitions.filter(actsOutside);
+  if (actors.length === 0) return [];
   // It takes finalizers from volume claims, and may delete none: the guard of a namespace asks it for this right.
-  const needs = union([...acting.flatMap((definition) => definition.needs), repairNeed]);
+  const needs = union([...actors.flatMap((definition) => definition.needs), repairNeed]);
   const settings = {
-    FUNCTION: acting.map((definition) => definition.name).join(","),
+    FUNCTION: actors.map((definition) => definition.name).join(","),
     NAMESPACE: "*",
     VIEWS: "list",
     SWEEP_INTERVAL: sweepInterval,
@@ -38,7 +38,7 @@ export function outsideOf(definitions: readonly FunctionDefinition[]): readonly 
   };
   return [
     ...clusterRightsOf({ name, needs }, labels),
-    ...policiesOf(acting.flatMap((definition) => definition.needs)),
+    ...policiesOf(actors.flatMap((definition) => definition.needs)),
     workload(settings),
   ];
 }
@@ -58,7 +58,7 @@ function policiesOf(needs: readonly Need[]): readonly Manifest[] {
   const ofCluster = written.filter(isClusterScoped).map(({ resource }) => `'${resource}'`);
   const isOfCluster = `request.resource.resource in [${ofCluster.join(", ")}]`;
   const isOurs = `request.userInfo.username.matches('^system:serviceaccount:[^:]+:${name}$')`;
-  const table = tableOf({ holds: () => true }, [{ name, needs }]);
+  const table = tableOf({ covers: () => true }, [{ name, needs }]);
   return policyOf(
     { name, labels },
     {
@@ -66,7 +66,7 @@ function policiesOf(needs: readonly Need[]): readonly Manifest[] {
       matchConditions: [{ name: "by-this-account", expression: isOurs }],
       variables: variablesOf(table),
       validations: [
-        ...onlyWhatIsSaid(table, {}),
+        ...onlyListedChanges(table, {}),
         {
           expression: `${isOfCluster} ? object.spec.persistentVolumeReclaimPolicy == 'Retain' : has(namespaceObject.metadata.deletionTimestamp)`,
           message: "this account writes objects of a namespace only while that is being deleted, and keeps volumes",

@@ -153,7 +153,7 @@ describe("real API server only", { skip }, () => {
       const change = { reservations, seenThrough: 1, membersThrough: 1, refusals: [], verdicts: {} };
       const observed = { key: ledgerKey, ledger } as unknown as GroupObservation;
       const failed = await writeChange(context, observed, change).then(() => undefined, waitForLedger);
-      return [failed?.guard, failed?.sentence] as const;
+      return [failed?.guard, failed?.message] as const;
     };
     const [full] = await guardOf([{ statefulSet: "a", ordinal: 0, uid: "u", by: "test", stampMs: 1 }]);
     assert.equal(full, "ledger-full");

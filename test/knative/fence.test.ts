@@ -133,7 +133,7 @@ suite("the rendered guard", () => {
 
   test("a word that its meaning calls written by us is one that Sluice alone writes, and no other word is", () => {
     for (const entry of annotationTable)
-      assert.equal("isWrittenByUs" in entry, /written by us$/.test(entry.says), `${entry.key}: ${entry.says}`);
+      assert.equal("isWrittenByUs" in entry, /written by us$/.test(entry.meaning), `${entry.key}: ${entry.meaning}`);
   });
 
   test("the guard judges each annotation and label of ours on volume claims and on owners, as the vocabulary has them", () => {
@@ -142,14 +142,14 @@ suite("the rendered guard", () => {
     const words = onClaims.filter(({ kind, on }) => kind === "annotation" || on === "PersistentVolumeClaim");
     const finalizers = ["sluice.dev/volume-hold", "sluice.dev/volume-protection"];
     assert.deepEqual(sorted(conditionOf(claims)), sorted([...keys(words), ...finalizers]));
-    const written = words.filter((one) => /written by us$/.test(one.says) && one.on === "PersistentVolumeClaim");
+    const written = words.filter((one) => /written by us$/.test(one.meaning) && one.on === "PersistentVolumeClaim");
     const marks = ["sluice.dev/protected", "sluice.dev/suspended"];
     assert.deepEqual(sorted([...variableOf(claims, "writtenByUs"), ...variableOf(claims, "ofOurs")]), keys(written));
     assert.deepEqual(variableOf(claims, "ofOurs"), marks);
     assert.deepEqual(variableOf(claims, "saving"), ["sluice.dev/hold", "sluice.dev/recover", "sluice.dev/retain-pv"]);
     assert.deepEqual(variableOf(claims, "keeping"), finalizers);
     const owners = policyIn(rendered, "sluice-guard-owners.default");
-    const ofOwners = ours.filter(({ on, says }) => on === "Owner" && /written by us$/.test(says));
+    const ofOwners = ours.filter(({ on, meaning }) => on === "Owner" && /written by us$/.test(meaning));
     const labelling = ["sluice.dev/skip-deadline", "sluice.dev/skip-label", "sluice.dev/stop-all"];
     assert.deepEqual(variableOf(owners, "ofOurs"), keys(ofOwners));
     assert.deepEqual(variableOf(owners, "labelling"), labelling);

@@ -16,7 +16,7 @@ import { type Built, Kubectl } from "./kubectl.ts";
 
 /** Of each flood. `FLOOD=100000 node --test test/knative/forged.test.ts` posts as many as it takes to see a leak. */
 const events = Number(process.env.FLOOD ?? 10_000);
-/** Of `lookUpsTogether` and `passesThatList`: so many at once, and then in a second. */
+/** Of `lookUpsTogether` and `listingReconciles`: so many at once, and then in a second. */
 const lookUps = { atOnce: 100, aSecond: 20 };
 const passes = { atOnce: 100, aSecond: 10 };
 /** Those that a function opens in one namespace. */

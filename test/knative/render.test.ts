@@ -14,7 +14,7 @@ import { resources } from "../../functions/shared/kubernetes/cluster.ts";
 import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import { readCompanions } from "../../knative/render/companions.ts";
 import { watchNeed } from "../../knative/render/events.ts";
-import { renderManifests, watchesAwake } from "../../knative/render/manifests.ts";
+import { renderManifests, watchesOnDemand } from "../../knative/render/manifests.ts";
 import { rightsOf } from "../../knative/render/rights.ts";
 import { readSettings } from "../../triggers/settings/settings.ts";
 import { admissionFunctions, cronFunctions, groupFunctions, table } from "../../triggers/table.ts";
@@ -106,7 +106,7 @@ suite("rendered manifests", () => {
   });
 
   test("a function has the rights that it needs and none besides: to watch where its passes decide about groups", () => {
-    const watching = inside.filter(watchesAwake);
+    const watching = inside.filter(watchesOnDemand);
     for (const { name, needs } of [...inside, ...cronFunctions]) {
       const objects = objectsOf(`functions/${name}.yaml`);
       const rules = objects.flatMap((object) => object.rules ?? []);

@@ -47,7 +47,7 @@ test("whatever the object, it is a budget that can be used, or a field and a sen
     fc.property(object, fc.string(), (given, podName) => {
       const parsed = parseZoneBudget(given);
       if ("field" in parsed) {
-        assert.ok(parsed.sentence.startsWith(parsed.field), parsed.sentence);
+        assert.ok(parsed.message.startsWith(parsed.field), parsed.message);
         return;
       }
       budgets++;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
-import { compareWithList, pathOf, saysTheSame } from "../../functions/shared/cache/compare-with-list.ts";
+import { compareWithList, isUnchanged, pathOf } from "../../functions/shared/cache/compare-with-list.ts";
 
 interface Thing {
   readonly namespace: string;
@@ -52,7 +52,7 @@ test("a newer list mends whatever a watch has lost, and an older one takes nothi
       const after = new Map(before);
       for (const one of put) after.set(pathOf(one), one);
       for (const one of remove) after.delete(pathOf(one));
-      assert.equal(saysTheSame(after, after.size, listed), isDeepStrictEqual(sorted(after), sorted(list)));
+      assert.equal(isUnchanged(after, after.size, listed), isDeepStrictEqual(sorted(after), sorted(list)));
       if (listedAt >= reached) {
         assert.deepEqual(sorted(after), sorted(list));
         if (put.length + remove.length > 0) mended++;

@@ -70,13 +70,11 @@ test("a revision is recorded only for a zone that is complete", () => {
 test("whatever it decides, it looks again when the next pod that was never ready is to be repaired, and a wait says so", () => {
   check((facts, verdict) => {
     const seconds = nextRepairSeconds(facts);
-    const isSaid = / was never ready, and is replaced if it is not ready 120 s after it was made/.test(
-      verdict.sentence,
-    );
+    const isSaid = / was never ready, and is replaced if it is not ready 120 s after it was made/.test(verdict.message);
     if (guardOf(verdict, "rolling") === "strategy-not-on-delete") return;
-    if (seconds === undefined) return assert.ok(!isSaid, verdict.sentence);
+    if (seconds === undefined) return assert.ok(!isSaid, verdict.message);
     assert.ok((verdict.requeueAfterMs ?? Number.POSITIVE_INFINITY) <= seconds * 1000, `${verdict.requeueAfterMs} ms`);
-    if (verdict.kind === "wait") assert.ok(isSaid, verdict.sentence);
+    if (verdict.kind === "wait") assert.ok(isSaid, verdict.message);
   });
 });
 
@@ -167,8 +165,8 @@ test("a pod that is Ready but not yet available is down: it goes first, and the 
 test("the guard of a wait is true, and done means done", () => {
   check((facts, verdict) => {
     const guard = guardOf(verdict, "rolling");
-    if (guard !== "rolling") assert.ok(isTrueOf(guard, facts), `${guard}: ${verdict.sentence}`);
-    assert.notEqual(verdict.sentence, "");
+    if (guard !== "rolling") assert.ok(isTrueOf(guard, facts), `${guard}: ${verdict.message}`);
+    assert.notEqual(verdict.message, "");
   });
 });
 

@@ -71,9 +71,9 @@ test("a refusal names its guard in a sentence, and is a 429 with the cause where
   check((_, rulings) => {
     for (const { answer } of rulings) {
       if (answer.allowed) continue;
-      assert.match(answer.sentence, /^\S.*\S$/);
+      assert.match(answer.message, /^\S.*\S$/);
       // A PodDisruptionBudget's never is told as the API server would tell it.
-      const isOfAnother = answer.guard === "never-possible" && /PodDisruptionBudgets? pdb-/.test(answer.sentence);
+      const isOfAnother = answer.guard === "never-possible" && /PodDisruptionBudgets? pdb-/.test(answer.message);
       assert.equal(answer.code, isOfAnother ? 429 : (final.get(answer.guard) ?? 429), answer.guard);
       assert.equal(answer.cause, answer.code === 429 ? "DisruptionBudget" : "");
       assert.equal(answer.reason === "TooManyRequests", answer.code === 429);

@@ -195,8 +195,8 @@ export const group: fc.Arbitrary<GroupFacts> = fc.record({
 
 /** What a function would be given of these facts, settled, counted and parsed by the product. */
 export function render(facts: GroupFacts, order: "ascending" | "descending" = "ascending"): RolloutSnapshot {
-  const refusals = new Map<string, { uid: string; pod: string; sentence: string; stampMs: number }>();
-  const refuse = (uid: string, pod: string) => refusals.set(uid, { uid, pod, sentence: "no", stampMs: nowMs });
+  const refusals = new Map<string, { uid: string; pod: string; message: string; stampMs: number }>();
+  const refuse = (uid: string, pod: string) => refusals.set(uid, { uid, pod, message: "no", stampMs: nowMs });
   const open: Reservation[] = [];
   const surveys = facts.zones.map((zoneFacts, index) => {
     const name = zoneNameOf(index);

@@ -25,8 +25,8 @@ const reservation: fc.Arbitrary<Reservation> = fc
   )
   .map(({ renewedMs, ...made }) => (renewedMs % 2 === 0 ? made : { ...made, sinceMs: made.stampMs - renewedMs }));
 const refusal: fc.Arbitrary<Refusal> = fc.record(
-  { uid: text.filter((uid) => !uid.includes("/")), pod: text, sentence: text, stampMs, by: name },
-  { ...plain, requiredKeys: ["uid", "pod", "sentence", "stampMs"] },
+  { uid: text.filter((uid) => !uid.includes("/")), pod: text, message: text, stampMs, by: name },
+  { ...plain, requiredKeys: ["uid", "pod", "message", "stampMs"] },
 );
 const recorded: fc.Arbitrary<RecordedVerdict> = fc.record(
   { guard: text, zone: text, sentence: text, since: stampMs, at: stampMs },

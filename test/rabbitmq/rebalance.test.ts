@@ -53,7 +53,7 @@ class Stage {
     this.#world.store.patch("statefulsets", setKey, { metadata: { labels, annotations } });
     const data = { username: btoa(username), password: btoa(password) };
     this.#world.store.create("secrets", namespace, { metadata: { name: "user" }, data } as never);
-    const reporter = { ...silentReporter, pass: (report: ReconcileReport) => void this.#guards.push(report) };
+    const reporter = { ...silentReporter, verdict: (report: ReconcileReport) => void this.#guards.push(report) };
     const settings = { rebalanceAfterMs: 1_000 };
     const served = {
       protocol,
@@ -146,14 +146,14 @@ suite("queue leaders of a real RabbitMQ cluster", { skip: packages === undefined
         before = await leaders();
       }
       const startedMs = performance.now();
-      const { sentence } = await stage.until("rebalanced");
+      const { message } = await stage.until("rebalanced");
       const after = await eventually("the leaders spread", 30_000, async () => {
         const now = await leaders();
         return Math.max(...now) - Math.min(...now) <= 1 ? now : undefined;
       });
       context.diagnostic(
         `leaders of ${queues.length} queues on 3 nodes: ${before} before, ${after} after ` +
-          `${((performance.now() - startedMs) / 1_000).toFixed(1)} s; ${sentence}`,
+          `${((performance.now() - startedMs) / 1_000).toFixed(1)} s; ${message}`,
       );
       assert.ok(isUneven(before), `${before}: nothing to spread`);
       assert.deepEqual(after, [4, 4, 4]);
@@ -171,7 +171,7 @@ suite("queue leaders of a real RabbitMQ cluster", { skip: packages === undefined
     for (const [user, password, words] of cases) {
       const stage = new Stage(nodes, [user, password]);
       try {
-        assert.match((await stage.until("rebalance-refused")).sentence, words);
+        assert.match((await stage.until("rebalance-refused")).message, words);
       } finally {
         await stage.close();
       }
@@ -182,8 +182,8 @@ suite("queue leaders of a real RabbitMQ cluster", { skip: packages === undefined
     const stage = new Stage(nodes, ["guest", "guest"]);
     nodes.freeze(0);
     try {
-      const { sentence } = await stage.until("rebalance-unanswered");
-      assert.match(sentence, /rabbit-a-0\.rabbit in broker, .*no answer within 5000 ms/);
+      const { message } = await stage.until("rebalance-unanswered");
+      assert.match(message, /rabbit-a-0\.rabbit in broker, .*no answer within 5000 ms/);
     } finally {
       nodes.thaw(0);
       await stage.close();

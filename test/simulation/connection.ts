@@ -56,6 +56,6 @@ export function connectProcess(run: SeedRun, options: ConnectionOptions): Connec
     onResume();
     void watching.stop();
   };
-  const told = awake === undefined ? {} : { told: awake.told };
+  const told = awake === undefined ? {} : { told: awake.noteEvent };
   return { process, cluster, cache: { ...watching, read }, onVerdict, stop, ...told };
 }

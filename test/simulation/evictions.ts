@@ -115,7 +115,7 @@ export class Evictions implements Actor {
       reporter: {
         ...silentReporter,
         conflict: () => log(process.name, "conflict on the ledger"),
-        held: ({ held, ended }) => log(process.name, `${held} reviews wait: ${ended?.outcome ?? "one more"}`),
+        parked: ({ parked, ended }) => log(process.name, `${parked} reviews wait: ${ended?.outcome ?? "one more"}`),
       },
       mode: "act",
       namespaces: undefined,
@@ -169,7 +169,7 @@ export class Evictions implements Actor {
           log("api-server", `the review of ${name} by ${webhook.process.name} broke`);
           return done(500);
         }
-        const said = answer.allowed ? answer.guard : `${answer.guard}: ${answer.sentence}`;
+        const said = answer.allowed ? answer.guard : `${answer.guard}: ${answer.message}`;
         if (answer.allowed && !dryRun) checkers.allowed({ namespace, name }, pinnedUid(answer.patch), answer.guard);
         log(webhook.process.name, `evict ${name}${dryRun ? " (dry run)" : ""}: ${said}`);
         if (!answer.allowed) return done(answer.code);

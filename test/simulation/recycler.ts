@@ -17,7 +17,7 @@ import type { GroupKey, StatefulSet } from "../../functions/shared/workloads/sta
 import type { Draw } from "./draw.ts";
 
 const name = "recycle-pods";
-const telling: EventPolicy = {
+const eventPolicy: EventPolicy = {
   taking: "recycling",
   reasons: { begins: "RecyclingStarted", waits: "RecyclingWaiting", ends: "RecyclingCompleted" },
   quietGuards: new Set(["between-pods"]),
@@ -51,7 +51,7 @@ export function createRecycler(draw: Draw, isActive: () => boolean, everyMs: num
 
   const gate: GroupReconciler<GroupObservation, Recycled> = {
     name,
-    telling,
+    eventPolicy,
     observe: (observed) => observed,
     decide,
     actOn: ({ statefulSet, pod }) => deletionOf(statefulSet, pod),

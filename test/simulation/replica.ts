@@ -64,8 +64,8 @@ export function startReplica(
     protocol: wrappers.protocol?.(protocol) ?? protocol,
     reporter: {
       ...silentReporter,
-      pass: ({ key, guard, zone, sentence }) => {
-        log(process.name, `verdict ${guard} ${zone}: ${sentence}`);
+      verdict: ({ key, guard, zone, message }) => {
+        log(process.name, `verdict ${guard} ${zone}: ${message}`);
         if ("group" in key) onVerdict(key, zone);
       },
       act: ({ action, object, result, reason }) => log(process.name, `${action} ${object}: ${result} (${reason})`),

@@ -19,7 +19,7 @@ export function awake(plan: Plan, changes: Partial<Plan> = {}): Plan {
 
 /** A ledger as if a process had sighted all its reservations when they were made. */
 function longSighted<L extends Pick<Ledger, "reservations">>(ledger: L): L {
-  return { ...ledger, reservations: ledger.reservations.map((one) => ({ ...one, sightedMs: one.stampMs })) };
+  return { ...ledger, reservations: ledger.reservations.map((one) => ({ ...one, overdueSeenMs: one.stampMs })) };
 }
 
 export const awakeRules: readonly RemovedRule[] = [

@@ -5,11 +5,11 @@ import { type AppOptions, createApp } from "../../triggers/server/server.ts";
 import { createReporting } from "../../triggers/telemetry/logs-and-metrics.ts";
 
 /** The function that judges without a cluster, open. */
-export const validation = { definition: validateZoneBudget, judge: validateZoneBudget.open(undefined as never) };
+export const validation = { definition: validateZoneBudget, handler: validateZoneBudget.open(undefined as never) };
 
 /** A door of reviews that no event wakes, and that asks its clients for nothing. */
 export const quietDoor = {
-  wakeUps: { changed: () => "queued", tick: () => true, due: () => true },
+  enqueuer: { changed: () => "queued", tick: () => true, due: () => true },
   watches: new Set<KnownResource>(),
   namespaces: undefined,
   bodyLimitBytes: 1_024,
@@ -35,7 +35,7 @@ export function createTestApp(options: Partial<AppOptions> & { full?: boolean } 
   };
   const app = createApp({
     reporting,
-    wakeUps: {
+    enqueuer: {
       changed: (resource, { namespace, name }) => (remember(`${resource} ${namespace}/${name}`) ? "queued" : "refused"),
       tick: () => remember("sweep"),
       due: () => remember("due"),

@@ -131,7 +131,7 @@ export class HeldGroups {
       pvcs: [...this.claims].map(([group, one]) => parseProcessGroupPvc(one, group)),
       unplaced: this.unplaced.map((one) => parseProcessGroupPvc(one, "")),
       pods: [...this.pods].map(([group, one]) => parseGroupPod(one, group)),
-      holds: this.holds,
+      keepsVolumes: this.holds,
       isNamespaceEnding: this.isNamespaceEnding,
     };
   }

@@ -49,8 +49,10 @@ export class KilledProcesses {
         settings: { volumeHold: "keep" },
       } as Context;
       while (!life.isDead()) {
-        const { acting } = await run(context, { sweep: random() < 0.05 }).catch(() => ({ acting: undefined }));
-        await acting?.catch(() => undefined);
+        const { pendingActs } = await run(context, { sweep: random() < 0.05 }).catch(() => ({
+          pendingActs: undefined,
+        }));
+        await pendingActs?.catch(() => undefined);
         await plain.sleep(300 + Math.floor(random() * 2_500));
       }
       count("kills");

@@ -7,7 +7,7 @@ import { parseVolumeUser } from "../../functions/shared/volumes/members.ts";
 import { findOwnedZones } from "../../functions/shared/volumes/owner-zones.ts";
 import { findOwned } from "../../functions/shared/volumes/owners.ts";
 import { parsePvc } from "../../functions/shared/volumes/pvc.ts";
-import { type OwnerPace, parseOwnerPace } from "../../functions/shared/volumes/removal-policy.ts";
+import { type OwnerRemovalPolicy, parseOwnerRemovalPolicy } from "../../functions/shared/volumes/removal-policy.ts";
 import { decidedOn, minutesAgo, nowMs } from "./suspended.ts";
 
 type Texts = Readonly<Record<string, string | undefined>>;
@@ -22,7 +22,7 @@ export class Owned {
   readonly pods = new Map<string, PodObject>();
   readonly ledgerClaims: ReturnType<typeof makeClaim>[] = [];
   /** What the owner's object says itself; undefined: it is gone. */
-  pace: OwnerPace | undefined;
+  pace: OwnerRemovalPolicy | undefined;
 
   static of(zones: readonly string[] = ["a", "b"], size = 2): Owned {
     const made = new Owned();
@@ -144,7 +144,7 @@ export class Owned {
   /** The owner's own settings, as its object has them. */
   set(automationOptions: object, annotations: Readonly<Record<string, string>> = {}): void {
     const metadata = { annotations, name: "orders", namespace: "db", uid: "uid-orders", resourceVersion: "1" };
-    this.pace = parseOwnerPace({ metadata, spec: { automationOptions } });
+    this.pace = parseOwnerRemovalPolicy({ metadata, spec: { automationOptions } });
   }
 
   get zones() {

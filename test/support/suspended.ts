@@ -218,6 +218,6 @@ export function decidedOn(
     claims,
     isNamespaceEnding: false,
     times,
-    saidLately: new Set<string>(),
+    recentMessages: new Set<string>(),
   };
 }

@@ -11,7 +11,7 @@ const saidOnce: readonly (readonly [what: string, pattern: RegExp, path: string]
   ["a right that is missing", /[Ll]acks the right|\bcannot \\S/, "functions/shared/kubernetes/cluster.ts"],
   ["what an error says", /\w instanceof Error \? \w+\.message/, "functions/shared/base/error-message.ts"],
   ["a list and a watch after it", /\.watch\(/, "functions/shared/cache/reflector.ts"],
-  ["whether an Event is news", /announced\.(has|add)\(/, "functions/shared/events/recorder.ts"],
+  ["whether an Event is news", /sentEvents\.(has|add)\(/, "functions/shared/events/recorder.ts"],
   ["once a minute", /\?\? Number\.NEGATIVE_INFINITY\) (<|>|>=) \w+/, "triggers/telemetry/repeats.ts"],
 ];
 

@@ -77,8 +77,8 @@ export function readCommandLine(argv: readonly string[]): ReadCommand {
     parsed = parse(argv);
   } catch (error) {
     // Node's further sentences advise on positional arguments that begin with a dash, which no name does.
-    const [sentence = ""] = messageOf(error).split(/\. |\n/);
-    return { mistake: sentence.replace(/\.$/, "") };
+    const [message = ""] = messageOf(error).split(/\. |\n/);
+    return { mistake: message.replace(/\.$/, "") };
   }
   const { values, positionals, tokens } = parsed;
   const [word, ...names] = positionals;

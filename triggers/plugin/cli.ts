@@ -16,7 +16,7 @@ const terminal: Terminal = {
     return { cluster, namespace: cluster.namespace, close: () => cluster.close() };
   },
   out: (text) => void process.stdout.write(text),
-  say: (line) => console.error(`kubectl-sluice: ${line}`),
+  err: (line) => console.error(`kubectl-sluice: ${line}`),
   // Plain where standard output is no terminal, or NO_COLOR is set.
   emphasize: (text) => styleText("bold", text, { stream: process.stdout }),
 };

@@ -21,7 +21,7 @@ import {
   type ShowArguments,
 } from "./arguments.ts";
 import { complete, noFiles, readWritten } from "./completion.ts";
-import { createShadow, type GroupInspection, inspect, isUnknown, lookAt } from "./inspection.ts";
+import { createShadow, type GroupInspection, inspect, isUnknown, readInspection } from "./inspection.ts";
 import { recover } from "./recover.ts";
 import { NotReleased, release } from "./release.ts";
 import { formatSuspended, inspectSuspended } from "./suspended.ts";
@@ -39,7 +39,7 @@ export interface Terminal {
   connect(place: Omit<ApiServerOptions, "namespace">): Promise<ApiConnection>;
   out(text: string): void;
   /** A line for people, beside the output. */
-  say(line: string): void;
+  err(line: string): void;
   readonly emphasize: Emphasis;
 }
 
@@ -56,11 +56,11 @@ class NotFound extends Error {}
 
 /** Runs one command line. Every failure is one line to {@link Terminal.say}; only programming errors are thrown. */
 export async function run(argv: readonly string[], given: Terminal): Promise<ExitCode> {
-  const terminal = { ...given, say: (line: string) => given.say(escapeControls(line)) };
+  const terminal = { ...given, err: (line: string) => given.err(escapeControls(line)) };
   if (argv[0] === "__complete") return offer(argv.slice(1), terminal);
   const command = readCommandLine(argv);
   if ("mistake" in command) {
-    terminal.say(`${command.mistake}; see kubectl sluice --help`);
+    terminal.err(`${command.mistake}; see kubectl sluice --help`);
     return 2;
   }
   if (command.command === "help") {
@@ -72,15 +72,15 @@ export async function run(argv: readonly string[], given: Terminal): Promise<Exi
     connection = await terminal.connect(command);
   } catch (error) {
     // A YAML parser's message shows the place on further lines.
-    const [sentence] = messageOf(error).split("\n");
-    terminal.say(`the cluster cannot be found: ${sentence}`);
+    const [message] = messageOf(error).split("\n");
+    terminal.err(`the cluster cannot be found: ${message}`);
     return 2;
   }
   try {
     const namespace = command.namespace ?? connection.namespace;
     return await carryOut(connection.cluster, namespace, command, terminal);
   } catch (error) {
-    terminal.say(sentenceOf(error));
+    terminal.err(messageFor(error));
     return 1;
   } finally {
     await connection.close();
@@ -88,9 +88,9 @@ export async function run(argv: readonly string[], given: Terminal): Promise<Exi
 }
 
 /** For a shell, which shows nothing where something fails: there is no place for a message. */
-async function offer(words: readonly string[], { connect, out }: Terminal): Promise<ExitCode> {
+async function offer(typed: readonly string[], { connect, out }: Terminal): Promise<ExitCode> {
   let connection: Promise<ApiConnection> | undefined;
-  const { namespace: asked, ...place } = readWritten(words);
+  const { namespace: asked, ...place } = readWritten(typed);
   const find = async () => {
     connection ??= connect(place);
     const { cluster, namespace: usual } = await connection;
@@ -98,7 +98,7 @@ async function offer(words: readonly string[], { connect, out }: Terminal): Prom
     return { shadow: createShadow(cluster, namespace), namespace };
   };
   try {
-    const offered = await complete(words, {
+    const offered = await complete(typed, {
       async groups() {
         const { shadow, namespace } = await find();
         const { keys } = await findGroups(shadow, namespace);
@@ -134,9 +134,9 @@ async function carryOut(
 ): Promise<ExitCode> {
   switch (command.command) {
     case "why":
-      return sayWhy(cluster, namespace, command, terminal);
+      return printWhy(cluster, namespace, command, terminal);
     case "suspended":
-      return saySuspended(cluster, namespace, command, terminal);
+      return printSuspended(cluster, namespace, command, terminal);
     case "release":
       return clear(cluster, namespace, command, terminal);
     case "recover":
@@ -144,17 +144,17 @@ async function carryOut(
   }
 }
 
-async function saySuspended(
+async function printSuspended(
   cluster: Cluster,
   namespace: string,
   { name, output }: ShowArguments,
-  { out, say, emphasize }: Terminal,
+  { out, err, emphasize }: Terminal,
 ): Promise<ExitCode> {
   const list = escapeTexts(await inspectSuspended(cluster, namespace, name));
   if (output === "json") out(`${JSON.stringify(list, undefined, 2)}\n`);
   else if (output === "yaml") out(dump(list, { lineWidth: -1 }));
   else if (list.claims.length > 0) out(formatSuspended(list, emphasize));
-  else say(`no volume claim is suspended in namespace ${namespace}${name === undefined ? "" : ` for ${name}`}`);
+  else err(`no volume claim is suspended in namespace ${namespace}${name === undefined ? "" : ` for ${name}`}`);
   return 0;
 }
 
@@ -163,70 +163,70 @@ async function bringBack(
   cluster: Cluster,
   namespace: string,
   command: Recover,
-  { out, say }: Terminal,
+  { out, err }: Terminal,
 ): Promise<ExitCode> {
-  const said = await recover(cluster, namespace, command);
-  for (const { isDone, sentence } of said) {
-    if (isDone) out(`${escapeControls(sentence)}\n`);
-    else say(sentence);
+  const results = await recover(cluster, namespace, command);
+  for (const { isDone, message } of results) {
+    if (isDone) out(`${escapeControls(message)}\n`);
+    else err(message);
   }
-  return said.every(({ isDone }) => isDone) ? 0 : 1;
+  return results.every(({ isDone }) => isDone) ? 0 : 1;
 }
 
-function sentenceOf(error: unknown): string {
+function messageFor(error: unknown): string {
   if (error instanceof NotFound || error instanceof NotReleased) return error.message;
   if (!(error instanceof ClusterError)) throw error;
   const { code, reason, message } = error;
-  const [sentence] = message.split("\n");
-  if (reason === "NoCredentials") return `there are no credentials for the API server: ${sentence}`;
-  if (code === 0) return `the API server does not answer: ${sentence}`;
-  if (code === 401) return `the API server does not accept the kubeconfig's credentials: ${sentence}`;
-  if (code === 403) return `a right is missing: ${sentence}`;
-  return `the API server answered ${code}: ${sentence}`;
+  const [firstLine] = message.split("\n");
+  if (reason === "NoCredentials") return `there are no credentials for the API server: ${firstLine}`;
+  if (code === 0) return `the API server does not answer: ${firstLine}`;
+  if (code === 401) return `the API server does not accept the kubeconfig's credentials: ${firstLine}`;
+  if (code === 403) return `a right is missing: ${firstLine}`;
+  return `the API server answered ${code}: ${firstLine}`;
 }
 
 /** 1 where all that there is of the group that was named is a ledger that cannot be read. */
-async function sayWhy(
+async function printWhy(
   cluster: Cluster,
   namespace: string,
   { name: group, output }: ShowArguments,
   terminal: Terminal,
 ): Promise<ExitCode> {
   const shadow = createShadow(cluster, namespace);
-  if (group === undefined) return sayWhyAll(shadow, namespace, output, terminal);
+  if (group === undefined) return printWhyAll(shadow, namespace, output, terminal);
   const inspection = await inspectOrFail(shadow, { namespace, group });
   if (output === "json") terminal.out(`${escapeLines(JSON.stringify(inspection, undefined, 2))}\n`);
   else terminal.out(formatGroup(escapeTexts(inspection), terminal.emphasize));
   const { unreadable } = inspection.ledger;
   if (unreadable === null || inspection.zones.length > 0) return 0;
-  terminal.say(unreadable);
+  terminal.err(unreadable);
   return 1;
 }
 
 /** A Lease that is no ledger, and a group that vanishes meanwhile, keep no other group from being shown. */
-async function sayWhyAll(
+async function printWhyAll(
   shadow: Context,
   namespace: string,
   output: string,
-  { out, say, emphasize }: Terminal,
+  { out, err, emphasize }: Terminal,
 ): Promise<ExitCode> {
   const { keys, strays } = await findGroups(shadow, namespace);
-  const looks = await Promise.all(keys.map((key) => lookAt(shadow, key)));
-  const inspections = await Promise.all(looks.filter((look) => !isUnknown(look)).map(inspect));
+  const found = await Promise.all(keys.map((key) => readInspection(shadow, key)));
+  const inspections = await Promise.all(found.filter((inspection) => !isUnknown(inspection)).map(inspect));
   if (output === "json") out(`${escapeLines(JSON.stringify({ namespace, groups: inspections }, undefined, 2))}\n`);
   else if (inspections.length > 0) out(formatGroups(escapeTexts(inspections), emphasize));
-  else say(`there is no group in namespace ${namespace}`);
+  else err(`there is no group in namespace ${namespace}`);
   const [stray] = strays;
   const label = `${managedBy.key}=sluice`;
-  if (strays.length === 1) say(`Lease ${stray} has the label ${label}, is no ledger, and is left out`);
+  if (strays.length === 1) err(`Lease ${stray} has the label ${label}, is no ledger, and is left out`);
   if (strays.length > 1)
-    say(`${strays.length} Leases have the label ${label}, are no ledgers, and are left out; the first is ${stray}`);
+    err(`${strays.length} Leases have the label ${label}, are no ledgers, and are left out; the first is ${stray}`);
   return 0;
 }
 
 async function inspectOrFail(shadow: Context, key: GroupKey): Promise<GroupInspection> {
-  const look = await lookAt(shadow, key);
-  if (!isUnknown(look)) return inspect(look);
+  const inspection = await readInspection(shadow, key);
+  if (!isUnknown(inspection)) return inspect(inspection);
   const { keys } = await findGroups(shadow, key.namespace);
   const groups = keys.slice(0, mostGroupsNamed).map(({ group }) => JSON.stringify(group));
   const more = keys.length > mostGroupsNamed ? ", …" : "";
@@ -273,9 +273,9 @@ async function clear(
   cluster: Cluster,
   namespace: string,
   command: ReleaseArguments,
-  { out, say }: Terminal,
+  { out, err }: Terminal,
 ): Promise<ExitCode> {
-  const released = await release(cluster, namespace, command, (message) => say(`waiting: ${message}`));
+  const released = await release(cluster, namespace, command, (message) => err(`waiting: ${message}`));
   out(`${escapeControls(released)}\n`);
   return 0;
 }

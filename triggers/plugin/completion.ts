@@ -21,8 +21,8 @@ export const noFiles = ":4";
 const plainName = /^[A-Za-z0-9._:/-]+$/;
 
 /** The words before the last one, with what they say of where to look. What is wrong with them is not told here. */
-export function readWritten(words: readonly string[]): ApiServerOptions & { readonly names: readonly string[] } {
-  const args = words.slice(0, -1);
+export function readWritten(typed: readonly string[]): ApiServerOptions & { readonly names: readonly string[] } {
+  const args = typed.slice(0, -1);
   const { values, positionals } = parseArgs({ args, options, allowPositionals: true, strict: false });
   const text = (value: unknown) => (typeof value === "string" ? value : undefined);
   const { namespace, kubeconfig, context } = values;
@@ -31,10 +31,10 @@ export function readWritten(words: readonly string[]): ApiServerOptions & { read
 }
 
 /** What may stand in the place of the last word, whose beginning it is. Throws what `names` throw. */
-export async function complete(words: readonly string[], names: Names): Promise<readonly string[]> {
-  const begun = words.at(-1) ?? "";
-  const [command, ...given] = readWritten(words).names;
-  const before = words.at(-2);
+export async function complete(typed: readonly string[], names: Names): Promise<readonly string[]> {
+  const begun = typed.at(-1) ?? "";
+  const [command, ...given] = readWritten(typed).names;
+  const before = typed.at(-2);
   const offered = async (): Promise<readonly string[]> => {
     if (before === "-o" || before === "--output") return outputs[command ?? ""] ?? [];
     if (isValueOf(before)) return [];
@@ -75,8 +75,8 @@ async function namesFor(command: string, given: readonly string[], names: Names)
       // No list of the ids that a cluster has is worth a read of all of it.
       if (group === processGroups) return [];
       const { claims, groups } = await names.suspended();
-      const words = given.length === 0 ? [processGroups] : [];
-      return [...words, ...claims, ...groups].filter((name) => !given.includes(name));
+      const keywords = given.length === 0 ? [processGroups] : [];
+      return [...keywords, ...claims, ...groups].filter((name) => !given.includes(name));
     }
     default:
       return [];

@@ -144,7 +144,7 @@ export function createShadow(cluster: Cluster, namespace: string): Context {
 }
 
 /** Reads a group's ledger, then its StatefulSets, pods and budgets by consistent LISTs. Throws ClusterError. */
-export async function lookAt(shadow: Context, key: GroupKey): Promise<Inspection> {
+export async function readInspection(shadow: Context, key: GroupKey): Promise<Inspection> {
   const { cluster } = shadow;
   let ledger: Ledger | undefined;
   let unreadable: string | undefined;
@@ -179,8 +179,8 @@ export function isUnknown({ view, observed, unreadable }: Inspection): boolean {
 }
 
 /** Everything that is to be said of a group. Throws ClusterError. */
-export async function inspect(look: Inspection): Promise<GroupInspection> {
-  const { key, nowMs, view, observed, unreadable, situations } = look;
+export async function inspect(inspection: Inspection): Promise<GroupInspection> {
+  const { key, nowMs, view, observed, unreadable, situations } = inspection;
   const zones = observed?.zones ?? view.statefulSets.map((one) => surveyZone(one, view.podsOf(one), [], nowMs));
   const pods = zones.flatMap((zone) => [...zone.pods, ...zone.leaving]);
   const refusals = [...(observed?.refusals.values() ?? []), ...(observed?.givenUp.values() ?? [])];
@@ -193,14 +193,14 @@ export async function inspect(look: Inspection): Promise<GroupInspection> {
     zones: zones.map(inspectZone),
     reservations: situations.map(inspectReservation),
     claims: (observed?.ledger.claims ?? []).map(inspectClaim),
-    functions: await inspectFunctions(look),
-    refusals: refusals.map(({ pod, sentence, stampMs }) => {
-      return { pod, sentence, triedAgainAt: formatTime(stampMs + retryRefusedAfterMs) };
+    functions: await inspectFunctions(inspection),
+    refusals: refusals.map(({ pod, message, stampMs }) => {
+      return { pod, sentence: message, triedAgainAt: formatTime(stampMs + retryRefusedAfterMs) };
     }),
     budgets: inspectBudgets(view, pods),
-    ungovernable: findUngovernable(look, pods),
-    neverPossible: await findNever(look, pods),
-    waiting: await findWaiting(look),
+    ungovernable: findUngovernable(inspection, pods),
+    neverPossible: await findNever(inspection, pods),
+    waiting: await findWaiting(inspection),
   };
 }
 
@@ -213,8 +213,8 @@ function inspectZone(zone: Zone<ZoneWorkload>): ZoneInspection {
   const { name, replicas, maxUnavailable, malformed } = statefulSet;
   // Another owner than a StatefulSet says nothing of how its pods are updated.
   const { paused, strategy } = isStatefulSet(statefulSet) ? statefulSet : { paused: false, strategy: "" };
-  const isHeld = (why: WhyDown | undefined) => why === "reserved" || why === "claimed";
-  const isReady = ({ ordinal }: Pod) => !down.has(ordinal) || isHeld(down.get(ordinal));
+  const isTaken = (why: WhyDown | undefined) => why === "reserved" || why === "claimed";
+  const isReady = ({ ordinal }: Pod) => !down.has(ordinal) || isTaken(down.get(ordinal));
   const missing = [...missingOrdinals(zone).take(maxListedMissing)];
   const ordinals = [...down.keys(), ...missing].sort((one, other) => one - other);
   return {
@@ -232,7 +232,7 @@ function inspectZone(zone: Zone<ZoneWorkload>): ZoneInspection {
     })),
     missingBesides: zone.missing - missing.length,
     leaving: leaving.map((pod) => pod.name),
-    warnings: malformed.map(({ sentence }) => sentence),
+    warnings: malformed.map(({ message }) => message),
   };
 }
 
@@ -258,26 +258,26 @@ async function inspectFunctions({ context, key, nowMs, observed }: Inspection): 
     noteLedger(cluster, ledger.uid, nowMs - ledger.createdMs);
   }
   const inspections = new Map<string, FunctionInspection>();
-  for (const [name, { guard, zone, sentence, since, at }] of Object.entries(ledger?.verdicts ?? {})) {
-    const recorded = { guard, zone, sentence, since: formatTime(since), at: formatTime(at) };
+  for (const [name, { guard, zone, sentence: message, since, at }] of Object.entries(ledger?.verdicts ?? {})) {
+    const recorded = { guard, zone, sentence: message, since: formatTime(since), at: formatTime(at) };
     inspections.set(name, { function: name, recorded, now: null, stale: false });
   }
   // Sweeps and events trigger functions for the groups of a label; the others have only reviews.
   if (readGroup(key.group).kind !== "labelled") return [...inspections.values()];
   for (const definition of groupFunctions.filter(({ keyedBy }) => keyedBy === "groups")) {
-    const passes: ReconcileReport[] = [];
-    const reporter = { ...silentReporter, pass: (report: ReconcileReport) => void passes.push(report) };
+    const reports: ReconcileReport[] = [];
+    const reporter = { ...silentReporter, verdict: (report: ReconcileReport) => void reports.push(report) };
     const written = ledger?.verdicts[definition.name];
     const { requeueAfterMs } = await definition.reconcile({ ...context, reporter }, key, { sweep: false });
-    const pass = passes.at(-1);
-    if (pass === undefined) continue;
-    const { guard, zone, sentence } = pass;
+    const report = reports.at(-1);
+    if (report === undefined) continue;
+    const { guard, zone, message } = report;
     const recheckSeconds = requeueAfterMs === undefined ? null : Math.ceil(requeueAfterMs / 1000);
     // One that would act now would have written a reservation.
     const differs = written?.guard !== guard || written.zone !== zone || guard === "rolling";
     const stale = written !== undefined && differs && nowMs - written.at > recordEveryMs;
     const recorded = inspections.get(definition.name)?.recorded ?? null;
-    const now = { guard, zone, sentence, recheckSeconds };
+    const now = { guard, zone, sentence: message, recheckSeconds };
     inspections.set(definition.name, { function: definition.name, recorded, now, stale });
   }
   return [...inspections.values()];
@@ -290,7 +290,7 @@ function inspectBudgets({ budgets, statefulSets }: GroupView, pods: readonly Pod
   ];
   const governed = budgets.filter((stored) => labelled.some((labels) => selects(stored, labels)));
   return governed.map(({ name, parsed }) => {
-    if (!("budget" in parsed)) return { ...blankBudget, name, invalid: parsed.sentence };
+    if (!("budget" in parsed)) return { ...blankBudget, name, invalid: parsed.message };
     const { allowance, partitions, crossZoneEvictionDelayMs } = parsed.budget;
     return {
       ...blankBudget,
@@ -317,14 +317,14 @@ async function findWaiting({ context, view }: Inspection): Promise<GroupInspecti
       .filter(isStatefulSet)
       .map(async (one) => ({ zone: one.name, wait: await findWait(context.cluster, one) })),
   );
-  return found.flatMap(({ zone, wait }) => (wait === undefined ? [] : [{ zone, ...wait }]));
+  return found.flatMap(({ zone, wait }) => (wait === undefined ? [] : [{ zone, sentence: wait.message, at: wait.at }]));
 }
 
 /** The first pod will do: what keeps evictions of a group from being decided is seldom one pod's own. */
 function findUngovernable({ view, key }: Inspection, pods: readonly Pod[]): string | null {
   for (const pod of pods) {
     const governed = governing(pod, view, key);
-    if (governed.kind === "ungovernable") return governed.sentence;
+    if (governed.kind === "ungovernable") return governed.message;
   }
   return null;
 }
@@ -333,10 +333,10 @@ function findUngovernable({ view, key }: Inspection, pods: readonly Pod[]): stri
 async function findNever({ context, view, key }: Inspection, pods: readonly Pod[]): Promise<string[]> {
   const disruptionBudgets = await context.cache.disruptionBudgets(key.namespace);
   const all = [...view.statefulSets.filter(isStatefulSet), ...view.neighbours];
-  const told = pods.flatMap((pod) => {
+  const reasons = pods.flatMap((pod) => {
     const governed = governing(pod, view, key);
     if (governed.kind !== "one") return [];
     return neverByBudget(governed.name, governed.budget) ?? neverByDisruptionBudget(pod, disruptionBudgets, all) ?? [];
   });
-  return [...new Set(told)];
+  return [...new Set(reasons)];
 }

@@ -19,11 +19,11 @@ import { inspectSuspended } from "./suspended.ts";
 /** What is said of one volume claim, and whether it is what was asked for. */
 export interface RecoverResult {
   readonly isDone: boolean;
-  readonly sentence: string;
+  readonly message: string;
 }
 
 /** While it waits for the end, the plugin reads a volume claim this often. */
-const lookAtPvcEveryMs = 500;
+const pollPvcEveryMs = 500;
 
 /**
  * Each name is a suspended volume claim, or a group or StatefulSet: all of it. The wish is written under the revision of a read
@@ -31,7 +31,7 @@ const lookAtPvcEveryMs = 500;
  */
 export async function recover(cluster: Cluster, namespace: string, wanted: Recover): Promise<readonly RecoverResult[]> {
   const claims: string[] = [];
-  const said: RecoverResult[] = [];
+  const results: RecoverResult[] = [];
   const { names, cluster: of } = wanted;
   const what = of === undefined ? "suspended volume claim, group or StatefulSet" : "volume of a process group";
   const where = of === undefined ? "" : ` in the FoundationDBCluster ${of}`;
@@ -39,11 +39,11 @@ export async function recover(cluster: Cluster, namespace: string, wanted: Recov
     const found = await (of === undefined
       ? claimsOf(cluster, namespace, name)
       : claimsOfGroup(cluster, namespace, of, name));
-    if (found.length === 0) said.push(refused(`there is no ${what} ${JSON.stringify(name)}${where}`));
+    if (found.length === 0) results.push(refused(`there is no ${what} ${JSON.stringify(name)}${where}`));
     claims.push(...found);
   }
   const asked = await Promise.all([...new Set(claims)].map((name) => ask(cluster, { namespace, name }, wanted)));
-  return [...said, ...asked];
+  return [...results, ...asked];
 }
 
 async function claimsOf(cluster: Cluster, namespace: string, name: string): Promise<readonly string[]> {
@@ -79,7 +79,7 @@ async function ask(cluster: Cluster, key: ObjectKey, { wait, dryRun }: Recover):
     const { uid, resourceVersion } = object.metadata;
     const why = whyNot(object);
     if (why !== undefined) return refused(why);
-    if (dryRun) return { isDone: true, sentence: `${name}: would be recovered` };
+    if (dryRun) return { isDone: true, message: `${name}: would be recovered` };
     try {
       const body = { metadata: { uid, resourceVersion, annotations: { [wish.key]: "true" } } };
       await cluster.patch("persistentvolumeclaims", key, body);
@@ -88,7 +88,7 @@ async function ask(cluster: Cluster, key: ObjectKey, { wait, dryRun }: Recover):
       continue;
     }
     if (wait) return waitFor(cluster, key, uid);
-    return { isDone: true, sentence: `${name}: nothing removes it any more; its pod comes back with the same volume` };
+    return { isDone: true, message: `${name}: nothing removes it any more; its pod comes back with the same volume` };
   }
   return refused(`${name} is not recovered: others write it all the time; try again`);
 }
@@ -107,17 +107,17 @@ async function waitFor(cluster: Cluster, key: ObjectKey, uid: string): Promise<R
     if (object?.metadata.uid !== uid) return refused(`${key.name} is gone`);
     if (!isSuspensionAsked(object)) {
       const took = formatSpan(cluster.monotonicMs() - sinceMs);
-      return { isDone: true, sentence: `${key.name}: its pod is ready with the same volume, after ${took}` };
+      return { isDone: true, message: `${key.name}: its pod is ready with the same volume, after ${took}` };
     }
     const { recover: asked, message } = parsePvc(object);
     if (asked.kind === "absent")
-      return refused(`${key.name}: ${message?.sentence ?? "another client has taken the wish away"}`);
-    await cluster.sleep(lookAtPvcEveryMs);
+      return refused(`${key.name}: ${message?.text ?? "another client has taken the wish away"}`);
+    await cluster.sleep(pollPvcEveryMs);
   }
 }
 
-function refused(sentence: string): RecoverResult {
-  return { isDone: false, sentence };
+function refused(message: string): RecoverResult {
+  return { isDone: false, message };
 }
 
 /** How a user saves the volume of a claim that does not come back. */

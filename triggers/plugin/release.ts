@@ -7,7 +7,7 @@ import { changeOf } from "../../functions/shared/transaction/claims.ts";
 import { isConflict } from "../../functions/shared/transaction/ledger-copy.ts";
 import { podNameOf } from "../../functions/shared/workloads/pods.ts";
 import type { ReleaseArguments } from "./arguments.ts";
-import { createShadow, type Inspection, lookAt } from "./inspection.ts";
+import { createShadow, type Inspection, readInspection } from "./inspection.ts";
 import { abandonedFromMs, outlook, placeOf, type Situation } from "./reservations.ts";
 import { formatSpan } from "./span.ts";
 
@@ -17,11 +17,11 @@ export class NotReleased extends Error {}
 interface ReleaseDecision {
   readonly because: string;
   /** Set if it may not be released now. `possibleInMs`: the least time until it may; Infinity if it never may. */
-  readonly held?: { readonly kind: string; readonly possibleInMs: number };
+  readonly blocked?: { readonly kind: string; readonly possibleInMs: number };
 }
 
 /** While it waits for the end of a reservation, the plugin reads the group this often. */
-const lookAtGroupEveryMs = 2_000;
+const pollGroupEveryMs = 2_000;
 
 /**
  * Releases the reservation of a pod, and resolves to a message about what was done. `onWait` gets what it waits for, once for
@@ -36,23 +36,23 @@ export async function release(
   { group, pod, wait, dryRun }: ReleaseArguments,
   onWait: (message: string) => void,
 ): Promise<string> {
-  let toldOf: string | undefined;
+  let reported: string | undefined;
   for (let conflicts = 0; conflicts < maxConflicts; ) {
-    const look = await lookAt(createShadow(cluster, namespace), { namespace, group });
-    const situation = find(look, pod);
-    if (situation === undefined) return sayUnreserved(look, pod, toldOf !== undefined);
-    const { because, held } = await decide(cluster, namespace, situation);
-    const by = `${situation.reservation.by} reserved it ${formatSpan(look.nowMs - situation.reservation.stampMs)} ago`;
+    const inspection = await readInspection(createShadow(cluster, namespace), { namespace, group });
+    const situation = find(inspection, pod);
+    if (situation === undefined) return describeUnreserved(inspection, pod, reported !== undefined);
+    const { because, blocked } = await decide(cluster, namespace, situation);
+    const by = `${situation.reservation.by} reserved it ${formatSpan(inspection.nowMs - situation.reservation.stampMs)} ago`;
     const message = `${by}; ${because}`;
-    if (held !== undefined) {
+    if (blocked !== undefined) {
       if (!wait) throw new NotReleased(`${pod} is not released: ${message}`);
-      if (toldOf !== held.kind) onWait(`${pod}: ${message}`);
-      toldOf = held.kind;
-      await cluster.sleep(Math.min(lookAtGroupEveryMs, held.possibleInMs));
+      if (reported !== blocked.kind) onWait(`${pod}: ${message}`);
+      reported = blocked.kind;
+      await cluster.sleep(Math.min(pollGroupEveryMs, blocked.possibleInMs));
       continue;
     }
     if (dryRun) return `${pod}: would be released: ${message}`;
-    if (await write(cluster, look, situation)) return `${pod}: released: ${message}`;
+    if (await write(cluster, inspection, situation)) return `${pod}: released: ${message}`;
     conflicts++;
   }
   throw new NotReleased(`${pod} is not released: others write the ledger all the time; try again`);
@@ -64,7 +64,7 @@ function find({ situations, unreadable }: Inspection, pod: string): Situation | 
 }
 
 /** Throws {@link NotReleased} for a pod that has no reservation, unless this command has waited for its end. */
-function sayUnreserved({ observed, situations, key }: Inspection, pod: string, hasWaited: boolean): string {
+function describeUnreserved({ observed, situations, key }: Inspection, pod: string, hasWaited: boolean): string {
   if (hasWaited) return `${pod}: nothing is left to release; its reservation has ended by itself`;
   if (observed?.ledger.kind === "imagined")
     throw new NotReleased(`${key.group} has no ledger in namespace ${key.namespace}, so nothing is reserved`);
@@ -93,10 +93,10 @@ async function decide(cluster: Cluster, namespace: string, situation: Situation)
     const possible = `it can be released in ${formatSpan(possibleInMs)}, at ${new Date(abandonedFromMs(reservation)).toISOString()}`;
     const until = place === "reserved" ? `${possible}, if its pod is still there then` : possible;
     const because = `until ${formatSpan(dropAfterMs)} after that its function may still act on it, and ${until}. By itself: ${outlook(situation)}`;
-    return { because, held: { kind, possibleInMs } };
+    return { because, blocked: { kind, possibleInMs } };
   }
   const because = `the pod counts as down with or without its reservation, so a release changes nothing. By itself: ${outlook(situation)}`;
-  return { because, held: { kind, possibleInMs: Number.POSITIVE_INFINITY } };
+  return { because, blocked: { kind, possibleInMs: Number.POSITIVE_INFINITY } };
 }
 
 /** False when another client wrote the ledger meanwhile. Throws ClusterError. */

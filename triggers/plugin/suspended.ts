@@ -81,7 +81,7 @@ function inspect(pvc: Pvc, member: Member | undefined, group: string | undefined
     since: timeOf(pvc.suspendedMs),
     until: timeOf(untilMs),
     guard: pvc.message?.guard ?? null,
-    sentence: pvc.message?.sentence ?? null,
+    sentence: pvc.message?.text ?? null,
     bytes: pvc.bytes ?? null,
     volume: pvc.volumeName ?? null,
     recovering: pvc.recover.kind !== "absent",
@@ -105,11 +105,11 @@ export function formatSuspended({ at, claims, bytes }: SuspendedList, emphasize:
     guard ?? "-",
   ]);
   const table = tableOf(["CLAIM", "ZONE", "STATE", "FOR", "LEFT", "SIZE", "WAITS"], rows, emphasize);
-  const sentences = [
-    ...new Set(claims.flatMap(({ guard, sentence }) => (guard === null ? [] : [`${guard}: ${sentence}`]))),
+  const messages = [
+    ...new Set(claims.flatMap(({ guard, sentence: message }) => (guard === null ? [] : [`${guard}: ${message}`]))),
   ];
   const count = claims.length === 1 ? "1 volume claim" : `${claims.length} volume claims`;
-  return `${[...table, "", ...sentences, `${count}, ${bytes === 0 ? "of unknown size" : formatBytes(bytes)}`].join("\n")}\n`;
+  return `${[...table, "", ...messages, `${count}, ${bytes === 0 ? "of unknown size" : formatBytes(bytes)}`].join("\n")}\n`;
 }
 
 /** As Kubernetes writes sizes. */

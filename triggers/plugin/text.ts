@@ -28,16 +28,16 @@ export function formatOrdinals(ordinals: readonly number[]): string {
 export function formatGroup(inspection: GroupInspection, emphasize: Emphasis): string {
   const { zones, reservations, claims, functions, refusals, budgets, ungovernable, neverPossible, waiting } =
     inspection;
-  const warnings = zones.flatMap(({ name, warnings }) => warnings.map((sentence) => `${name}: ${sentence}`));
+  const warnings = zones.flatMap(({ name, warnings }) => warnings.map((message) => `${name}: ${message}`));
   if (ungovernable !== null) warnings.push(`evictions: ${ungovernable}`);
-  warnings.push(...neverPossible.map((sentence) => `evictions: never-possible: ${sentence}`));
+  warnings.push(...neverPossible.map((message) => `evictions: never-possible: ${message}`));
   const atMs = Date.parse(inspection.at);
-  const refused = refusals.map(({ pod, sentence, triedAgainAt }) => [
+  const refused = refusals.map(({ pod, sentence: message, triedAgainAt }) => [
     pod,
     formatSpan(Date.parse(triedAgainAt) - atMs),
-    sentence,
+    message,
   ]);
-  const waits = waiting.map(({ zone, sentence, at }) => [zone, formatSpan(atMs - Date.parse(at)), sentence]);
+  const waits = waiting.map(({ zone, sentence: message, at }) => [zone, formatSpan(atMs - Date.parse(at)), message]);
   const sections = [
     [summaryOf(inspection), ...ledgerLines(inspection)],
     tableOf(["ZONE", "READY", "OUTDATED", "ROLLOUT LIMIT", "DOWN"], zones.map(zoneRow), emphasize),
@@ -46,7 +46,7 @@ export function formatGroup(inspection: GroupInspection, emphasize: Emphasis): s
     tableOf(["REFUSED POD", "TRIED AGAIN IN", "WHY"], refused, emphasize),
     tableOf(["EVICTION WAITS", "SINCE", "WHY"], waits, emphasize),
     tableOf(["BUDGET", "ALLOWS"], budgets.map(budgetRow), emphasize),
-    warnings.map((sentence) => `${emphasize("WARNING")} ${sentence}`),
+    warnings.map((message) => `${emphasize("WARNING")} ${message}`),
     ...functions.map((one) => functionLines(one, atMs, emphasize)),
   ];
   const shown = sections.filter((lines) => lines.length > 0).map((lines) => lines.join("\n"));
@@ -58,9 +58,9 @@ export function formatGroups(groups: readonly GroupInspection[], emphasize: Emph
   const rows = groups.map((inspection) => {
     const { group, zones, at } = inspection;
     const { ready, wanted, outdated, reserved } = countsOf(inspection);
-    const [says, since] = lastSaid(inspection);
+    const [message, since] = latestVerdict(inspection);
     const span = since === undefined ? "-" : formatSpan(Date.parse(at) - Date.parse(since));
-    return [group, `${zones.length}`, `${ready}/${wanted}`, `${outdated}`, `${reserved}`, span, says];
+    return [group, `${zones.length}`, `${ready}/${wanted}`, `${outdated}`, `${reserved}`, span, message];
   });
   return `${tableOf(["GROUP", "ZONES", "READY", "OUTDATED", "RESERVED", "SINCE", "SAYS"], rows, emphasize).join("\n")}\n`;
 }
@@ -76,15 +76,15 @@ function countsOf({ zones, reservations }: GroupInspection) {
 }
 
 /** What holds now, and since when, where that is known. */
-function lastSaid({ ledger, functions }: GroupInspection): [string, string | undefined] {
+function latestVerdict({ ledger, functions }: GroupInspection): [string, string | undefined] {
   if (ledger.unreadable !== null) return [`ledger-unreadable: ${ledger.unreadable}`, undefined];
-  const said = functions.map(({ recorded, now }) => {
-    const holds = now === null || (recorded?.guard === now.guard && recorded.zone === now.zone);
-    const since = holds ? recorded?.since : undefined;
-    const { guard, sentence } = now ?? recorded ?? { guard: "nothing", sentence: "" };
-    return { text: `${guard}: ${sentence}`, since };
+  const verdicts = functions.map(({ recorded, now }) => {
+    const isCurrent = now === null || (recorded?.guard === now.guard && recorded.zone === now.zone);
+    const since = isCurrent ? recorded?.since : undefined;
+    const { guard, sentence: message } = now ?? recorded ?? { guard: "nothing", sentence: "" };
+    return { text: `${guard}: ${message}`, since };
   });
-  return [said.map(({ text }) => text).join("; ") || "-", said.find(({ since }) => since !== undefined)?.since];
+  return [verdicts.map(({ text }) => text).join("; ") || "-", verdicts.find(({ since }) => since !== undefined)?.since];
 }
 
 function summaryOf(inspection: GroupInspection): string {
@@ -110,8 +110,8 @@ function zoneRow(zone: ZoneInspection): string[] {
   if (missingBesides > 0) parts.push(`${missingBesides} more missing`);
   if (leaving.length > 0) parts.push(`leaving: ${leaving.length}`);
   const notes = [zone.paused ? "paused" : "", updateStrategy === "OnDelete" ? "" : updateStrategy].filter(Boolean);
-  const told = [parts.join("; ") || "-", ...notes.map((note) => `(${note})`)].join(" ");
-  return [name, `${ready}/${wanted}`, `${outdated}`, `${maxUnavailable}`, told];
+  const remarks = [parts.join("; ") || "-", ...notes.map((note) => `(${note})`)].join(" ");
+  return [name, `${ready}/${wanted}`, `${outdated}`, `${maxUnavailable}`, remarks];
 }
 
 function reservationRow(atMs: number) {
@@ -145,15 +145,15 @@ function functionLines(
 ) {
   const lines = [`${emphasize(name)} has said nothing about this group yet`];
   if (recorded !== null) {
-    const held = formatSpan(atMs - Date.parse(recorded.since));
+    const age = formatSpan(atMs - Date.parse(recorded.since));
     const written = formatSpan(atMs - Date.parse(recorded.at));
-    lines[0] = `${emphasize(name)} said ${recorded.guard}, for ${held}, written ${written} ago${stale ? "; that is stale" : ""}`;
+    lines[0] = `${emphasize(name)} said ${recorded.guard}, for ${age}, written ${written} ago${stale ? "; that is stale" : ""}`;
     lines.push(`  ${recorded.sentence}`);
   }
   if (now === null) return lines;
   const again = now.recheckSeconds === null ? "at the next event" : `in ${now.recheckSeconds} s, or at the next event`;
-  const holds = recorded !== null && !stale && recorded.sentence === now.sentence;
-  if (holds) return [...lines, `Next: it looks again ${again}`];
+  const isUnchanged = recorded !== null && !stale && recorded.sentence === now.sentence;
+  if (isUnchanged) return [...lines, `Next: it looks again ${again}`];
   const hint = stale
     ? "If that is not written within 5 minutes, no process of Sluice serves this group."
     : `It looks again ${again}.`;

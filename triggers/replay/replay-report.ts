@@ -32,19 +32,19 @@ export class ReplayReport {
   /** Whether any function has decided anything. */
   isDecided = false;
 
-  say(...lines: Block): void {
+  print(...lines: Block): void {
     this.blocks.push(blockOf(lines));
   }
 
-  pass({ key, function: name, guard, zone, sentence, wouldTake = [] }: ReconcileReport): void {
+  verdict({ key, function: name, guard, zone, message, wouldTake = [] }: ReconcileReport): void {
     this.isDecided = true;
     const would = wouldTake.map(({ action, object }) => `${action} ${object}`).join(", ");
-    this.say(
+    this.print(
       ["function", name],
       ["object", isGroup(key) ? `group ${pathOf(key)}` : pathOf(key)],
       ["zone", zone],
       ["guard", guard],
-      ["sentence", sentence],
+      ["sentence", message],
       ["would do", would || (guard === "done" ? "nothing" : "nothing but wait")],
     );
   }
@@ -52,23 +52,23 @@ export class ReplayReport {
   review(name: string, request: AdmissionRequest, answer: AdmissionAnswer): void {
     this.isDecided = true;
     const { namespace, name: object, operation, subresource, dryRun } = request;
-    const said = answer.allowed ? answer.warnings.join("; ") : answer.sentence;
+    const text = answer.allowed ? answer.warnings.join("; ") : answer.message;
     const { otherwise } = answer.allowed ? answer : {};
     const isRefused = otherwise !== undefined && otherwise !== "reserved";
     const asked = [operation, subresource, dryRun ? "dry run" : ""].filter(Boolean).join(", ");
-    this.say(
+    this.print(
       ["function", name],
       ["object", `${namespace}/${object} (${asked})`],
       ["zone", answer.zone ?? ""],
       ["guard", answer.guard],
-      ["sentence", isRefused ? otherwise.sentence : said],
+      ["sentence", isRefused ? otherwise.message : text],
       ["would do", actOf(answer, object)],
     );
   }
 
-  cron(name: string, { guard, sentence }: CronOutcome): void {
+  cron(name: string, { guard, message }: CronOutcome): void {
     this.isDecided = true;
-    this.say(["function", name], ["guard", guard], ["sentence", sentence]);
+    this.print(["function", name], ["guard", guard], ["sentence", message]);
   }
 
   /** Nothing is logged or counted: what is said of decisions is heard here. */
@@ -77,13 +77,13 @@ export class ReplayReport {
     const silent = createReporting({ version, serving: "replay", level: "error", keys: () => 0, destination: nowhere });
     return {
       ...silent,
-      log: (level, sentence) => {
-        if (level === "warn" || level === "error") this.troubles.push(sentence);
+      log: (level, message) => {
+        if (level === "warn" || level === "error") this.troubles.push(message);
       },
-      pass: (report) => this.pass(report),
-      problem: (_key, _by, sentence) => void this.troubles.push(sentence),
-      malformed: (_key, statefulSet, _annotation, sentence) =>
-        this.say(["object", `StatefulSet ${statefulSet}`], ["warning", sentence]),
+      verdict: (report) => this.verdict(report),
+      problem: (_key, _by, message) => void this.troubles.push(message),
+      malformed: (_key, statefulSet, _annotation, message) =>
+        this.print(["object", `StatefulSet ${statefulSet}`], ["warning", message]),
       event: (result) => {
         this.event = result;
       },

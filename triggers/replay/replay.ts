@@ -18,7 +18,7 @@ import { createApp } from "../server/server.ts";
 import type { Settings } from "../settings/settings.ts";
 import { startStandalone } from "../standalone.ts";
 import { type Cron, startCron } from "../workqueue/cron.ts";
-import { answerOf, wakingTypes } from "../workqueue/enqueue.ts";
+import { answerOf, watchedTypes } from "../workqueue/enqueue.ts";
 import { causeOf } from "../workqueue/worker.ts";
 import { readOnly } from "./read-only.ts";
 import { type Mistake, type Recorded, readRecorded } from "./recorded.ts";
@@ -64,8 +64,8 @@ export async function replay(recorded: Recorded, options: ReplayOptions): Promis
   } catch (error) {
     return { text: "", troubles: [`the API server does not answer: ${causeOf(error)}`] };
   }
-  const heard = new ReplayReport();
-  const servers = startServers(heard, options);
+  const report = new ReplayReport();
+  const servers = startServers(report, options);
   const { path, headers, body } = recorded;
   const response = await servers.app.request(path, { method: "POST", headers, body });
   const isReview = options.admissions.some(({ paths }) => paths.some((one) => path.split("?")[0] === one));
@@ -73,26 +73,26 @@ export async function replay(recorded: Recorded, options: ReplayOptions): Promis
   const isDone = await servers.end();
   const troubles = isDone ? [] : ["what it triggered did not end in time: see DRAIN_TIMEOUT"];
   try {
-    await sayWhyNothing(heard, options);
+    await reportWhyNothing(report, options);
   } catch (error) {
     troubles.push(causeOf(error));
   }
-  const said = [String(response.status), heard.event ?? "", answer].filter(Boolean).join(", ");
+  const outcome = [String(response.status), report.event ?? "", answer].filter(Boolean).join(", ");
   const begin: Block = [
     ["request", `POST ${path}`],
-    ["answer", said],
+    ["answer", outcome],
   ];
   return {
-    text: [blockOf(begin), ...heard.blocks, "Nothing was written: a replay decides in shadow mode."].join("\n\n"),
-    troubles: [...heard.troubles, ...troubles],
+    text: [blockOf(begin), ...report.blocks, "Nothing was written: a replay decides in shadow mode."].join("\n\n"),
+    troubles: [...report.troubles, ...troubles],
   };
 }
 
 /** The servers of a process, with a reporter that collects what is decided. */
-function startServers(heard: ReplayReport, options: ReplayOptions) {
+function startServers(report: ReplayReport, options: ReplayOptions) {
   const { settings, namespaces, definitions, certificate } = options;
   const cluster = readOnly(options.cluster);
-  const reporting = heard.reporting(options.version);
+  const reporting = report.reporting(options.version);
   const standalone = startStandalone({
     cluster,
     definitions,
@@ -105,25 +105,25 @@ function startServers(heard: ReplayReport, options: ReplayOptions) {
   });
   let cron: Cron | undefined;
   const run = (definitions: readonly CronDefinition[]): void => {
-    const crons = definitions.map((definition) => overheard(definition, heard));
+    const crons = definitions.map((definition) => reportingRuns(definition, report));
     const atLeastEveryMs = settings.sweepIntervalMs;
     cron = startCron({ cluster, definitions: crons, certificate, mode: "shadow", reporting, atLeastEveryMs });
   };
   const tick = (): boolean => {
     run(options.crons);
-    return standalone.wakeUps.sweep();
+    return standalone.enqueuer.sweep();
   };
   const changed = (resource: Resource, object: ObjectKey) => {
-    heard.statefulSet = statefulSetOf(resource, object);
+    report.statefulSet = statefulSetOf(resource, object);
     const triggered = options.crons.filter(({ watches = [] }) => watches.some((one) => one.resource === resource));
     run(triggered);
-    return answerOf([triggered.length > 0 ? "queued" : "ignored", standalone.wakeUps.changed(resource, object)]);
+    return answerOf([triggered.length > 0 ? "queued" : "ignored", standalone.enqueuer.changed(resource, object)]);
   };
   const app = createApp({
     reporting,
-    wakeUps: { changed, tick, due: () => standalone.wakeUps.due() },
-    watches: wakingTypes([...definitions, ...options.crons]),
-    admissions: standalone.admissions.map((admission) => listened(admission, heard)),
+    enqueuer: { changed, tick, due: () => standalone.enqueuer.due() },
+    watches: watchedTypes([...definitions, ...options.crons]),
+    admissions: standalone.admissions.map((admission) => reportingReviews(admission, report)),
     namespaces,
     bodyLimitBytes: settings.bodyLimitBytes,
     reviewsOnPort: true,
@@ -147,21 +147,21 @@ function statefulSetOf(resource: Resource, { namespace, name }: ObjectKey): Obje
 }
 
 /** The same function, whose answers are heard. */
-function listened({ definition, judge }: OpenAdmission, heard: ReplayReport): OpenAdmission {
-  const review: typeof judge.review = async (request) => {
-    const answer = await judge.review(request);
-    heard.review(definition.name, request, answer);
+function reportingReviews({ definition, handler }: OpenAdmission, report: ReplayReport): OpenAdmission {
+  const review: typeof handler.review = async (request) => {
+    const answer = await handler.review(request);
+    report.review(definition.name, request, answer);
     return answer;
   };
-  return { definition, judge: { review } };
+  return { definition, handler: { review } };
 }
 
-function overheard(definition: CronDefinition, heard: ReplayReport): CronDefinition {
+function reportingRuns(definition: CronDefinition, report: ReplayReport): CronDefinition {
   const open: typeof definition.open = (context, certificate) => {
     const run = definition.open(context, certificate);
     return async () => {
       const outcome = await run();
-      heard.cron(definition.name, outcome);
+      report.cron(definition.name, outcome);
       return outcome;
     };
   };
@@ -169,17 +169,18 @@ function overheard(definition: CronDefinition, heard: ReplayReport): CronDefinit
 }
 
 /** Says why an event that was accepted led to nothing, which the server itself does not look up. Throws ClusterError. */
-async function sayWhyNothing(heard: ReplayReport, { cluster, namespaces }: ReplayOptions): Promise<void> {
-  if (heard.isDecided || heard.troubles.length > 0 || !(heard.event === "queued" || heard.event === "ignored")) return;
-  const { statefulSet } = heard;
+async function reportWhyNothing(report: ReplayReport, { cluster, namespaces }: ReplayOptions): Promise<void> {
+  if (report.isDecided || report.troubles.length > 0 || !(report.event === "queued" || report.event === "ignored"))
+    return;
+  const { statefulSet } = report;
   if (statefulSet !== undefined) {
     const isThere = (await find(cluster, "statefulsets", statefulSet)) !== undefined;
     const why = isThere ? `it has no label ${rolloutGroup.key}` : "it is gone";
-    const sentence = `${why}, so that it is in no group, and no function is triggered`;
-    return heard.say(["object", `StatefulSet ${statefulSet.namespace}/${statefulSet.name}`], ["sentence", sentence]);
+    const message = `${why}, so that it is in no group, and no function is triggered`;
+    return report.print(["object", `StatefulSet ${statefulSet.namespace}/${statefulSet.name}`], ["sentence", message]);
   }
   const served = namespaces === undefined ? "all namespaces are" : `NAMESPACE=${namespaces.join(",")} is`;
   const ignored = "its type, its kind or its name triggers no function, or its namespace is not served";
-  const why = heard.event === "queued" ? "there is no group that could be swept" : ignored;
-  heard.say(["sentence", `no function is triggered: ${why}; ${served} served`]);
+  const why = report.event === "queued" ? "there is no group that could be swept" : ignored;
+  report.print(["sentence", `no function is triggered: ${why}; ${served} served`]);
 }

@@ -27,10 +27,10 @@ import type { Bodies } from "./bodies.ts";
 /** A function that decides reviews, and its handler in this process. */
 export interface OpenAdmission {
   readonly definition: AdmissionDefinition;
-  readonly judge: AdmissionHandler;
+  readonly handler: AdmissionHandler;
 }
 
-export interface AdmissionDoorOptions {
+export interface AdmissionEndpointOptions {
   readonly admissions: readonly OpenAdmission[];
   readonly reporting: Pick<Reporting, "log" | "metrics">;
   readonly bodies: Bodies;
@@ -54,7 +54,7 @@ const usualTimeoutMs = 10_000;
 const rememberedRefusals = 10_000;
 
 /** Adds a route for each function that decides reviews. Errors are HTTPExceptions whose message is one sentence. */
-export function serveAdmissions(app: Hono, options: AdmissionDoorOptions): void {
+export function serveAdmissions(app: Hono, options: AdmissionEndpointOptions): void {
   const { admissions, reporting } = options;
   const isWorthALine = createRepeats(rememberedRefusals, () => options.monotonicMs());
   for (const admission of admissions) {
@@ -68,7 +68,7 @@ export function serveAdmissions(app: Hono, options: AdmissionDoorOptions): void 
           (name) => c.req.header(name),
           definition.name,
           request,
-          () => count(admission, reporting, async () => contradiction ?? judge(admission, request, reporting)),
+          () => count(admission, reporting, async () => contradiction ?? decide(admission, request, reporting)),
         );
         report(definition, request, answer, reporting, isWorthALine);
         const text = JSON.stringify({ apiVersion, kind: "AdmissionReview", response: render(request.uid, answer) });
@@ -94,8 +94,8 @@ function answerWithinMs(timeout = ""): number {
   const known = answerTimesMs.get(timeout);
   if (known !== undefined) return known;
   const timeoutMs = parseGoDuration(timeout);
-  const isTold = timeoutMs !== undefined && timeoutMs > 0;
-  const withinMs = 0.9 * (isTold ? Math.min(timeoutMs, longestTimeoutMs) : usualTimeoutMs);
+  const isGiven = timeoutMs !== undefined && timeoutMs > 0;
+  const withinMs = 0.9 * (isGiven ? Math.min(timeoutMs, longestTimeoutMs) : usualTimeoutMs);
   answerTimesMs.set(timeout, withinMs);
   return withinMs;
 }
@@ -142,8 +142,8 @@ async function receive(
   const sent = c.req.header("content-type") ?? "";
   const mediaType = sent.replace(/;.*$/s, "").trim().toLowerCase();
   if (mediaType !== "application/json") {
-    const said = mediaType === "" ? "none" : show(mediaType);
-    throw new HTTPException(415, { message: `The wrong content type, ${said}: send application/json.` });
+    const shown = mediaType === "" ? "none" : show(mediaType);
+    throw new HTTPException(415, { message: `The wrong content type, ${shown}: send application/json.` });
   }
   const received = readReview(await bodies.json(c, limitBytes, malformed), arrival);
   if (keepOf === undefined) return received;
@@ -186,10 +186,10 @@ function findContradiction(request: AdmissionRequest): AdmissionAnswer | undefin
   for (const which of ["object", "oldObject"] as const) {
     const metadata = fieldsOf(fieldsOf(request[which])?.metadata) ?? {};
     for (const field of ["namespace", "name"] as const) {
-      const [asked, said] = [request[field], textOf(metadata[field])];
-      if (asked === "" || said === "" || asked === said) continue;
-      const sentence = `the review is of the ${field} ${show(asked)}, and metadata.${field} of its ${which} is ${show(said)}: have whatever sends it say the same`;
-      return badRequest("invalid-request", sentence, { field: `metadata.${field}` });
+      const [asked, stated] = [request[field], textOf(metadata[field])];
+      if (asked === "" || stated === "" || asked === stated) continue;
+      const message = `the review is of the ${field} ${show(asked)}, and metadata.${field} of its ${which} is ${show(stated)}: have whatever sends it say the same`;
+      return badRequest("invalid-request", message, { field: `metadata.${field}` });
     }
   }
   return undefined;
@@ -232,12 +232,12 @@ function isDryRun(object: unknown): boolean {
 /** Also counts evictions in rollout-operator's metrics. */
 async function count(
   { definition: { peerReasons } }: OpenAdmission,
-  { metrics }: AdmissionDoorOptions["reporting"],
-  judged: () => Promise<AdmissionAnswer>,
+  { metrics }: AdmissionEndpointOptions["reporting"],
+  decide: () => Promise<AdmissionAnswer>,
 ): Promise<AdmissionAnswer> {
-  if (peerReasons === undefined) return judged();
+  if (peerReasons === undefined) return decide();
   metrics.inflightEvictions.inc();
-  const answer = await judged();
+  const answer = await decide();
   metrics.inflightEvictions.dec();
   const reason = peerReasons[answer.guard] ?? "denied";
   metrics.evictions.inc({ reason, status: String(answer.allowed ? 200 : answer.code) });
@@ -245,20 +245,20 @@ async function count(
 }
 
 /** The answer of the function, or, if it throws, the answer that the function has for that: allowed or denied. */
-async function judge(
-  { definition, judge: asked }: OpenAdmission,
+async function decide(
+  { definition, handler: asked }: OpenAdmission,
   request: AdmissionRequest,
-  reporting: AdmissionDoorOptions["reporting"],
+  reporting: AdmissionEndpointOptions["reporting"],
 ): Promise<AdmissionAnswer> {
   try {
     return await asked.review(request);
   } catch (error) {
     const what = messageOf(error);
     reporting.log("error", `a review could not be judged: ${what}`, { ...about(definition, request), err: error });
-    const sentence = `${definition.name} could not judge this: ${what}`;
+    const message = `${definition.name} could not judge this: ${what}`;
     return definition.whenBroken === "open"
-      ? allow("broken", { warnings: [sentence] })
-      : internalError("broken", sentence);
+      ? allow("broken", { warnings: [message] })
+      : internalError("broken", message);
   }
 }
 
@@ -271,17 +271,17 @@ function render(uid: string, answer: AdmissionAnswer): object {
   }
   const { code, reason, cause, field } = answer;
   // kubectl prints it as it is, and it may hold what others have written into a budget.
-  const sentence = escapeControls(answer.sentence);
-  const causes = [{ reason: cause, message: sentence, ...(field === "" ? {} : { field: escapeControls(field) }) }];
+  const message = escapeControls(answer.message);
+  const causes = [{ reason: cause, message, ...(field === "" ? {} : { field: escapeControls(field) }) }];
   const details = cause === "" ? {} : { details: { causes } };
-  return { uid, allowed: false, status: { status: "Failure", code, reason, message: sentence, ...details } };
+  return { uid, allowed: false, status: { status: "Failure", code, reason, message, ...details } };
 }
 
 function report(
   definition: AdmissionDefinition,
   request: AdmissionRequest,
   answer: AdmissionAnswer,
-  { log, metrics }: AdmissionDoorOptions["reporting"],
+  { log, metrics }: AdmissionEndpointOptions["reporting"],
   isWorthALine: (what: string) => boolean,
 ): void {
   const { guard } = answer;
@@ -291,16 +291,16 @@ function report(
     metrics.neverPossible.note({ namespace: request.namespace, function: definition.name, zone: answer.zone ?? "" });
   const fields = { ...about(definition, request), guard, zone: answer.zone ?? "" };
   if (answer.allowed) {
-    const sentence = `${request.name} is reserved, and may go: a review asked for it`;
+    const message = `${request.name} is reserved, and may go: a review asked for it`;
     // A client that can post reviews can have pods reserved, so the log names the user for whom that was done.
     // A user may have any name: a reader of the log gets the escapes, too.
     const user = escapeControls(request.user.slice(0, longestShownWord));
-    if (answer.reserved) log("info", sentence, { ...fields, user });
+    if (answer.reserved) log("info", message, { ...fields, user });
     else log("debug", "a review was allowed", fields);
     return;
   }
   const isNew = isWorthALine(`${definition.name} ${guard} ${request.namespace} ${answer.zone}`);
-  log(isNew ? "info" : "debug", answer.sentence, { ...fields, code: answer.code });
+  log(isNew ? "info" : "debug", answer.message, { ...fields, code: answer.code });
 }
 
 function about(definition: AdmissionDefinition, { uid, operation, namespace, name, dryRun }: AdmissionRequest): object {

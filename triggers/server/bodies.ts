@@ -112,7 +112,7 @@ function tooLarge(limitBytes: number): HTTPException {
 }
 
 /** An answer that ends the connection: the rest of the body is not worth the memory that reading it would take. */
-function ending(status: 408 | 503, sentence: string, more: Readonly<Record<string, string>> = {}): HTTPException {
+function ending(status: 408 | 503, message: string, more: Readonly<Record<string, string>> = {}): HTTPException {
   const headers = { "content-type": "text/plain; charset=UTF-8", connection: "close", ...more };
-  return new HTTPException(status, { message: sentence, res: new Response(sentence, { status, headers }) });
+  return new HTTPException(status, { message, res: new Response(message, { status, headers }) });
 }

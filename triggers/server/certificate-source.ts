@@ -48,7 +48,7 @@ export class UnusableSecretError extends Error {}
 export interface Patience {
   sleep(ms: number, signal: AbortSignal): Promise<void>;
   /** There is no pair; said once for each reason. */
-  onTrouble(sentence: string): void;
+  onTrouble(message: string): void;
 }
 
 export interface CertificateWatch extends Patience {
@@ -59,9 +59,9 @@ export interface CertificateWatch extends Patience {
 }
 
 const everyMs = 1_000;
-const longestLookMs = 10_000;
+const longestCheckMs = 10_000;
 /** From a renewal until the old one expires there are twenty reads, so that the port presents no expired certificate. */
-const looksPerLifetime = 60;
+const checksPerLifetime = 60;
 
 /** The pair in two files. */
 export function certificateInFiles(files: CertificateFiles): CertificateSource {
@@ -72,7 +72,7 @@ export function certificateInFiles(files: CertificateFiles): CertificateSource {
 export function certificateInSecret(cluster: Cluster, key: ObjectKey, lifetimeMs: number): CertificateSource {
   return {
     kind: "secret",
-    everyMs: Math.min(longestLookMs, Math.max(everyMs, lifetimeMs / looksPerLifetime)),
+    everyMs: Math.min(longestCheckMs, Math.max(everyMs, lifetimeMs / checksPerLifetime)),
     read: () => readSecret(cluster, key),
   };
 }
@@ -131,15 +131,15 @@ export async function awaitCertificate(
   { sleep, onTrouble }: Patience,
   stopped: AbortSignal,
 ): Promise<KeyPair | undefined> {
-  let said = "";
+  let lastTrouble = "";
   while (!stopped.aborted) {
     try {
       return await source.read();
     } catch (error) {
       if (error instanceof UnusableSecretError) throw error;
       const trouble = messageOf(error);
-      if (trouble !== said) onTrouble(trouble);
-      said = trouble;
+      if (trouble !== lastTrouble) onTrouble(trouble);
+      lastTrouble = trouble;
     }
     await sleep(everyMs, stopped);
   }
@@ -154,23 +154,23 @@ export async function watchCertificate(
 ): Promise<void> {
   let served = watch.first;
   let seen = "";
-  let said = "";
+  let lastTrouble = "";
   while (!stopped.aborted) {
     await watch.sleep(source.everyMs, stopped);
     if (stopped.aborted) return;
     try {
       const pair = await source.read();
       seen = "";
-      said = "";
+      lastTrouble = "";
       if (isSamePair(pair, served) && isDeepStrictEqual(pair.reviewKeys, served.reviewKeys)) continue;
       watch.onPair(pair);
       served = pair;
     } catch (error) {
       const trouble = messageOf(error);
       // One file is written after the other, so that only what is wrong at two reads in a row is reported.
-      if (trouble === seen && trouble !== said) {
+      if (trouble === seen && trouble !== lastTrouble) {
         watch.onTrouble(`${trouble}; the certificate in use is kept until ${served.notAfter}`);
-        said = trouble;
+        lastTrouble = trouble;
       }
       seen = trouble;
     }
@@ -206,21 +206,21 @@ export async function readClientAuthorities(file: string): Promise<string> {
  */
 export function withClientAuthorities(
   source: CertificateSource,
-  { file, first, onTrouble }: { file: string; first: string; onTrouble(sentence: string): void },
+  { file, first, onTrouble }: { file: string; first: string; onTrouble(message: string): void },
 ): CertificateSource {
   let known = first;
-  let said = "";
+  let lastTrouble = "";
   return {
     ...source,
     async read(): Promise<KeyPair> {
       const pair = await source.read();
       try {
         known = await readClientAuthorities(file);
-        said = "";
+        lastTrouble = "";
       } catch (error) {
         const trouble = messageOf(error);
-        if (trouble !== said) onTrouble(`${trouble}; the authorities from before are kept`);
-        said = trouble;
+        if (trouble !== lastTrouble) onTrouble(`${trouble}; the authorities from before are kept`);
+        lastTrouble = trouble;
       }
       return { ...pair, clientAuthorities: known };
     },

@@ -17,7 +17,7 @@ import { dueSuffix, pingType } from "../workqueue/sweep.ts";
 import type { Bodies } from "./bodies.ts";
 
 export interface EventEndpointOptions {
-  readonly wakeUps: Pick<Enqueuer, "changed"> & {
+  readonly enqueuer: Pick<Enqueuer, "changed"> & {
     /** For a sweep. False when it was refused. */
     tick(): boolean;
     /** For the functions that have a schedule of their own. False when it was refused. */
@@ -76,10 +76,10 @@ function refused({ reporting }: EventEndpointOptions, reason: string): HTTPExcep
 /** Enqueues the keys that the event concerns. Throws HTTPException 400 if it should name an object, and does not. */
 function queue(
   event: CloudEvent<unknown>,
-  { wakeUps, watches, namespaces }: EventEndpointOptions,
+  { enqueuer, watches, namespaces }: EventEndpointOptions,
 ): ReturnType<Enqueuer["changed"]> {
   if (event.type === pingType) {
-    const isTaken = event.source.endsWith(dueSuffix) ? wakeUps.due() : wakeUps.tick();
+    const isTaken = event.source.endsWith(dueSuffix) ? enqueuer.due() : enqueuer.tick();
     return isTaken ? "queued" : "refused";
   }
   if (!apiServerType.test(event.type)) return "ignored";
@@ -94,7 +94,7 @@ function queue(
   if (!isObjectName(object)) throw malformed(`its name ${show(object)} is no name of an object`);
   // Cluster-scoped objects have no namespace, so that the bound on namespaces does not apply.
   if (isNamespaced && namespaces !== undefined && !namespaces.includes(where)) return "ignored";
-  return wakeUps.changed(resource, { namespace: where, name: object });
+  return enqueuer.changed(resource, { namespace: where, name: object });
 }
 
 function resourceOf(kind: string, apiVersion: string | undefined): KnownResource | undefined {

@@ -16,7 +16,7 @@ export type Cut = (typeof cuts)[number];
 export interface ConnectionBounds {
   readonly mostConnections: number;
   /** How many of these strangers may have while every welcome client shows proof. */
-  readonly mostStrangers: number;
+  readonly mostUnproven: number;
   /** How many of these requests with a body may not take, so that a GET, such as a probe, finds one. */
   readonly placesForGets: number;
   /** Requests of one connection that wait for answers. Further ones are not read until one of them is answered. */
@@ -40,7 +40,7 @@ export interface ConnectionBounds {
  * two that are lost one after the other are sent again within 3 s.
  */
 export const usualBounds = {
-  ...{ mostConnections: 1_000, mostStrangers: 100, placesForGets: 0, mostInFlight: 8, crowdedIdleMs: 5_000 },
+  ...{ mostConnections: 1_000, mostUnproven: 100, placesForGets: 0, mostInFlight: 8, crowdedIdleMs: 5_000 },
   ...{ firstHeadMs: 2_000, slowBodyMs: 5_000 },
 } as const;
 

@@ -31,7 +31,7 @@ interface Exchange extends HasDeadline {
   /** The request that came last. */
   last: IncomingMessage | undefined;
   /** The last answer, sent after all that are due before it. Nothing more is read then. */
-  lastWords: string | undefined;
+  lastResponse: string | undefined;
   /** Monotonic time until which the client must have taken the answer that is due next, once it is there. */
   deadlineMs: number;
 }
@@ -60,9 +60,9 @@ interface ClientConnection extends HasDeadline, Placed {
 export class ClientConnections {
   readonly #bounds: ConnectionBounds;
   readonly #onCut: (how: Cut) => void;
-  readonly #lateWords: string;
+  readonly #lateResponse: string;
   readonly #proof: Proof;
-  #strangers = 0;
+  #unproven = 0;
   /** Those without a request, the longest idle first: since when, in milliseconds. */
   readonly #idle = new Map<ClientConnection, number>();
   /** By where they come from: after a TLS handshake nothing else tells that two sockets are one connection. */
@@ -78,11 +78,11 @@ export class ClientConnections {
   readonly #unanswered = new Set<ServerResponse>();
   #isTurningAway = false;
 
-  /** `onCut` is called for each connection that is ended here. `lateWords`: the answer to a request that comes too slowly. */
-  constructor(bounds: ConnectionBounds, onCut: (how: Cut) => void, lateWords: string, proof = noProof) {
+  /** `onCut` is called for each connection that is ended here. `lateResponse`: the answer to a request that comes too slowly. */
+  constructor(bounds: ConnectionBounds, onCut: (how: Cut) => void, lateResponse: string, proof = noProof) {
     this.#bounds = bounds;
     this.#onCut = onCut;
-    this.#lateWords = lateWords;
+    this.#lateResponse = lateResponse;
     this.#proof = proof;
   }
 
@@ -104,10 +104,10 @@ export class ClientConnections {
   #connect(socket: Socket): ClientConnection {
     const nowMs = waitingTime.monotonicMs();
     const address = addressOf(socket.remoteAddress);
-    const crowd = this.#crowds.get(address) ?? { strangers: 0 };
+    const crowd = this.#crowds.get(address) ?? { unproven: 0 };
     this.#crowds.set(address, crowd);
-    crowd.strangers++;
-    this.#strangers++;
+    crowd.unproven++;
+    this.#unproven++;
     const known = { socket, address, crowd, exchange: undefined, partSeenMs: undefined, hasLeft: false };
     const placed = {
       standing: "fresh",
@@ -134,7 +134,7 @@ export class ClientConnections {
     // The body of a request that was begun is read all the same: what waits for it is its answer.
     const feed = new RequestFeed(socket, () => due.length < mostInFlight || exchange.last?.complete === false);
     const late = () => this.#cut(connection, "unread");
-    const exchange: Exchange = { due, feed, last: undefined, lastWords: undefined, deadlineMs: never, late };
+    const exchange: Exchange = { due, feed, last: undefined, lastResponse: undefined, deadlineMs: never, late };
     connection.socket = socket;
     connection.exchange = exchange;
     if (hasCertificate(socket)) this.#prove(connection);
@@ -171,12 +171,12 @@ export class ClientConnections {
       if (request.complete && response.writableFinished) this.#trust(connection);
       const [next] = due;
       if (next === undefined) {
-        this.#turnTo(connection);
+        this.#beginRequest(connection);
         this.#rest(connection);
       }
       if (next?.writableEnded && at === 0) this.#limitReading(exchange, next);
       feed.feed();
-      this.#sayLastWords(socket, exchange);
+      this.#writeLastResponse(socket, exchange);
     });
     void answer(request, response).then(() => {
       if (due[0] === response && response.writableEnded) this.#limitReading(exchange, response);
@@ -185,7 +185,7 @@ export class ClientConnections {
 
   /** The head of a request has come. A stranger's first body has to come at some rate. */
   #begin(connection: ClientConnection, request: IncomingMessage): void {
-    this.#turnTo(connection);
+    this.#beginRequest(connection);
     if (isBare(request)) {
       this.#coming.delete(connection);
       return;
@@ -208,13 +208,13 @@ export class ClientConnections {
   /** The client has proved who it is, and is no stranger from now on. */
   #prove(connection: ClientConnection): void {
     connection.isProved = true;
-    connection.crowd.strangers--;
-    this.#strangers--;
+    connection.crowd.unproven--;
+    this.#unproven--;
     this.#coming.delete(connection);
   }
 
   /** Notes what the connection does from now on. */
-  #turnTo(connection: ClientConnection): void {
+  #beginRequest(connection: ClientConnection): void {
     connection.sinceMs = waitingTime.monotonicMs();
     connection.bytesBefore = connection.socket.bytesRead;
     connection.partSeenMs = undefined;
@@ -235,25 +235,25 @@ export class ClientConnections {
     const mayTakeMs = this.#bounds.slowBodyMs + (socket.bytesRead - bytesBefore) / slowestBody;
     // Without a handshake, or a word of HTTP, nothing can be answered.
     if (exchange === undefined || socket.bytesRead === 0) this.#cut(connection, "late");
-    else if (last === undefined) this.#endWithWords(connection, "late");
+    else if (last === undefined) this.#endWithResponse(connection, "late");
     else if (last.complete) this.#coming.delete(connection);
-    else if (sinceMs + mayTakeMs <= waitingTime.monotonicMs()) this.#endWithWords(connection, "slow");
+    else if (sinceMs + mayTakeMs <= waitingTime.monotonicMs()) this.#endWithResponse(connection, "slow");
     else {
       connection.deadlineMs = sinceMs + mayTakeMs;
       this.#coming.add(connection);
     }
   }
 
-  #endWithWords({ socket }: ClientConnection, how: Cut): void {
+  #endWithResponse({ socket }: ClientConnection, how: Cut): void {
     this.#onCut(how);
-    this.refuse(socket, this.#lateWords);
+    this.refuse(socket, this.#lateResponse);
   }
 
   /**
    * From now on each answer ends its connection, also an answer that is due already: its client connects anew, and a Service
    * leads that to another replica. Idle connections stay open, because a client may be writing a request to one of them.
    */
-  turnAway(): void {
+  refuseNew(): void {
     this.#isTurningAway = true;
     for (const response of this.#unanswered) response.shouldKeepAlive = false;
   }
@@ -272,31 +272,31 @@ export class ClientConnections {
   }
 
   /** Ends a connection on which something came that is no request: with these words, behind the answers that are due before. */
-  refuse(socket: Socket, words: string): void {
+  refuse(socket: Socket, response: string): void {
     const exchange = this.#known.get(socket)?.exchange;
     if (exchange === undefined) {
-      socket.end(words, () => socket.destroy());
+      socket.end(response, () => socket.destroy());
       return;
     }
-    exchange.lastWords = words;
-    this.#sayLastWords(socket, exchange);
+    exchange.lastResponse = response;
+    this.#writeLastResponse(socket, exchange);
   }
 
   /** The request that broke off may have begun to be answered: it waits for what never comes. */
-  #sayLastWords(socket: Socket, { due: [first], last, lastWords }: Exchange): void {
-    if (lastWords === undefined) return;
+  #writeLastResponse(socket: Socket, { due: [first], last, lastResponse }: Exchange): void {
+    if (lastResponse === undefined) return;
     const isBrokenOff = first !== undefined && first.req === last && !last.complete;
     if (first !== undefined && !isBrokenOff) return;
     if (first?.headersSent || !socket.writable) socket.destroy();
-    else socket.end(lastWords, () => socket.destroy());
+    else socket.end(lastResponse, () => socket.destroy());
   }
 
   /** Those that have been idle for a while make room. Where that is not enough, one of the most crowded address does. */
   #makeRoom(newcomer: ClientConnection): void {
-    const { mostConnections, mostStrangers, crowdedIdleMs } = this.#bounds;
+    const { mostConnections, mostUnproven, crowdedIdleMs } = this.#bounds;
     // Many may be here when proof is first asked for: each newcomer ends some of them, so that none waits for all.
-    for (let ended = 0; ended < 8 && this.#strangers > mostStrangers && this.#proof.isAsked(); ended++)
-      this.#endFor(newcomer, this.#opened.values(), mostStrangers);
+    for (let ended = 0; ended < 8 && this.#unproven > mostUnproven && this.#proof.isAsked(); ended++)
+      this.#endFor(newcomer, this.#opened.values(), mostUnproven);
     if (newcomer.socket.destroyed) return;
     if (this.#opened.size <= 0.9 * mostConnections) return;
     const before = performance.now() - crowdedIdleMs;
@@ -364,10 +364,10 @@ export class ClientConnections {
     connection.hasLeft = true;
     const { crowd, address, isProved } = connection;
     if (!isProved) {
-      crowd.strangers--;
-      this.#strangers--;
+      crowd.unproven--;
+      this.#unproven--;
     }
-    if (crowd.strangers === 0 && this.#crowds.get(address) === crowd) this.#crowds.delete(address);
+    if (crowd.unproven === 0 && this.#crowds.get(address) === crowd) this.#crowds.delete(address);
   }
 }
 

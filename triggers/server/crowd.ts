@@ -16,7 +16,7 @@ export type ConnectionStanding = (typeof standings)[number];
 /** The connections of one address, as {@link addressOf} has it. */
 export interface Crowd {
   /** How many of them belong to clients that have not shown who they are. */
-  strangers: number;
+  unproven: number;
 }
 
 /** What the choice reads of a connection. */
@@ -42,7 +42,7 @@ const fewShare = 1 / 16;
  */
 export function chooseToGo<P extends Placed>(all: Iterable<P>, newcomer: P, most: number): P | undefined {
   const few = Math.max(1, Math.floor(most * fewShare));
-  const sizeOf = ({ crowd }: Placed) => Math.max(few, crowd.strangers);
+  const sizeOf = ({ crowd }: Placed) => Math.max(few, crowd.unproven);
   const ownSize = sizeOf(newcomer);
   let chosen: P | undefined;
   let chosenSize = ownSize;

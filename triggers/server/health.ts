@@ -20,7 +20,7 @@ export interface ApiServerHealth {
 }
 
 /** `onChange` is called once when the API server stops answering, and once when it answers again. */
-export function createHealth(clock: Clock, onChange: (sentence: string, isTrouble: boolean) => void): ApiServerHealth {
+export function createHealth(clock: Clock, onChange: (message: string, isTrouble: boolean) => void): ApiServerHealth {
   let answered = false;
   let failingSinceMs: number | undefined;
   let complained = false;
@@ -37,7 +37,7 @@ export function createHealth(clock: Clock, onChange: (sentence: string, isTroubl
     fail();
     if (stopped.aborted || complained) return;
     complained = true;
-    onChange(`${sentenceOf(error)}; trying again every ${probeEveryMs / 1000} s`, true);
+    onChange(`${messageFor(error)}; trying again every ${probeEveryMs / 1000} s`, true);
   };
   return {
     observe({ statusCode }) {
@@ -60,7 +60,7 @@ export function createHealth(clock: Clock, onChange: (sentence: string, isTroubl
   };
 }
 
-function sentenceOf(error: unknown): string {
+function messageFor(error: unknown): string {
   if (error instanceof ClusterError && error.code === 401) {
     return `the API server does not accept our credentials: ${error.message}`;
   }

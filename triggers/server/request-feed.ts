@@ -12,10 +12,10 @@ export class RequestFeed {
   readonly #mayRead: () => boolean;
   readonly #parse: (piece: Buffer) => void;
   /** What has come and was not read yet: at most what one read of a socket brings. */
-  #held: Buffer | undefined;
+  #buffered: Buffer | undefined;
   #isFeeding = false;
   /** True while this feed, and not Node, has paused the socket. */
-  #isHolding = false;
+  #isPausing = false;
 
   /** Stands between a connection of an HTTP server and its parser: another request is read only while `mayRead`. */
   constructor(socket: Socket, mayRead: () => boolean) {
@@ -35,14 +35,14 @@ export class RequestFeed {
     };
     socket.off("data", parse as (piece: Buffer) => void);
     socket.on("data", (piece: Buffer) => {
-      if (this.#held !== undefined) this.#held = Buffer.concat([this.#held, piece]);
-      else this.#held = piece;
+      if (this.#buffered !== undefined) this.#buffered = Buffer.concat([this.#buffered, piece]);
+      else this.#buffered = piece;
       this.feed();
     });
     // Node pauses the socket while answers or bodies are not read, and resumes it by itself.
     socket.on("resume", () => {
       // The event comes one turn of the event loop later: by then this feed may have paused the socket again.
-      if (!socket.isPaused()) this.#isHolding = false;
+      if (!socket.isPaused()) this.#isPausing = false;
       this.feed();
     });
   }
@@ -52,29 +52,29 @@ export class RequestFeed {
     if (this.#isFeeding) return;
     const socket = this.#socket;
     // What is held is read when the stream goes on, before anything that comes after it.
-    if (this.#isHolding && this.#mayRead()) {
-      this.#isHolding = false;
+    if (this.#isPausing && this.#mayRead()) {
+      this.#isPausing = false;
       socket.resume();
     }
     this.#isFeeding = true;
     // Where Node has paused it must not be given any more.
-    while (this.#held !== undefined && this.#mayRead() && !socket.isPaused() && !socket.destroyed) {
-      this.#parse(this.#take(this.#held));
+    while (this.#buffered !== undefined && this.#mayRead() && !socket.isPaused() && !socket.destroyed) {
+      this.#parse(this.#take(this.#buffered));
     }
     this.#isFeeding = false;
-    if (this.#held === undefined || socket.isPaused() || socket.destroyed) return;
-    this.#isHolding = true;
+    if (this.#buffered === undefined || socket.isPaused() || socket.destroyed) return;
+    this.#isPausing = true;
     socket.pause();
   }
 
   /** No more than one head; all that there is where no second one ends in it, which is nearly always so. */
-  #take(held: Buffer): Buffer {
-    this.#held = undefined;
-    const at = held.indexOf(endOfHead);
-    if (at < 0) return held;
+  #take(buffered: Buffer): Buffer {
+    this.#buffered = undefined;
+    const at = buffered.indexOf(endOfHead);
+    if (at < 0) return buffered;
     const end = at + endOfHead.length;
-    if (held.indexOf(endOfHead, end) < 0) return held;
-    this.#held = held.subarray(end);
-    return held.subarray(0, end);
+    if (buffered.indexOf(endOfHead, end) < 0) return buffered;
+    this.#buffered = buffered.subarray(end);
+    return buffered.subarray(0, end);
   }
 }

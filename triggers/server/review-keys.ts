@@ -11,12 +11,12 @@ import { waitingTime } from "../../functions/shared/clock/process-clock.ts";
 import type { Cluster, WebhookClient, WebhookConfigurationObject } from "../../functions/shared/kubernetes/cluster.ts";
 
 /** In milliseconds: after this time every API server uses a changed configuration. */
-const heardAfterMs = 10_000;
+const keyKnownAfterMs = 10_000;
 /**
  * How long a request without a key waits before it is refused, in milliseconds. An API server may post under the plain path that
  * a GitOps tool has just written back, before our watch has told of it. The bounds of connections limit how many are kept.
  */
-const heldMs = 1_000;
+const parkedMs = 1_000;
 
 /** The same for every path and every client. */
 const refusal = "Show the key of API servers: it is in the path of the webhook configuration.";
@@ -42,7 +42,7 @@ export class ReviewKeyCheck {
   #shown: ReadonlyMap<string, readonly (string | undefined)[]> | undefined;
   /** Since when every configuration of a path has had a key, by the monotonic clock. */
   readonly #sinceMs = new Map<string, number>();
-  readonly #held = new Set<KeptRequest>();
+  readonly #parked = new Set<KeptRequest>();
   readonly #deadlines: Deadlines;
 
   constructor(options: ReviewKeyOptions) {
@@ -54,19 +54,19 @@ export class ReviewKeyCheck {
   /** The Secret was read. */
   know(keys: ReviewKeys): void {
     this.#keys = keys;
-    this.#look();
+    this.#check();
   }
 
   /** All configurations that there are; undefined while a watch of them is broken. Those of others are passed over. */
   see(configurations: Iterable<WebhookConfigurationObject> | undefined): void {
     this.#shown = configurations === undefined ? undefined : keysByPath(configurations, this.#options);
-    this.#look();
+    this.#check();
   }
 
   /** True where a request for the path has to show a key. A path that no configuration has requires it once any other does. */
   asks(path: string): boolean {
     const sinceMs = this.#shown?.has(path) ? this.#sinceMs.get(path) : Math.min(...this.#sinceMs.values());
-    return sinceMs !== undefined && sinceMs + heardAfterMs <= this.#clock.monotonicMs();
+    return sinceMs !== undefined && sinceMs + keyKnownAfterMs <= this.#clock.monotonicMs();
   }
 
   /** True while a key is asked for under each path that a configuration has. */
@@ -87,7 +87,7 @@ export class ReviewKeyCheck {
   }
 
   /** Refuses requests without a key by one constant message. Nothing of them is read but the path. */
-  refuseStrangers(): MiddlewareHandler {
+  refuseUnkeyed(): MiddlewareHandler {
     return async (c, next) => {
       const { path } = c.req;
       const isLetIn = !this.asks(path) || this.isShown(getPath(c.req.raw)) || !(await this.#refusedAfterAll(path));
@@ -98,22 +98,22 @@ export class ReviewKeyCheck {
   /** Resolves to false as soon as the key is no longer required, and to true if it still is after {@link heldMs}. */
   #refusedAfterAll(path: string): Promise<boolean> {
     return new Promise((resolve) => {
-      const held: KeptRequest = {
+      const parked: KeptRequest = {
         path,
-        deadlineMs: this.#clock.monotonicMs() + heldMs,
-        late: () => held.end(true),
+        deadlineMs: this.#clock.monotonicMs() + parkedMs,
+        late: () => parked.end(true),
         end: (isRefused) => {
-          this.#held.delete(held);
-          this.#deadlines.delete(held);
+          this.#parked.delete(parked);
+          this.#deadlines.delete(parked);
           resolve(isRefused);
         },
       };
-      this.#held.add(held);
-      this.#deadlines.add(held);
+      this.#parked.add(parked);
+      this.#deadlines.add(parked);
     });
   }
 
-  #look(): void {
+  #check(): void {
     const nowMs = this.#clock.monotonicMs();
     const isKeyed = (key: string | undefined) => key !== undefined && isReviewKey(key, this.#keys);
     for (const path of this.#options.paths) {
@@ -121,7 +121,7 @@ export class ReviewKeyCheck {
       if (keys === undefined || !keys.every(isKeyed)) this.#sinceMs.delete(path);
       else if (!this.#sinceMs.has(path)) this.#sinceMs.set(path, nowMs);
     }
-    for (const held of this.#held) if (!this.asks(held.path)) held.end(false);
+    for (const parked of this.#parked) if (!this.asks(parked.path)) parked.end(false);
   }
 }
 

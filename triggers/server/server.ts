@@ -15,7 +15,7 @@ import { escapeControls } from "../../functions/shared/base/escape-control.ts";
 import { splitPath } from "../../functions/shared/certificates/review-key.ts";
 import type { Reporting } from "../telemetry/logs-and-metrics.ts";
 import { createMetricsPage } from "../telemetry/metrics-page.ts";
-import { type AdmissionDoorOptions, serveAdmissions } from "./admission.ts";
+import { type AdmissionEndpointOptions, serveAdmissions } from "./admission.ts";
 import { Bodies, BodyAborted } from "./bodies.ts";
 import type { KeyPair } from "./certificate-source.ts";
 import { createEventEndpoint, type EventEndpointOptions } from "./cloud-event.ts";
@@ -25,7 +25,7 @@ import type { ReviewKeyCheck } from "./review-keys.ts";
 
 export interface AppOptions
   extends Omit<EventEndpointOptions, "reporting" | "bodies">,
-    Pick<AdmissionDoorOptions, "admissions"> {
+    Pick<AdmissionEndpointOptions, "admissions"> {
   readonly reporting: Reporting;
   /** Whether the plain port answers reviews, too: without TLS, and to any client. */
   readonly reviewsOnPort: boolean;
@@ -54,10 +54,10 @@ const endUnusedEveryMs = 100;
 export function createApp(options: AppOptions): Hono {
   const { reporting, notReady } = options;
   const app = createBareApp(options, "There is nothing here: POST CloudEvents to / or to /events.");
-  app.get("/healthz", (c) => say(c, "alive\n", 200));
+  app.get("/healthz", (c) => respond(c, "alive\n", 200));
   app.on("GET", readyPaths, (c) => {
     const reason = notReady();
-    return reason === undefined ? say(c, "ready\n", 200) : say(c, `${reason}\n`, 503);
+    return reason === undefined ? respond(c, "ready\n", 200) : respond(c, `${reason}\n`, 503);
   });
   const page = createMetricsPage(reporting.metrics.registry, () => options.monotonicMs());
   app.get("/metrics", async (c) => {
@@ -73,7 +73,7 @@ export function createApp(options: AppOptions): Hono {
 /** The endpoints of `TLS_PORT`, which only API servers need to reach: reviews alone. */
 export function createAdmissionApp(options: AppOptions): Hono {
   const app = createBareApp(options, "There is nothing here: AdmissionReviews are posted to /admission/….");
-  if (options.reviewKeys !== undefined) app.use(options.reviewKeys.refuseStrangers());
+  if (options.reviewKeys !== undefined) app.use(options.reviewKeys.refuseUnkeyed());
   if (options.asksForCertificates) for (const path of reviewPaths(options)) app.use(path, requireCertificate);
   serveReviews(app, options);
   return app;
@@ -85,8 +85,8 @@ function serveReviews(app: Hono, options: AppOptions): void {
 
 /** A client of the plain port does not prove who it is, and an allowed review reserves a pod. */
 function refuseReviews(app: Hono, options: AppOptions): void {
-  const sentence = "Reviews are answered on TLS_PORT alone. REVIEWS_ON_PORT=true lets everybody post them here, too.";
-  for (const path of reviewPaths(options)) app.all(path, (c) => c.text(sentence, 421));
+  const message = "Reviews are answered on TLS_PORT alone. REVIEWS_ON_PORT=true lets everybody post them here, too.";
+  for (const path of reviewPaths(options)) app.all(path, (c) => c.text(message, 421));
 }
 
 function reviewPaths({ admissions }: AppOptions): string[] {
@@ -143,15 +143,15 @@ function measure({ reporting: { metrics }, admissions, monotonicMs }: AppOptions
 }
 
 /** The answer tells its length: probes come before any event, and a start is faster while `lengthOf` counts nothing. */
-function say(c: Context, text: string, status: 200 | 503): Response {
+function respond(c: Context, text: string, status: 200 | 503): Response {
   return c.text(text, status, { "content-length": String(Buffer.byteLength(text)) });
 }
 
 /** Reads a copy of the body only if no header tells its length, because that costs as much as a whole review. */
 async function lengthOf(response: Response): Promise<number> {
   if (response.status === 204) return 0;
-  const told = response.headers.get("content-length");
-  if (told !== null) return Number(told);
+  const header = response.headers.get("content-length");
+  if (header !== null) return Number(header);
   return response.body === null ? 0 : (await response.clone().arrayBuffer()).byteLength;
 }
 
@@ -170,7 +170,7 @@ export interface Listening {
   /** Presents another certificate to new connections. Does nothing on a plain port. */
   present(pair: KeyPair): void;
   /** Requests are answered as before, and connections taken; each answer says `connection: close`, and ends its connection. */
-  turnAway(): void;
+  refuseNew(): void;
   /** Takes no more connections, and resolves when the last answer is out. The signal cuts off all that are left. */
   close(cutOff: AbortSignal): Promise<void>;
 }
@@ -195,8 +195,8 @@ export async function listen(app: Hono, options: ListenOptions): Promise<Listeni
   const { port, requestTimeoutMs, pair, onCut = () => {}, proof } = options;
   const places = { placesForGets: pair === undefined ? placesForGets : 0 };
   const bounds = { ...usualBounds, ...places, unreadMs: requestTimeoutMs, ...options.bounds };
-  const lateWords = answerTo({ code: "ERR_HTTP_REQUEST_TIMEOUT" });
-  const connections = new ClientConnections(bounds, onCut, lateWords, proof);
+  const lateResponse = answerTo({ code: "ERR_HTTP_REQUEST_TIMEOUT" });
+  const connections = new ClientConnections(bounds, onCut, lateResponse, proof);
   // Node lets go of what is not read of a body, for as long as a request may take; hono would cut it off, and what follows.
   const answer = getRequestListener(app.fetch, {
     autoCleanupIncoming: false,
@@ -217,7 +217,7 @@ export async function listen(app: Hono, options: ListenOptions): Promise<Listeni
   const asked = { requestCert: pair?.clientAuthorities !== undefined, rejectUnauthorized: false };
   const secured = pair && { ...serverOptions, ...contextOf(pair), ...asked, handshakeTimeout: requestTimeoutMs };
   const server = secured === undefined ? createServer(serverOptions, handle) : createSecureServer(secured, handle);
-  tellOfConnections(server, connections, pair === undefined ? "connection" : "secureConnection");
+  answerConnectionErrors(server, connections, pair === undefined ? "connection" : "secureConnection");
   server.listen(port);
   // Rejects when the port cannot be had.
   await once(server, "listening");
@@ -239,7 +239,7 @@ export async function listen(app: Hono, options: ListenOptions): Promise<Listeni
       server.setTicketKeys(randomBytes(48));
       server.closeIdleConnections();
     },
-    turnAway: () => connections.turnAway(),
+    refuseNew: () => connections.refuseNew(),
     async close(cutOff) {
       closing = true;
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
@@ -260,7 +260,7 @@ export async function listen(app: Hono, options: ListenOptions): Promise<Listeni
 }
 
 /** Reports connections to their bounds, and answers what Node cannot parse. `ready`: event from which requests can come. */
-function tellOfConnections(
+function answerConnectionErrors(
   server: Server | SecureServer,
   connections: ClientConnections,
   ready: "connection" | "secureConnection",
@@ -271,8 +271,8 @@ function tellOfConnections(
     connections.refuse(socket, answerTo(error));
   });
   server.on("checkExpectation", (_request: IncomingMessage, response: ServerResponse) => {
-    const sentence = "Send the request without expecting anything of it.";
-    response.writeHead(417, { "content-type": plainText, "content-length": sentence.length }).end(sentence);
+    const message = "Send the request without expecting anything of it.";
+    response.writeHead(417, { "content-type": plainText, "content-length": message.length }).end(message);
   });
 }
 
@@ -294,14 +294,14 @@ const plainText = "text/plain; charset=UTF-8";
 
 /** The whole answer to what Node cannot read as a request. It tells the client why, and ends the connection. */
 function answerTo({ code, message = "" }: Partial<NodeJS.ErrnoException>): string {
-  const [status, sentence] = {
+  const [status, body] = {
     ERR_HTTP_REQUEST_TIMEOUT: ["408 Request Timeout", "The request took too long to come."],
     HPE_HEADER_OVERFLOW: ["431 Request Header Fields Too Large", "The headers are too large."],
     HPE_CHUNK_EXTENSIONS_OVERFLOW: ["413 Payload Too Large", "The extensions of a chunk are too large."],
   }[code ?? ""] ?? ["400 Bad Request", `This is not a request of HTTP: ${message}.`];
-  const length = Buffer.byteLength(sentence as string);
+  const length = Buffer.byteLength(body as string);
   const head = [`HTTP/1.1 ${status}`, `content-type: ${plainText}`, `content-length: ${length}`, "connection: close"];
-  return `${head.join("\r\n")}\r\n\r\n${sentence}`;
+  return `${head.join("\r\n")}\r\n\r\n${body}`;
 }
 
 function contextOf({ cert, key, clientAuthorities: ca }: KeyPair) {

@@ -25,7 +25,7 @@ export interface TlsPortOptions {
   readonly reviewKeys?: ReviewKeyCheck | undefined;
 }
 
-export interface TlsPort extends Pick<Listening, "close" | "turnAway"> {
+export interface TlsPort extends Pick<Listening, "close" | "refuseNew"> {
   /** Reason why the port does not answer yet; undefined once it is open. */
   notReady(): string | undefined;
   /** Resolves when it is open, or when it was closed before; rejects with a message where it can never open. */
@@ -56,7 +56,7 @@ export function openTlsPort(options: TlsPortOptions, stopped: AbortSignal): TlsP
   return {
     opened,
     notReady: () => (listening === undefined ? "there is no certificate to present yet" : undefined),
-    turnAway: () => listening?.turnAway(),
+    refuseNew: () => listening?.refuseNew(),
     async close(cutOff) {
       await opened.catch(() => undefined);
       await listening?.close(cutOff);
@@ -72,11 +72,11 @@ async function keep(
   stopped: AbortSignal,
 ): Promise<void> {
   const { source, reporting, reviewKeys } = options;
-  const say = (what: string, { subject, notAfter }: KeyPair) => {
+  const logPair = (what: string, { subject, notAfter }: KeyPair) => {
     reporting.metrics.certificateNotAfter.set({ source: source.kind }, Date.parse(notAfter) / 1000);
     reporting.log("info", `${what} the certificate of ${subject}`, { tlsPort: listening.port, subject, notAfter });
   };
-  say(`reviews are answered on TLS port ${listening.port} with`, first);
+  logPair(`reviews are answered on TLS port ${listening.port} with`, first);
   let presented = first;
   const watch = {
     ...waitingOf(options),
@@ -86,7 +86,7 @@ async function keep(
       if (isSamePair(pair, presented)) return;
       presented = pair;
       listening.present(pair);
-      say(`the ${source.kind === "files" ? "files have" : "Secret has"} changed: new connections are shown`, pair);
+      logPair(`the ${source.kind === "files" ? "files have" : "Secret has"} changed: new connections are shown`, pair);
     },
   };
   await watchCertificate(source, watch, stopped);
@@ -95,6 +95,6 @@ async function keep(
 function waitingOf({ clock, reporting }: TlsPortOptions): Patience {
   return {
     sleep: (ms, signal) => clock.sleep(ms, signal),
-    onTrouble: (sentence) => reporting.log("warn", sentence, { reason: "certificate" }),
+    onTrouble: (message) => reporting.log("warn", message, { reason: "certificate" }),
   };
 }

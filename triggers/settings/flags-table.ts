@@ -21,7 +21,7 @@ export interface Flag extends Kind {
   /** The setting that has its value. */
   readonly field?: keyof Settings;
   /** What becomes of it where it is no setting, or not quite. */
-  readonly says?: string;
+  readonly meaning?: string;
   /** Whether what was written is not what is done here: then `says` is a warning. `value` is what `parse` made of it. */
   differs(text: string, value: string): boolean;
 }
@@ -75,8 +75,8 @@ function counterpart(name: string, kind: Given): Flag {
 }
 
 /** A flag that changes nothing, and what happens instead; `agrees` is the value that asks for just that. */
-function idle(name: string, kind: Given, says: string, agrees?: string): Flag {
-  return { isBoolean: false, differs: (_text, value) => value !== agrees, ...kind, name, says };
+function idle(name: string, kind: Given, meaning: string, agrees?: string): Flag {
+  return { isBoolean: false, differs: (_text, value) => value !== agrees, ...kind, name, meaning };
 }
 
 /** A duration that a setting keeps within these bounds, both in Go's grammar. */
@@ -87,8 +87,8 @@ function bounded(name: string, kind: Kind, field: keyof Settings, least: string,
     // To Go's HTTP client, what is not above 0 is no limit.
     return ms === undefined ? undefined : `${Math.min(ms > 0 ? Math.max(ms, leastMs) : mostMs, mostMs)}ms`;
   };
-  const differs = (value: string, held: string) => parseGoDuration(value) !== parseGoDuration(held);
-  return counterpart(name, { ...kind, parse, differs, field, says: `at least ${least}, at most ${most}` });
+  const differs = (value: string, current: string) => parseGoDuration(value) !== parseGoDuration(current);
+  return counterpart(name, { ...kind, parse, differs, field, meaning: `at least ${least}, at most ${most}` });
 }
 
 const rate = "requests to the API server have no rate limit; at most 16 are under way at once";
@@ -110,14 +110,14 @@ const namespace: Kind = {
 export const flags: readonly Flag[] = [
   idle("log.format", oneOf("logfmt", "json"), "log lines are JSON", "json"),
   counterpart("log.level", { ...oneOf(...logLevels), field: "logLevel" }),
-  counterpart("server.port", { ...port, field: "port", says: "8001 where neither is given" }),
-  counterpart("kubernetes.config-file", { ...text, field: "kubeconfig", says: "with -kubernetes.api-url" }),
+  counterpart("server.port", { ...port, field: "port", meaning: "8001 where neither is given" }),
+  counterpart("kubernetes.config-file", { ...text, field: "kubeconfig", meaning: "with -kubernetes.api-url" }),
   counterpart("kubernetes.api-url", {
     grammar: "an address that begins with https:// or http://",
     parse: (value) => (value === "" || (/^https?:/.test(value) && URL.canParse(value)) ? value : undefined),
-    says: "address of the API server, instead of the one in -kubernetes.config-file",
+    meaning: "address of the API server, instead of the one in -kubernetes.config-file",
   }),
-  counterpart("kubernetes.namespace", { ...namespace, field: "namespaces", says: "one namespace" }),
+  counterpart("kubernetes.namespace", { ...namespace, field: "namespaces", meaning: "one namespace" }),
   counterpart("kubernetes.cluster-domain", { ...nonEmpty, grammar: "a DNS name", field: "clusterDomain" }),
   bounded("kubernetes.client-timeout", duration, "kubernetesTimeoutMs", "1s", "1m"),
   idle("kubernetes.client-qps", number, rate),
@@ -128,14 +128,18 @@ export const flags: readonly Flag[] = [
   idle("server.cluster-validation.http.soft-validation", boolean, noClusterValidation, "false"),
   idle("server.cluster-validation.http.excluded-paths", text, noClusterValidation),
   idle("server.cluster-validation.http.excluded-user-agents", text, noClusterValidation),
-  counterpart("server-tls.enabled", { ...boolean, says: "true opens TLS_PORT, false closes it" }),
-  counterpart("server-tls.port", { ...port, field: "tlsPort", says: "8443 where neither is given and TLS is enabled" }),
-  counterpart("server-tls.cert-file", { ...text, field: "tlsCertFile", says: "without a self-signed certificate" }),
-  counterpart("server-tls.key-file", { ...text, field: "tlsKeyFile", says: "without a self-signed certificate" }),
+  counterpart("server-tls.enabled", { ...boolean, meaning: "true opens TLS_PORT, false closes it" }),
+  counterpart("server-tls.port", {
+    ...port,
+    field: "tlsPort",
+    meaning: "8443 where neither is given and TLS is enabled",
+  }),
+  counterpart("server-tls.cert-file", { ...text, field: "tlsCertFile", meaning: "without a self-signed certificate" }),
+  counterpart("server-tls.key-file", { ...text, field: "tlsKeyFile", meaning: "without a self-signed certificate" }),
   bounded("server-tls.request-timeout", positiveDuration, "requestTimeoutMs", "1s", "5m"),
   counterpart("server-tls.self-signed-cert.enabled", {
     ...boolean,
-    says: "false: the certificate is in the two files",
+    meaning: "false: the certificate is in the two files",
   }),
   counterpart("server-tls.self-signed-cert.secret-name", {
     ...nonEmpty,
@@ -148,7 +152,7 @@ export const flags: readonly Flag[] = [
   counterpart("webhooks.update-ca-bundle", {
     ...boolean,
     field: "updateCaBundle",
-    says: "false: no caBundle is written",
+    meaning: "false: no caBundle is written",
   }),
   idle("use-zone-tracker", boolean, zoneTracker, "false"),
   counterpart("zone-tracker.config-map-name", {

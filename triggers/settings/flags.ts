@@ -44,17 +44,17 @@ export function readFlags(argv: readonly string[], environment: Environment): Co
       continue;
     }
     values.set(flag.name, value);
-    if (flag.differs(text, value)) warnings.push(`-${flag.name}=${plain(text)}: ${flag.says}`);
+    if (flag.differs(text, value)) warnings.push(`-${flag.name}=${plain(text)}: ${flag.meaning}`);
   }
   mistakes.push(...contradictionsIn(values));
-  const told = new Map<string, string>();
+  const overrides = new Map<string, string>();
   for (const { name, field } of flags) {
     const value = values.get(name);
-    if (field !== undefined && value !== undefined) told.set(settingsTable[field].name, value);
+    if (field !== undefined && value !== undefined) overrides.set(settingsTable[field].name, value);
   }
-  tellTls(values, environment, { told, mistakes, warnings });
-  warnings.push(...disagreements(told, environment));
-  if (given.size > 0 && !environment.PORT?.trim() && !told.has("PORT")) told.set("PORT", usualPort);
+  applyTls(values, environment, { overrides, mistakes, warnings });
+  warnings.push(...disagreements(overrides, environment));
+  if (given.size > 0 && !environment.PORT?.trim() && !overrides.has("PORT")) overrides.set("PORT", usualPort);
   const kubeconfig = values.get("kubernetes.config-file");
   const server = values.get("kubernetes.api-url");
   return {
@@ -62,7 +62,7 @@ export function readFlags(argv: readonly string[], environment: Environment): Co
     replay,
     mistakes,
     warnings,
-    environment: { ...environment, ...Object.fromEntries(told) },
+    environment: { ...environment, ...Object.fromEntries(overrides) },
     access: { ...(kubeconfig ? { kubeconfig } : {}), ...(server ? { server } : {}) },
   };
 }
@@ -93,7 +93,7 @@ function parseArguments(argv: readonly string[]): ParsedArguments {
   for (let argument = rest.shift(); argument !== undefined; argument = rest.shift()) {
     const match = /^--?([^-=][^=]*)(?:=(.*))?$/s.exec(argument);
     if (match === null) {
-      parsed.mistakes.push(sayNoFlag(argument, before));
+      parsed.mistakes.push(describeNoFlag(argument, before));
       continue;
     }
     const [, name = "", text] = match;
@@ -101,7 +101,7 @@ function parseArguments(argv: readonly string[]): ParsedArguments {
     before = text === undefined ? flag : undefined;
     if (name === "h" || name === "help") parsed.help = true;
     else if (name === replayName) takeReplay(parsed, text ?? rest.shift());
-    else if (flag === undefined) parsed.mistakes.push(sayUnknown(name));
+    else if (flag === undefined) parsed.mistakes.push(describeUnknown(name));
     else takeFlag(parsed, flag, text, rest);
   }
   return parsed;
@@ -119,13 +119,13 @@ function takeFlag({ given, mistakes }: ParsedArguments, flag: Flag, text: string
   else given.set(flag, value);
 }
 
-function sayNoFlag(argument: string, before: Flag | undefined): string {
+function describeNoFlag(argument: string, before: Flag | undefined): string {
   if (before?.isBoolean)
     return `${plain(argument)}: write -${before.name}=${plain(argument)}: a flag that is true or false takes "="`;
   return `${plain(argument)}: there is no such argument; settings are environment variables and flags, see --help`;
 }
 
-function sayUnknown(name: string): string {
+function describeUnknown(name: string): string {
   const near = [...flags.map((flag) => flag.name), replayName]
     .map((known) => ({ known, distance: known.includes(name) ? 0 : leven(name, known) }))
     .filter(({ distance }) => distance <= Math.max(2, name.length / 4))
@@ -156,45 +156,45 @@ function contradictionsIn(values: ReadonlyMap<string, string>): string[] {
 }
 
 interface FlagResults {
-  readonly told: Map<string, string>;
+  readonly overrides: Map<string, string>;
   readonly mistakes: string[];
   readonly warnings: string[];
 }
 
 /** The flags of TLS hold together: a port without TLS is none, and files are read only where nothing is self-signed. */
-function tellTls(values: ReadonlyMap<string, string>, environment: Environment, telling: FlagResults): void {
-  const { told } = telling;
+function applyTls(values: ReadonlyMap<string, string>, environment: Environment, results: FlagResults): void {
+  const { overrides } = results;
   const port = environment[tlsNames.port]?.trim() || "off";
   const enabled = values.get("server-tls.enabled") ?? (port === "off" ? undefined : "true");
   const selfSigned = values.get("server-tls.self-signed-cert.enabled");
   if (enabled !== "true") {
-    tellNoTls(told, enabled);
+    applyNoTls(overrides, enabled);
     return;
   }
-  if (port === "off" && !told.has(tlsNames.port)) told.set(tlsNames.port, usualTlsPort);
-  if (selfSigned === "false") tellCertificateFiles(values, environment, telling);
-  else tellSelfSigned(values, selfSigned, telling);
+  if (port === "off" && !overrides.has(tlsNames.port)) overrides.set(tlsNames.port, usualTlsPort);
+  if (selfSigned === "false") applyCertificateFiles(values, environment, results);
+  else applySelfSigned(values, selfSigned, results);
 }
 
 const tlsNames = { port: "TLS_PORT", cert: "TLS_CERT_FILE", key: "TLS_KEY_FILE" };
 
-function tellNoTls(told: FlagResults["told"], enabled: string | undefined): void {
+function applyNoTls(overrides: FlagResults["overrides"], enabled: string | undefined): void {
   const { port, cert, key } = tlsNames;
-  for (const name of [port, cert, key]) told.delete(name);
+  for (const name of [port, cert, key]) overrides.delete(name);
   if (enabled !== "false") return;
-  told.set(port, "off");
-  for (const name of [cert, key]) told.set(name, "");
+  overrides.set(port, "off");
+  for (const name of [cert, key]) overrides.set(name, "");
 }
 
-function tellCertificateFiles(
+function applyCertificateFiles(
   values: ReadonlyMap<string, string>,
   environment: Environment,
-  { told, mistakes }: FlagResults,
+  { overrides, mistakes }: FlagResults,
 ): void {
   const files = [tlsNames.cert, tlsNames.key];
-  if (files.some((name) => !(told.get(name) ?? environment[name]?.trim()))) {
+  if (files.some((name) => !(overrides.get(name) ?? environment[name]?.trim()))) {
     // One line is enough for the two of them.
-    for (const name of files) told.set(name, "");
+    for (const name of files) overrides.set(name, "");
     mistakes.push(
       "-server-tls.self-signed-cert.enabled is false; write -server-tls.cert-file and -server-tls.key-file too",
     );
@@ -204,26 +204,26 @@ function tellCertificateFiles(
   }
 }
 
-function tellSelfSigned(
+function applySelfSigned(
   values: ReadonlyMap<string, string>,
   selfSigned: string | undefined,
-  { told, warnings }: FlagResults,
+  { overrides, warnings }: FlagResults,
 ): void {
   for (const name of ["server-tls.cert-file", "server-tls.key-file"]) {
     if (values.get(name))
       warnings.push(`-${name}: no file is read, because -server-tls.self-signed-cert.enabled is true`);
   }
   for (const name of [tlsNames.cert, tlsNames.key]) {
-    told.delete(name);
-    if (selfSigned === "true") told.set(name, "");
+    overrides.delete(name);
+    if (selfSigned === "true") overrides.set(name, "");
   }
 }
 
 /** Variables that are set, and to something else than flags say. */
-function disagreements(told: ReadonlyMap<string, string>, environment: Environment): string[] {
+function disagreements(overrides: ReadonlyMap<string, string>, environment: Environment): string[] {
   return Object.values<(typeof settingsTable)[keyof typeof settingsTable]>(settingsTable).flatMap(({ name, parse }) => {
     const before = environment[name]?.trim();
-    const text = told.get(name);
+    const text = overrides.get(name);
     if (!before || text === undefined || isDeepStrictEqual(parse(before), parse(text))) return [];
     return [`${name} is ${showValue(before)}, and flags say ${showValue(text)}: the flags win`];
   });

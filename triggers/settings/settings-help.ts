@@ -5,12 +5,12 @@ import { settingsTable } from "./settings.ts";
 
 /** The whole text, without a line break at its end. */
 export function help(): string {
-  const settings = Object.values<Setting<unknown>>(settingsTable).map(({ name, fallback, says, grammar }) => {
+  const settings = Object.values<Setting<unknown>>(settingsTable).map(({ name, fallback, meaning, grammar }) => {
     const value = fallback === "" ? grammar : `${grammar} (default: ${fallback})`;
-    return row(name, 20, [...wrap(says, 90), ...wrap(`= ${value}`, 90)]);
+    return row(name, 20, [...wrap(meaning, 90), ...wrap(`= ${value}`, 90)]);
   });
-  const taken = flags.map(({ name, field, says }) => {
-    const parts = [field === undefined ? "" : settingsTable[field].name, says ?? ""].filter(Boolean);
+  const taken = flags.map(({ name, field, meaning }) => {
+    const parts = [field === undefined ? "" : settingsTable[field].name, meaning ?? ""].filter(Boolean);
     return row(`-${name}`, 54, wrap(parts.join("; "), 56));
   });
   return [

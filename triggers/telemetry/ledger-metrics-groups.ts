@@ -22,7 +22,7 @@ import {
   isStatefulSet,
   type ZoneWorkload,
 } from "../../functions/shared/workloads/statefulsets.ts";
-import { lookAtTimes } from "./live-gauges.ts";
+import { limitReads } from "./live-gauges.ts";
 
 /** A group at one moment. All times are the API server's, in milliseconds since the epoch. */
 export interface GroupStanding {
@@ -42,7 +42,7 @@ export interface Rollout {
   readonly progressMs: number;
 }
 
-export interface GroupLookOptions {
+export interface GroupReaderOptions {
   readonly cluster: Pick<Cluster, "list" | "monotonicMs" | "serverTimeMs" | "sleep">;
   readonly cache: Pick<GroupCache, "read">;
   /** Undefined: all of them. */
@@ -66,20 +66,20 @@ interface Remembered {
 }
 
 /** Answers what tells how every group stands, at most ten seconds old where the API server answers. It never rejects. */
-export function createGroupLook(options: GroupLookOptions): () => Promise<readonly GroupStanding[]> {
+export function createGroupReader(options: GroupReaderOptions): () => Promise<readonly GroupStanding[]> {
   const { cluster } = options;
   const listed = new Map<string, Listed>();
   const remembered = new Map<string, Remembered>();
   let known: readonly GroupStanding[] = [];
-  const look = lookAtTimes(cluster, async () => {
+  const refresh = limitReads(cluster, async () => {
     await listLedgers(options, listed);
     known = await standingsOf(options, listed, remembered);
   });
-  return () => look().then(() => known);
+  return () => refresh().then(() => known);
 }
 
 /** One LIST for each namespace, so that an unreadable namespace hides no other: what its last LIST said stands. */
-async function listLedgers({ cluster, namespaces }: GroupLookOptions, listed: Map<string, Listed>): Promise<void> {
+async function listLedgers({ cluster, namespaces }: GroupReaderOptions, listed: Map<string, Listed>): Promise<void> {
   const scopes = namespaces ?? [""];
   await Promise.allSettled(
     scopes.map(async (scope) => {
@@ -92,7 +92,7 @@ async function listLedgers({ cluster, namespaces }: GroupLookOptions, listed: Ma
 }
 
 async function standingsOf(
-  options: GroupLookOptions,
+  options: GroupReaderOptions,
   listed: ReadonlyMap<string, Listed>,
   remembered: Map<string, Remembered>,
 ): Promise<readonly GroupStanding[]> {
@@ -126,7 +126,7 @@ function groupsOf(listed: ReadonlyMap<string, Listed>): GroupKey[] {
 
 /** "vanished": no StatefulSet is in the group any more. A group that cannot be read now stands as it was last seen, if ever. */
 async function standingOf(
-  { cluster, cache }: GroupLookOptions,
+  { cluster, cache }: GroupReaderOptions,
   key: GroupKey,
   listed: Listed | undefined,
   memory: Remembered,

@@ -19,35 +19,35 @@ const longestLabel = 253;
 
 /** Gauges that are empty until `showGroups` says where groups can be seen. */
 export function createLedgerMetrics(registers: Registry[]) {
-  let look: ReadStandings = async () => [];
-  let isPassed = true;
+  let read: ReadStandings = async () => [];
+  let hasReconciles = true;
   const define = liveGauges(registers);
   defineGroups((name, help, labelNames, seriesOf) =>
     define(name, help, [...groupLabels, ...labelNames], async () =>
-      (await look()).flatMap((standing) => inGroup(standing, seriesOf(standing))),
+      (await read()).flatMap((standing) => inGroup(standing, seriesOf(standing))),
     ),
   );
-  const lookUnlessPassed = async () => (isPassed ? undefined : look());
+  const readUnlessReconciling = async () => (hasReconciles ? undefined : read());
   return {
     waitingSince: define(
       "sluice_waiting_since_timestamp_seconds",
       "Since when the guard named has held for a group that is not done, in seconds since the epoch.",
       [...groupLabels, "function", "guard", "zone"],
-      async () => (await lookUnlessPassed())?.flatMap((standing) => inGroup(standing, waitingOf(standing))),
+      async () => (await readUnlessReconciling())?.flatMap((standing) => inGroup(standing, waitingOf(standing))),
     ),
     lastSuccess: define(
       "rollout_operator_last_successful_group_reconcile_timestamp_seconds",
       "When the last pass over a rollout group succeeded, or it was seen to need none, in seconds since the epoch.",
       ["rollout_group"],
       async () => {
-        const standings = await lookUnlessPassed();
+        const standings = await readUnlessReconciling();
         return standings && reconciledOf(standings);
       },
     ),
     /** Shows the groups of `groups`, which never rejects. `passes`: this process reconciles, and knows more by that. */
-    showGroups(groups: ReadStandings, { passes }: { readonly passes: boolean }): void {
-      look = groups;
-      isPassed = passes;
+    showGroups(groups: ReadStandings, { reconciles }: { readonly reconciles: boolean }): void {
+      read = groups;
+      hasReconciles = reconciles;
     },
   };
 }

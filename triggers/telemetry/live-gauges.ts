@@ -33,27 +33,27 @@ export function liveGauges(registers: Registry[]) {
 }
 
 /** What one LIST has shown serves all scrapes for so long, in milliseconds: a flood of scrapes is no flood of LISTs. */
-export const lookAgainAfterMs = 10_000;
+export const refreshAfterMs = 10_000;
 /** No scrape waits longer for the cluster than this: while the API server is away, it gets what was last seen. */
-export const lookWithinMs = 2_000;
+export const refreshWithinMs = 2_000;
 
 /**
- * Returns a function that calls `look` at most once in {@link lookAgainAfterMs}. It resolves when the last call has ended, and at
- * the latest after {@link lookWithinMs}. `look` must not reject.
+ * Returns a function that calls `look` at most once in {@link refreshAfterMs}. It resolves when the last call has ended, and at
+ * the latest after {@link refreshWithinMs}. `look` must not reject.
  */
-export function lookAtTimes(clock: Clock, look: () => Promise<unknown>): () => Promise<void> {
+export function limitReads(clock: Clock, read: () => Promise<unknown>): () => Promise<void> {
   let askedMs = Number.NEGATIVE_INFINITY;
-  let looking: Promise<unknown> | undefined;
+  let reading: Promise<unknown> | undefined;
   return async () => {
-    if (looking === undefined && clock.monotonicMs() - askedMs >= lookAgainAfterMs) {
+    if (reading === undefined && clock.monotonicMs() - askedMs >= refreshAfterMs) {
       askedMs = clock.monotonicMs();
-      looking = look().finally(() => {
-        looking = undefined;
+      reading = read().finally(() => {
+        reading = undefined;
       });
     }
-    if (looking === undefined) return;
+    if (reading === undefined) return;
     const over = new AbortController();
-    await Promise.race([looking, clock.sleep(lookWithinMs, over.signal)]);
+    await Promise.race([reading, clock.sleep(refreshWithinMs, over.signal)]);
     over.abort("looked");
   };
 }

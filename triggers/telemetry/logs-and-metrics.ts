@@ -19,7 +19,7 @@ export type EventResult = "queued" | "ignored" | "malformed" | "refused" | "defe
 
 export interface Reporting extends Reporter {
   readonly metrics: Metrics;
-  log(level: LogLevel, sentence: string, fields?: object): void;
+  log(level: LogLevel, message: string, fields?: object): void;
   /** One run of a function over a group, as the runner sees it. `error` is what it threw, or why it counts as failed. */
   reconciled(key: GroupKey, seconds: number, error?: unknown): void;
   /** One exchange with the API server. */
@@ -65,7 +65,7 @@ export function createReporting(options: ReportingOptions): Reporting {
     // Terminals show logs, and JSON itself escapes only controls below U+0020.
     { write: (lines) => destination.write(escapeLines(lines)) },
   );
-  const log = (level: LogLevel, sentence: string, fields: object = {}) => logger[level](fields, sentence);
+  const log = (level: LogLevel, message: string, fields: object = {}) => logger[level](fields, message);
   return {
     metrics,
     log,
@@ -86,14 +86,14 @@ type Log = Reporting["log"];
 function reportGroups(
   metrics: Metrics,
   log: Log,
-): Omit<Reporter, "held"> & Pick<Reporting, "reconciled" | "forget" | "keepOnly"> {
-  const said = new Map<string, LastReported>();
+): Omit<Reporter, "parked"> & Pick<Reporting, "reconciled" | "forget" | "keepOnly"> {
+  const lastReported = new Map<string, LastReported>();
   const malformed = new Map<string, MalformedSeries>();
-  const passed = new Map<string, GroupKey>();
+  const reconciledGroups = new Map<string, GroupKey>();
   const bornSeconds = Date.now() / 1000;
-  const known = { said, malformed, passed };
+  const known = { lastReported, malformed, reconciledGroups };
   return {
-    pass(report) {
+    verdict(report) {
       describeSpan({ "sluice.guard": report.guard, "sluice.zone": report.zone });
       metrics.verdicts.inc({ function: report.function, guard: report.guard });
       if (report.guard === "never-possible")
@@ -103,11 +103,11 @@ function reportGroups(
           zone: report.zone,
         });
       const place = `${report.function} ${pathOf(report.key)}`;
-      const before = said.get(place);
-      said.set(place, { ...report, series: showWaiting(metrics, before?.series, report) });
+      const before = lastReported.get(place);
+      lastReported.set(place, { ...report, series: showWaiting(metrics, before?.series, report) });
       if (before?.guard === report.guard && before.zone === report.zone) return;
       const level = failingGuards.has(report.guard) ? "error" : "info";
-      log(level, report.sentence, { ...about(report.key, report.function), ...verdictOf(report) });
+      log(level, report.message, { ...about(report.key, report.function), ...verdictOf(report) });
     },
     act(report) {
       const { action, object, zone, result, reason } = report;
@@ -120,26 +120,26 @@ function reportGroups(
       metrics.conflicts.inc({ function: by });
       log("debug", "another client wrote the ledger meanwhile; deciding again", about(key, by));
     },
-    problem(key, by, sentence, error) {
+    problem(key, by, message, error) {
       // The API server's refusals and silences are part of life; anything else is a fault of ours.
       const level = error === undefined || error instanceof ClusterError ? "warn" : "error";
-      log(level, sentence, { ...about(key, by), ...(error === undefined ? {} : { err: error }) });
+      log(level, message, { ...about(key, by), ...(error === undefined ? {} : { err: error }) });
     },
     health({ function: by, product, state }) {
       metrics.healthAnswers.inc({ function: by, product, state });
     },
-    malformed(key, statefulSet, annotation, sentence) {
+    malformed(key, statefulSet, annotation, message) {
       const labels = { namespace: key.namespace, statefulset: statefulSet, annotation };
       metrics.malformed.inc(labels);
       malformed.set(`${key.namespace}/${statefulSet} ${annotation}`, { key, labels });
-      log("warn", sentence, { ...about(key), object: statefulSet, zone: statefulSet, reason: "malformed", annotation });
+      log("warn", message, { ...about(key), object: statefulSet, zone: statefulSet, reason: "malformed", annotation });
     },
     reconciled(key, seconds, error) {
       const labels = { rollout_group: key.group };
       // An alert cannot see what has no series: one that never succeeds is as old as this process.
-      const isFirst = ![...passed.values()].some(({ group }) => group === key.group);
+      const isFirst = ![...reconciledGroups.values()].some(({ group }) => group === key.group);
       if (error !== undefined && isFirst) metrics.lastSuccess.set(labels, bornSeconds);
-      passed.set(groupPathOf(key), key);
+      reconciledGroups.set(groupPathOf(key), key);
       metrics.reconciles.inc(labels);
       metrics.reconcilesFailed.inc(labels, error === undefined ? 0 : 1);
       metrics.reconcileSeconds.observe(labels, seconds);
@@ -159,9 +159,9 @@ function reportGroups(
 
 /** What has been told of keys, and has series. */
 interface ReportedKeys {
-  readonly said: Map<string, LastReported>;
+  readonly lastReported: Map<string, LastReported>;
   readonly malformed: Map<string, MalformedSeries>;
-  readonly passed: Map<string, GroupKey>;
+  readonly reconciledGroups: Map<string, GroupKey>;
 }
 
 interface MalformedSeries {
@@ -171,12 +171,12 @@ interface MalformedSeries {
 
 function forgetGroups(
   metrics: Metrics,
-  { said, malformed, passed }: ReportedKeys,
+  { lastReported, malformed, reconciledGroups }: ReportedKeys,
   isGone: (key: Key) => boolean,
 ): void {
-  for (const [place, { key, series }] of said) {
+  for (const [place, { key, series }] of lastReported) {
     if (!isGone(key)) continue;
-    said.delete(place);
+    lastReported.delete(place);
     if (series !== undefined) metrics.waitingSince.remove({ ...series });
   }
   for (const [place, { key, labels }] of malformed) {
@@ -184,9 +184,9 @@ function forgetGroups(
     malformed.delete(place);
     metrics.malformed.remove(labels);
   }
-  const gone = [...passed].filter(([, key]) => isGone(key));
-  for (const [place] of gone) passed.delete(place);
-  const kept = new Set([...passed.values()].map(({ group }) => group));
+  const gone = [...reconciledGroups].filter(([, key]) => isGone(key));
+  for (const [place] of gone) reconciledGroups.delete(place);
+  const kept = new Set([...reconciledGroups.values()].map(({ group }) => group));
   // A group of another namespace may have the same name, and so the same series.
   for (const [, { group }] of gone.filter(([, key]) => !kept.has(key.group))) {
     const labels = { rollout_group: group };
@@ -211,15 +211,15 @@ function showWaiting(
   return series;
 }
 
-function reportTraffic(metrics: Metrics): Pick<Reporting, "held" | "apiRequest" | "podRequest" | "event"> {
-  let alreadyHeld = 0;
+function reportTraffic(metrics: Metrics): Pick<Reporting, "parked" | "apiRequest" | "podRequest" | "event"> {
+  let alreadyParked = 0;
   return {
-    held({ function: by, held, ended }) {
-      metrics.held.set({ function: by }, held);
+    parked({ function: by, parked, ended }) {
+      metrics.parkedReviews.set({ function: by }, parked);
       // Users alert on many of these, and a drain that waits its turn must not raise that alert.
-      metrics.inflightEvictions.dec(held - alreadyHeld);
-      alreadyHeld = held;
-      if (ended !== undefined) metrics.heldSeconds.observe({ function: by, outcome: ended.outcome }, ended.seconds);
+      metrics.inflightEvictions.dec(parked - alreadyParked);
+      alreadyParked = parked;
+      if (ended !== undefined) metrics.parkedSeconds.observe({ function: by, outcome: ended.outcome }, ended.seconds);
     },
     apiRequest({ path, method, statusCode, seconds }) {
       metrics.apiSeconds.observe({ path, method, status_code: String(statusCode) }, seconds);

@@ -176,8 +176,10 @@ function webhookMetrics({ counter, gauge, histogram }: Definers) {
       "Reviews of evictions that are not answered yet, without those that wait for their turn.",
       [],
     ),
-    held: gauge("sluice_held_reviews", "Reviews that wait for their turn, which time alone may bring.", ["function"]),
-    heldSeconds: histogram(
+    parkedReviews: gauge("sluice_held_reviews", "Reviews that wait for their turn, which time alone may bring.", [
+      "function",
+    ]),
+    parkedSeconds: histogram(
       "sluice_held_review_seconds",
       "How long reviews waited for their turn, by how that ended: allowed, refused, over, gone, stopped, behind too many.",
       ["function", "outcome"],
@@ -197,26 +199,26 @@ function webhookMetrics({ counter, gauge, histogram }: Definers) {
 }
 
 /** An alert looks back no further than this, in seconds: a zone that no review has asked about since has no series. */
-const toldForSeconds = 3_600;
+const reportedForSeconds = 3_600;
 
 /** Zones that have a series, at most. A new one replaces the one that was reported longest ago. */
 const mostNeverPossible = 1_000;
 
 /** Rule R25: what can never be has no time to wait that a metric could show, so that the metric is the moment of the report. */
 function createNeverPossible(live: ReturnType<typeof liveGauges>) {
-  type Told = Series<"namespace" | "function" | "zone">;
-  const last = new BoundedMap<string, Told>(mostNeverPossible);
+  type NeverPossibleSeries = Series<"namespace" | "function" | "zone">;
+  const last = new BoundedMap<string, NeverPossibleSeries>(mostNeverPossible);
   live(
     "sluice_never_possible_timestamp_seconds",
     "When a function last told that what is wanted of a zone can never be, in seconds since the epoch.",
     ["namespace", "function", "zone"],
     () => {
-      for (const [key, { value }] of last) if (Date.now() / 1000 - value > toldForSeconds) last.delete(key);
+      for (const [key, { value }] of last) if (Date.now() / 1000 - value > reportedForSeconds) last.delete(key);
       return last.values();
     },
   );
   return {
-    note(labels: Told["labels"]): void {
+    note(labels: NeverPossibleSeries["labels"]): void {
       const key = `${labels.namespace} ${labels.function} ${labels.zone}`;
       last.delete(key);
       last.set(key, { labels, value: Date.now() / 1000 });

@@ -26,11 +26,11 @@ import type { TracingSettings } from "./tracing-settings.ts";
 export function startSdk(
   settings: TracingSettings,
   version: string,
-  onTrouble: (sentence: string) => void,
+  onTrouble: (message: string) => void,
 ): { shutdown(): Promise<void> } {
-  const say = (...said: unknown[]) => onTrouble(`OpenTelemetry: ${said.map(String).join(" ")}`);
+  const report = (...parts: unknown[]) => onTrouble(`OpenTelemetry: ${parts.map(String).join(" ")}`);
   const silent = () => {};
-  const logger = { error: say, warn: say, info: silent, debug: silent, verbose: silent };
+  const logger = { error: report, warn: report, info: silent, debug: silent, verbose: silent };
   diag.setLogger(logger, { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true });
   setGlobalErrorHandler((error) => onTrouble(`spans could not be sent: ${messageOf(error)}`));
   const named = resourceFromAttributes({ "service.name": "sluice", "service.version": version });

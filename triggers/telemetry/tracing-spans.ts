@@ -22,11 +22,11 @@ export function inEventSpan<Result extends string>(
   const describe = (): SpanOptions => {
     const [sender, maker] = [callerOf(traceOf(header)), callerOf(event)];
     const links = sender !== undefined && maker !== undefined && maker.spanId !== sender.spanId ? [maker] : [];
-    const told = { id: event.id, source: event.source, type: event.type, subject: event.subject };
-    const said = Object.entries(told).flatMap(([name, value]) =>
+    const fields = { id: event.id, source: event.source, type: event.type, subject: event.subject };
+    const entries = Object.entries(fields).flatMap(([name, value]) =>
       typeof value === "string" ? [[`cloudevents.event_${name}`, value.slice(0, longest)]] : [],
     );
-    const attributes = { "http.request.method": "POST", ...Object.fromEntries(said) };
+    const attributes = { "http.request.method": "POST", ...Object.fromEntries(entries) };
     return { kind: "consumer", attributes, parent: under(sender ?? maker), links };
   };
   return inSpan("receive event", describe, async (span) => {
@@ -41,7 +41,7 @@ export function inReviewSpan(
   header: Header,
   by: string,
   request: AdmissionRequest,
-  judge: () => Promise<AdmissionAnswer>,
+  decide: () => Promise<AdmissionAnswer>,
 ): Promise<AdmissionAnswer> {
   const describe = (): SpanOptions => {
     const { path, namespace, name, uid, operation, subresource, dryRun } = request;
@@ -59,7 +59,7 @@ export function inReviewSpan(
     return { kind: "server", attributes, parent: under(callerOf(traceOf(header))) };
   };
   return inSpan(`review ${by}`, describe, async (span) => {
-    const answer = await judge();
+    const answer = await decide();
     const { guard, allowed, zone = "" } = answer;
     span.setAttributes({ "sluice.guard": guard, "sluice.zone": zone, "sluice.allowed": allowed });
     return answer;
@@ -67,18 +67,18 @@ export function inReviewSpan(
 }
 
 /** Runs a reconcile of a key in a span of its own. It is linked to the spans that enqueued it, because none of them waits. */
-export function inPassSpan<T>(
+export function inReconcileSpan<T>(
   by: string,
   key: Key,
-  { sweep, wakers = [] }: { readonly sweep: boolean; readonly wakers?: NonNullable<SpanOptions["links"]> },
-  pass: () => Promise<T>,
+  { sweep, triggeredBy = [] }: { readonly sweep: boolean; readonly triggeredBy?: NonNullable<SpanOptions["links"]> },
+  reconcile: () => Promise<T>,
 ): Promise<T> {
   const describe = (): SpanOptions => {
     const which = isGroup(key) ? { "sluice.group": key.group } : { "sluice.object": `${key.resource}/${key.name}` };
     const where = { "k8s.namespace.name": key.namespace, ...which };
-    return { root: true, links: wakers, attributes: { "faas.name": by, "sluice.sweep": sweep, ...where } };
+    return { root: true, links: triggeredBy, attributes: { "faas.name": by, "sluice.sweep": sweep, ...where } };
   };
-  return inSpan(`pass ${by}`, describe, pass);
+  return inSpan(`pass ${by}`, describe, reconcile);
 }
 
 function traceOf(header: Header): Fields {

@@ -24,8 +24,8 @@ export async function startTracing(environment: Environment, version: string, lo
   if (tracing === undefined) return { async stop() {} };
   const { startSdk } = await import("./tracing-sdk.ts");
   const isWorthALine = createRepeats(rememberedExportTroubles, () => performance.now());
-  const sdk = startSdk(tracing, version, (sentence) =>
-    log(isWorthALine(sentence) ? "warn" : "debug", sentence, { reason: "tracing" }),
+  const sdk = startSdk(tracing, version, (message) =>
+    log(isWorthALine(message) ? "warn" : "debug", message, { reason: "tracing" }),
   );
   keepSpans();
   return {

@@ -11,7 +11,7 @@ import { isRecovering, type Member } from "../../functions/shared/volumes/member
 import { findAll } from "../../functions/shared/volumes/owners.ts";
 import { type Pvc, parsePvc, valueIn } from "../../functions/shared/volumes/pvc.ts";
 import { parseSuspendableSet } from "../../functions/shared/volumes/suspendable-set.ts";
-import { liveGauges, lookAtTimes } from "./live-gauges.ts";
+import { limitReads, liveGauges } from "./live-gauges.ts";
 
 export interface SuspendedVolume {
   readonly namespace: string;
@@ -28,7 +28,7 @@ type ReadVolumes = () => Promise<readonly SuspendedVolume[]>;
 
 /** Gauges that are empty until `showVolumes` says where volumes can be seen, by what never rejects. */
 export function createSuspendedMetrics(registers: Registry[]) {
-  let look: ReadVolumes = async () => [];
+  let read: ReadVolumes = async () => [];
   const live = liveGauges(registers);
   /** One series for the volumes that have the same labels, unless `measure` finds nothing to tell. */
   const define = (
@@ -38,7 +38,7 @@ export function createSuspendedMetrics(registers: Registry[]) {
     measure: (some: readonly SuspendedVolume[]) => number | undefined,
   ) =>
     live<string>(name, help, labelNames, async () => {
-      const alike = Map.groupBy(await look(), (volume) => labelNames.map((label) => volume[label]).join(" "));
+      const alike = Map.groupBy(await read(), (volume) => labelNames.map((label) => volume[label]).join(" "));
       return [...alike.values()].flatMap((some) => {
         const value = measure(some);
         const labels = Object.fromEntries(labelNames.map((label) => [label, some[0]?.[label] ?? ""]));
@@ -65,18 +65,18 @@ export function createSuspendedMetrics(registers: Registry[]) {
   );
   return {
     showVolumes(volumes: ReadVolumes): void {
-      look = volumes;
+      read = volumes;
     },
   };
 }
 
 /** Returns what reads the suspended volumes, at most ten seconds old where the API server answers. It never rejects. */
-export function createVolumeLook(
+export function createVolumeReader(
   cluster: Pick<Cluster, "list" | "monotonicMs" | "sleep">,
   namespaces: readonly string[] | undefined,
 ): ReadVolumes {
   const known = new Map<string, readonly SuspendedVolume[]>();
-  const look = lookAtTimes(cluster, () =>
+  const read = limitReads(cluster, () =>
     // A namespace that may not be read hides no other: what it said last time stands.
     Promise.allSettled(
       (namespaces ?? [""]).map(async (scope) => {
@@ -84,7 +84,7 @@ export function createVolumeLook(
       }),
     ),
   );
-  return () => look().then(() => [...known.values()].flat());
+  return () => read().then(() => [...known.values()].flat());
 }
 
 /** Throws ClusterError. */
@@ -110,8 +110,8 @@ async function listVolumes(
 function volumeOf(pvc: Pvc, member: Member | undefined): SuspendedVolume {
   const { namespace, bytes = 0, state, suspendedMs } = pvc;
   const kept = member && durationNow(member);
-  const isHeld = member === undefined || pvc.isOnHold || member.set.policy.isOnHold || isRecovering(member);
+  const hasOurFinalizer = member === undefined || pvc.isOnHold || member.set.policy.isOnHold || isRecovering(member);
   const removableMs =
-    kept?.kind === "value" && suspendedMs !== undefined && !isHeld ? suspendedMs + kept.value : undefined;
+    kept?.kind === "value" && suspendedMs !== undefined && !hasOurFinalizer ? suspendedMs + kept.value : undefined;
   return { namespace, zone: member?.set.name ?? "", state: valueIn(state) ?? "unknown", bytes, removableMs };
 }

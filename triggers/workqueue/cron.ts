@@ -6,12 +6,12 @@ import type { CronDefinition, CronOutcome } from "../../functions/shared/contrac
 import type { Cluster, Resource } from "../../functions/shared/kubernetes/cluster.ts";
 import type { Reporting } from "../telemetry/logs-and-metrics.ts";
 import { KeyedQueue } from "./queue.ts";
-import { paceTicks } from "./sweep.ts";
-import { leastBackoffMs, sentenceOf } from "./worker.ts";
+import { limitTicks } from "./sweep.ts";
+import { failureMessage, leastBackoffMs } from "./worker.ts";
 
 export interface Cron {
   /** Enqueues every function. False when it was refused: the process is ending. */
-  wake(): boolean;
+  enqueue(): boolean;
   /**
    * An event names an object of this type that has changed: enqueues the functions that such a change concerns. Any client may
    * post events, so that many of them share one run. `refused`: the process is ending.
@@ -44,7 +44,7 @@ export function startCron(options: CronOptions): Cron {
   const { cluster, mode, reporting, certificate, atLeastEveryMs } = options;
   const context = { cluster, reporter: reporting, mode };
   const served = options.definitions.map((definition) => ({ definition, run: definition.open(context, certificate) }));
-  const said = new Map<string, string>();
+  const reported = new Map<string, string>();
   const queue = new KeyedQueue<ServedCron>({
     clock: cluster,
     gatherMs,
@@ -52,35 +52,35 @@ export function startCron(options: CronOptions): Cron {
     capacity: served.length,
     leastBackoffMs,
     nameOf: ({ definition }) => definition.name,
-    async run({ definition: { name }, run }, { wakers = [] }) {
-      const { guard, sentence, requeueAfterMs } = await inSpan(
+    async run({ definition: { name }, run }, { triggeredBy = [] }) {
+      const { guard, message, requeueAfterMs } = await inSpan(
         `run ${name}`,
-        () => ({ root: true, links: wakers }),
+        () => ({ root: true, links: triggeredBy }),
         run,
       );
       reporting.metrics.verdicts.inc({ function: name, guard });
-      if (said.get(name) !== sentence) reporting.log("info", sentence, { function: name, guard });
-      said.set(name, sentence);
-      return { requeueAfterMs: Math.min(requeueAfterMs, atLeastEveryMs), acting: undefined };
+      if (reported.get(name) !== message) reporting.log("info", message, { function: name, guard });
+      reported.set(name, message);
+      return { requeueAfterMs: Math.min(requeueAfterMs, atLeastEveryMs), pendingActs: undefined };
     },
     onFailure({ definition: { name } }, error, retryMs) {
-      reporting.log("warn", sentenceOf(error, retryMs), { function: name, reason: "run-failed", err: error });
+      reporting.log("warn", failureMessage(error, retryMs), { function: name, reason: "run-failed", err: error });
     },
   });
-  const wakeOne = (one: ServedCron) => queue.offer(one, { sweep: true });
-  const wake = () => served.map(wakeOne).every(Boolean);
-  wake();
+  const enqueueOne = (one: ServedCron) => queue.offer(one, { sweep: true });
+  const enqueue = () => served.map(enqueueOne).every(Boolean);
+  enqueue();
   const byEvents = served.map((one) => ({
     watches: one.definition.watches ?? [],
-    wakeSoon: paceTicks(cluster, () => wakeOne(one)),
+    enqueueSoon: limitTicks(cluster, () => enqueueOne(one)),
   }));
   let isEnding = false;
   return {
-    wake,
+    enqueue,
     changed(resource) {
-      const woken = byEvents.filter(({ watches }) => watches.some((waking) => waking.resource === resource));
-      if (woken.length === 0) return "ignored";
-      return !isEnding && woken.map(({ wakeSoon }) => wakeSoon()).every(Boolean) ? "queued" : "refused";
+      const triggered = byEvents.filter(({ watches }) => watches.some((source) => source.resource === resource));
+      if (triggered.length === 0) return "ignored";
+      return !isEnding && triggered.map(({ enqueueSoon }) => enqueueSoon()).every(Boolean) ? "queued" : "refused";
     },
     stop(deadlineMs) {
       isEnding = true;

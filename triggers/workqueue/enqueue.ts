@@ -9,7 +9,7 @@ import {
   type Key,
   type KeyLookUp,
   pathOf,
-  type Waking,
+  type WatchedSource,
   type WatchSource,
 } from "../../functions/shared/contract/keys.ts";
 import {
@@ -20,12 +20,12 @@ import {
 } from "../../functions/shared/kubernetes/cluster.ts";
 import type { GroupKey } from "../../functions/shared/workloads/statefulsets.ts";
 import type { EventResult, Reporting } from "../telemetry/logs-and-metrics.ts";
-import { inPassSpan } from "../telemetry/tracing-spans.ts";
+import { inReconcileSpan } from "../telemetry/tracing-spans.ts";
 import type { KnownGroups } from "./known-groups.ts";
 import { KeyedQueue, type RunOutcome, type Trigger } from "./queue.ts";
 import type { RateLimit } from "./rate-limiter.ts";
 import { sweep, sweepDue } from "./sweep.ts";
-import { causeOf, leastBackoffMs, runReconcile, type ServedFunction, sentenceOf } from "./worker.ts";
+import { causeOf, failureMessage, leastBackoffMs, runReconcile, type ServedFunction } from "./worker.ts";
 
 export interface Enqueuer {
   /** An event names an object that has changed: what becomes of that. Any client may have sent it. */
@@ -47,13 +47,13 @@ export interface Enqueuer {
   readonly keys: number;
 }
 
-export interface WakeUpOptions {
+export interface EnqueuerOptions {
   readonly clock: Clock;
   readonly known: KnownGroups;
   /** True where watches report every change, and reconciles decide from the cache. */
   readonly isWatching: boolean;
   /** A cache that watches for a while after an event, so that a reconcile costs no lists. Undefined: there is none. */
-  readonly awake?: Pick<OnDemandCache, "isAwake" | "told"> | undefined;
+  readonly onDemand?: Pick<OnDemandCache, "isWatched" | "noteEvent"> | undefined;
   readonly served: readonly ServedFunction[];
   readonly reporting: Reporting;
   /** True where a sweep begins with the process. */
@@ -68,17 +68,17 @@ export interface WakeUpOptions {
 /** What one function has to look up to know which of its keys a changed object concerns. */
 interface KeyLookUpJob {
   readonly served: ServedFunction;
-  readonly woken: WatchSource;
+  readonly source: WatchSource;
   readonly object: ObjectKey;
   readonly lookUp: KeyLookUp;
 }
 
-interface Pass {
+interface QueuedReconcile {
   readonly served: ServedFunction;
   readonly key: Key;
 }
 
-const done: RunOutcome = { requeueAfterMs: undefined, acting: undefined };
+const done: RunOutcome = { requeueAfterMs: undefined, pendingActs: undefined };
 
 /**
  * Any client can post an event, and each may cost a read. At most 100 look-ups of objects that no reconcile has seen happen at
@@ -94,7 +94,7 @@ const mostLookUps = 500;
  */
 const firstSweepMs = 400;
 /** The pace where a reconcile lists its whole view, however many events name its group. A rollout needs seven a second. */
-const passesThatList: RateLimit = { burst: 100, everyMs: 100 };
+const listingReconciles: RateLimit = { burst: 100, everyMs: 100 };
 
 /** The types that the cache watches. It reports a changed object by its groups. */
 const viewed: ReadonlySet<Resource> = new Set(["pods", "statefulsets", "zoneawarepoddisruptionbudgets"]);
@@ -107,8 +107,8 @@ export function unviewed(definitions: readonly FunctionDefinition[]): readonly W
 }
 
 /** The types of objects whose changes trigger one of the functions. */
-export function wakingTypes(
-  definitions: readonly { readonly watches?: readonly Waking[] }[],
+export function watchedTypes(
+  definitions: readonly { readonly watches?: readonly WatchedSource[] }[],
 ): ReadonlySet<KnownResource> {
   return new Set(definitions.flatMap(({ watches = [] }) => watches.map(({ resource }) => resource)));
 }
@@ -123,45 +123,49 @@ export function answerOf(became: readonly Result[]): Result {
 }
 
 /** Three queues: look-ups of changed objects, sweeps, and the reconciles that both enqueue, each of one function and one key. */
-export function createEnqueuer(options: WakeUpOptions): Enqueuer {
-  const { known, isWatching, awake } = options;
+export function createEnqueuer(options: EnqueuerOptions): Enqueuer {
+  const { known, isWatching, onDemand } = options;
   let isDraining = false;
-  const passes = queueOfPasses(options);
-  const wake = (served: ServedFunction, key: Key, how: Trigger): boolean => passes.offer({ served, key }, how);
-  const lookUps = queueOfLookUps(options, wake);
-  const sweeps = queueOfSweeps(options, (served, key) => wake(served, key, { sweep: true }));
-  const changedFor = (served: ServedFunction, woken: WatchSource, object: ObjectKey, isTold = false): Result => {
-    const isViewed = isWatching && viewed.has(woken.resource);
-    if (isTold && isViewed && served.definition.keyedBy === "groups") return "ignored";
-    const found = woken.keysOf(object, known);
+  const reconciles = queueOfReconciles(options);
+  const enqueue = (served: ServedFunction, key: Key, how: Trigger): boolean => reconciles.offer({ served, key }, how);
+  const lookUps = queueOfLookUps(options, enqueue);
+  const sweeps = queueOfSweeps(options, (served, key) => enqueue(served, key, { sweep: true }));
+  const changedFor = (served: ServedFunction, source: WatchSource, object: ObjectKey, isFromEvent = false): Result => {
+    const isViewed = isWatching && viewed.has(source.resource);
+    if (isFromEvent && isViewed && served.definition.keyedBy === "groups") return "ignored";
+    const found = source.keysOf(object, known);
     if (!("name" in found)) {
-      const areWoken = found.map((key) => wake(served, key, { sweep: false }));
-      return answerOf(areWoken.map((isWoken) => (isWoken ? "queued" : "refused")));
+      const queued = found.map((key) => enqueue(served, key, { sweep: false }));
+      return answerOf(queued.map((isQueued) => (isQueued ? "queued" : "refused")));
     }
     if (isDraining) return "refused";
     // A watch tells of the object, so that nothing needs to be read.
-    if (isViewed && !isTold) return "ignored";
-    return lookUps.offer({ served, woken, object, lookUp: found }) ? "queued" : "deferred";
+    if (isViewed && !isFromEvent) return "ignored";
+    return lookUps.offer({ served, source, object, lookUp: found }) ? "queued" : "deferred";
   };
-  const wakeAll = (resource: Resource, object: ObjectKey, told?: { readonly selector: string | undefined }): Result => {
+  const enqueueAll = (
+    resource: Resource,
+    object: ObjectKey,
+    watched?: { readonly selector: string | undefined },
+  ): Result => {
     const became = options.served.flatMap((served) => {
-      const woken = served.definition.watches.filter(
-        (one) => one.resource === resource && (told === undefined || one.selector?.key === told.selector),
+      const sources = served.definition.watches.filter(
+        (one) => one.resource === resource && (watched === undefined || one.selector?.key === watched.selector),
       );
-      return woken.map((one) => changedFor(served, one, object, told !== undefined));
+      return sources.map((one) => changedFor(served, one, object, watched !== undefined));
     });
     return answerOf(became);
   };
   return {
     changed(resource, object) {
-      awake?.told(resource, object);
-      return wakeAll(resource, object);
+      onDemand?.noteEvent(resource, object);
+      return enqueueAll(resource, object);
     },
-    watched: (resource, object, selector) => void wakeAll(resource, object, { selector }),
+    watched: (resource, object, selector) => void enqueueAll(resource, object, { selector }),
     group(key, by) {
-      const isWoken = ({ definition: { keyedBy, watches } }: ServedFunction) =>
+      const isTriggered = ({ definition: { keyedBy, watches } }: ServedFunction) =>
         keyedBy === "groups" && watches.some(({ resource }) => resource === by);
-      const refused = options.served.filter((served) => isWoken(served) && !wake(served, key, { sweep: false }));
+      const refused = options.served.filter((served) => isTriggered(served) && !enqueue(served, key, { sweep: false }));
       return refused.length === 0;
     },
     sweep: () => sweeps.has("sweep") || sweeps.offer("sweep"),
@@ -174,32 +178,32 @@ export function createEnqueuer(options: WakeUpOptions): Enqueuer {
       isDraining = true;
       // In this order, because a look-up or a sweep that runs still enqueues its keys.
       const found = await Promise.all([lookUps.drain(deadlineMs), sweeps.drain(deadlineMs)]);
-      const passed = await passes.drain(deadlineMs);
-      return passed && found.every(Boolean);
+      const isDrained = await reconciles.drain(deadlineMs);
+      return isDrained && found.every(Boolean);
     },
     get keys() {
-      return lookUps.size + sweeps.size + passes.size;
+      return lookUps.size + sweeps.size + reconciles.size;
     },
   };
 }
 
-function queueOfPasses(options: WakeUpOptions): KeyedQueue<Pass> {
-  const { isWatching, awake, reporting } = options;
-  return new KeyedQueue<Pass>({
+function queueOfReconciles(options: EnqueuerOptions): KeyedQueue<QueuedReconcile> {
+  const { isWatching, onDemand, reporting } = options;
+  return new KeyedQueue<QueuedReconcile>({
     ...sharedBy(options),
-    ...(isWatching ? {} : { pace: passesThatList }),
-    isPaced: ({ key }) => !isGroup(key) || awake?.isAwake(key.namespace) !== true,
+    ...(isWatching ? {} : { rateLimit: listingReconciles }),
+    isRateLimited: ({ key }) => !isGroup(key) || onDemand?.isWatched(key.namespace) !== true,
     nameOf: ({ served: { definition }, key }) => `${definition.name} ${pathOf(key)}`,
-    run: ({ served, key }, wake) =>
-      inPassSpan(served.definition.name, key, wake, () => runReconcile(served, reporting, key, wake)),
+    run: ({ served, key }, trigger) =>
+      inReconcileSpan(served.definition.name, key, trigger, () => runReconcile(served, reporting, key, trigger)),
     onFailure: ({ served: { definition }, key }, error, retryMs) =>
-      reporting.problem(key, definition.name, sentenceOf(error, retryMs), error),
+      reporting.problem(key, definition.name, failureMessage(error, retryMs), error),
   });
 }
 
 function queueOfLookUps(
-  options: WakeUpOptions,
-  wake: (served: ServedFunction, key: Key, how: Trigger) => boolean,
+  options: EnqueuerOptions,
+  enqueue: (served: ServedFunction, key: Key, how: Trigger) => boolean,
 ): KeyedQueue<KeyLookUpJob> {
   const { known, reporting, clock } = options;
   const seenMs = options.isSwept ? clock.monotonicMs() + firstSweepMs : Number.NEGATIVE_INFINITY;
@@ -207,22 +211,22 @@ function queueOfLookUps(
     ...sharedBy(options),
     gatherMs: 0,
     capacity: mostLookUps,
-    pace: lookUpsOfOne,
-    pacedTogether: lookUpsTogether,
+    rateLimit: lookUpsOfOne,
+    limitedTogether: lookUpsTogether,
     nameOf: ({ served: { definition }, lookUp }) => `${definition.name} ${lookUp.name}`,
-    async run({ served, woken, object }, { wakers = [] }) {
+    async run({ served, source, object }, { triggeredBy = [] }) {
       const waitMs = seenMs - clock.monotonicMs();
       if (waitMs > 0) await clock.sleep(waitMs);
       // A reconcile may have seen it meanwhile.
-      const found = woken.keysOf(object, known);
-      const keys = "name" in found ? await asPartOf(wakers, () => find(served, found, object)) : found;
-      const refused = keys.filter((key) => !wake(served, key, { sweep: false, wakers }));
+      const found = source.keysOf(object, known);
+      const keys = "name" in found ? await asPartOf(triggeredBy, () => find(served, found, object)) : found;
+      const refused = keys.filter((key) => !enqueue(served, key, { sweep: false, triggeredBy }));
       if (refused.length > 0) throw new Error(`the queue is full: ${refused.map(pathOf)} could not be woken`);
       return done;
     },
     onFailure({ object: { namespace, name } }, error, retryMs) {
       const fields = { namespace, object: name, reason: "look-up-failed", err: error };
-      reporting.log("warn", sentenceOf(error, retryMs), fields);
+      reporting.log("warn", failureMessage(error, retryMs), fields);
     },
   });
   async function find({ context }: ServedFunction, lookUp: KeyLookUp, object: ObjectKey): Promise<readonly Key[]> {
@@ -240,8 +244,8 @@ function queueOfLookUps(
 
 /** A queue of its own for sweeps and for the schedules of functions, so that a flood of events cannot fill it. */
 function queueOfSweeps(
-  options: WakeUpOptions,
-  wake: (served: ServedFunction, key: Key) => boolean,
+  options: EnqueuerOptions,
+  enqueue: (served: ServedFunction, key: Key) => boolean,
 ): KeyedQueue<"sweep" | ServedFunction> {
   const { served, reporting, namespaces } = options;
   const nameOf = (what: "sweep" | ServedFunction) => (what === "sweep" ? what : `due ${what.definition.name}`);
@@ -250,22 +254,22 @@ function queueOfSweeps(
     gatherMs: 0,
     capacity: served.length + 1,
     nameOf,
-    async run(what, { wakers = [] }) {
+    async run(what, { triggeredBy = [] }) {
       await inSpan(
         nameOf(what),
-        () => ({ root: true, links: wakers }),
+        () => ({ root: true, links: triggeredBy }),
         () =>
           what === "sweep"
-            ? sweep({ served, reporting, namespaces, wake })
-            : sweepDue({ served: [what], reporting, namespaces, wake }),
+            ? sweep({ served, reporting, namespaces, enqueue })
+            : sweepDue({ served: [what], reporting, namespaces, enqueue }),
       );
       return done;
     },
     onFailure: (_, error, retryMs) =>
-      reporting.log("warn", sentenceOf(error, retryMs), { reason: "sweep-failed", err: error }),
+      reporting.log("warn", failureMessage(error, retryMs), { reason: "sweep-failed", err: error }),
   });
 }
 
-function sharedBy({ clock, gatherMs, concurrency, capacity }: WakeUpOptions) {
+function sharedBy({ clock, gatherMs, concurrency, capacity }: EnqueuerOptions) {
   return { clock, gatherMs, concurrency, capacity, leastBackoffMs };
 }

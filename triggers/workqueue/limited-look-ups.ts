@@ -6,7 +6,7 @@ import type { Cluster } from "../../functions/shared/kubernetes/cluster.ts";
 import { type RateLimit, RateLimiter } from "./rate-limiter.ts";
 
 /** 200 at once, then 100 a second: honest drains name fewer pods that no StatefulSet has. */
-export const lookUpPace: RateLimit = { burst: 200, everyMs: 10 };
+export const lookUpLimit: RateLimit = { burst: 200, everyMs: 10 };
 /** How many wait for their turn, at most. */
 export const mostWaiting = 8_000;
 /** A review waits at least this long before it is refused, unless too many wait. */
@@ -27,19 +27,19 @@ interface PendingLookUp {
 }
 
 /** The same reads, at that pace and over connections of their own. Each may reject with TooManyLookUps. */
-export function paceLookUps(cluster: Pick<Cluster, "get" | "list" | "monotonicMs" | "sleep">): LookUps {
-  const turns = new RateLimitedQueue(cluster);
+export function limitLookUps(cluster: Pick<Cluster, "get" | "list" | "monotonicMs" | "sleep">): LookUps {
+  const queue = new RateLimitedQueue(cluster);
   return {
-    get: (resource, key, options) => turns.next().then(() => cluster.get(resource, key, { ...options, aside: true })),
+    get: (resource, key, options) => queue.next().then(() => cluster.get(resource, key, { ...options, aside: true })),
     list: (resource, query, options) =>
-      turns.next().then(() => cluster.list(resource, query, { ...options, aside: true })),
+      queue.next().then(() => cluster.list(resource, query, { ...options, aside: true })),
   };
 }
 
 /** Gives turns in the order in which they are asked for. */
 class RateLimitedQueue {
   readonly #clock: Clock;
-  readonly #pacer = new RateLimiter(lookUpPace);
+  readonly #rateLimiter = new RateLimiter(lookUpLimit);
   readonly #waiting = new Set<PendingLookUp>();
   #isServing = false;
 
@@ -49,7 +49,7 @@ class RateLimitedQueue {
 
   async next(): Promise<void> {
     const nowMs = this.#clock.monotonicMs();
-    if (this.#waiting.size === 0 && this.#pacer.waitMs("", nowMs) === 0) return this.#pacer.take("", nowMs);
+    if (this.#waiting.size === 0 && this.#rateLimiter.waitMs("", nowMs) === 0) return this.#rateLimiter.take("", nowMs);
     if (this.#waiting.size >= mostWaiting) throw new TooManyLookUps();
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.#waiting.add({ sinceMs: nowMs, begin: resolve, refuse: () => reject(new TooManyLookUps()) });
@@ -70,8 +70,8 @@ class RateLimitedQueue {
   /** Lets the callers go on whose turn it is. */
   #begin(nowMs: number): void {
     for (const first of this.#waiting) {
-      if (this.#pacer.waitMs("", nowMs) > 0) return;
-      this.#pacer.take("", nowMs);
+      if (this.#rateLimiter.waitMs("", nowMs) > 0) return;
+      this.#rateLimiter.take("", nowMs);
       this.#waiting.delete(first);
       first.begin();
     }

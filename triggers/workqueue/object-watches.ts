@@ -16,7 +16,7 @@ import {
 
 export interface ChangesOptions extends Pick<FollowOptions, "onTrouble"> {
   readonly cluster: Cluster;
-  readonly woken: readonly WatchSource[];
+  readonly sources: readonly WatchSource[];
   /** Undefined: all of them. What is of the whole cluster is watched either way. */
   readonly namespaces: readonly string[] | undefined;
   /**
@@ -28,15 +28,15 @@ export interface ChangesOptions extends Pick<FollowOptions, "onTrouble"> {
 
 /** Watches until stopped, whatever breaks. Functions that wait for the same objects share a watch. Resolves, never rejects. */
 export async function followChanges(options: ChangesOptions, stopped: AbortSignal): Promise<void> {
-  const { cluster, woken, namespaces, onChange, onTrouble } = options;
-  const distinct = new Map(woken.map((one) => [`${one.resource} ${one.selector?.key}`, one]));
+  const { cluster, sources, namespaces, onChange, onTrouble } = options;
+  const distinct = new Map(sources.map((one) => [`${one.resource} ${one.selector?.key}`, one]));
   const loops = [...distinct.values()].flatMap(({ resource, selector }) => {
-    const tell = ({ metadata: { namespace = "", name } }: { readonly metadata: Metadata }) =>
+    const notify = ({ metadata: { namespace = "", name } }: { readonly metadata: Metadata }) =>
       onChange(resource, { namespace, name }, selector?.key);
     const store = {
-      replace: (items: readonly { readonly metadata: Metadata }[]) => items.forEach(tell),
+      replace: (items: readonly { readonly metadata: Metadata }[]) => items.forEach(notify),
       apply(event: WatchEvent<{ readonly metadata: Metadata }>) {
-        if (event.type !== "BOOKMARK") tell(event.object);
+        if (event.type !== "BOOKMARK") notify(event.object);
       },
     };
     const labelled = selector === undefined ? {} : { labelSelector: selector.key };

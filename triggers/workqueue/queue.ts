@@ -14,17 +14,17 @@ export interface Trigger {
   /** True for a sweep. Triggers that are gathered are a sweep when one of them is. */
   readonly sweep: boolean;
   /** The spans that enqueued the key, for traces; absent: the active one. */
-  readonly wakers?: readonly SpanContext[];
+  readonly triggeredBy?: readonly SpanContext[];
 }
 
 /** How a run ended. */
-export type RunOutcome = Pick<ReconcileResult, "requeueAfterMs" | "absorbsEvents" | "acting">;
+export type RunOutcome = Pick<ReconcileResult, "requeueAfterMs" | "absorbsEvents" | "pendingActs">;
 
 export interface QueueOptions<Item> {
   readonly clock: Clock;
   /** Items of the same name are one key. */
   nameOf(item: Item): string;
-  run(item: Item, wake: Trigger): Promise<RunOutcome>;
+  run(item: Item, trigger: Trigger): Promise<RunOutcome>;
   /** Called when a run, or acts after it, threw. `retryMs` is undefined where it is not tried again. */
   onFailure(item: Item, error: unknown, retryMs: number | undefined): void;
   /** How long triggers of a key are gathered from the first, in milliseconds. */
@@ -34,11 +34,11 @@ export interface QueueOptions<Item> {
   /** Keys that are queued, running or to be retried, at most. As many again may wait for a requeue. */
   readonly capacity: number;
   /** How often a key may run; absent: as often as it is triggered. */
-  readonly pace?: RateLimit;
+  readonly rateLimit?: RateLimit;
   /** Whether a key has to keep that pace now; absent: always. */
-  isPaced?(item: Item): boolean;
+  isRateLimited?(item: Item): boolean;
   /** How often all keys together may run; absent: as often as `concurrency` lets them. */
-  readonly pacedTogether?: RateLimit;
+  readonly limitedTogether?: RateLimit;
   /**
    * The shortest wait before a retry that makes sense after this error, in milliseconds; absent: 0. Never more than
    * {@link longestBackoffMs} of it is kept: whatever an error asks for, triggers and sweeps of its key are not held back longer.
@@ -60,11 +60,11 @@ interface QueuedKey<Item> {
   timer: AbortController | undefined;
   running: boolean;
   /** When it was first triggered since the present run began. */
-  wokenMs: number | undefined;
+  enqueuedMs: number | undefined;
   /** Of the next run. */
   sweep: boolean;
   /** Of the next run. */
-  wakers: readonly SpanContext[];
+  triggeredBy: readonly SpanContext[];
   failures: number;
 }
 
@@ -81,10 +81,10 @@ export class KeyedQueue<Item> {
   /** Due, in the order in which they became so. */
   readonly #queued = new Set<QueuedKey<Item>>();
   readonly #requeues = new Map<string, Requeue>();
-  readonly #acting = new Set<Promise<void>>();
+  readonly #pendingActs = new Set<Promise<void>>();
   readonly #idle = Promise.withResolvers<void>();
-  readonly #pacer: RateLimiter | undefined;
-  readonly #pacerOfAll: RateLimiter | undefined;
+  readonly #rateLimiter: RateLimiter | undefined;
+  readonly #rateLimiterOfAll: RateLimiter | undefined;
   /** The timer while all keys wait for the pace that they share. */
   #resting: AbortController | undefined;
   #running = 0;
@@ -92,9 +92,9 @@ export class KeyedQueue<Item> {
 
   constructor(options: QueueOptions<Item>) {
     this.#options = options;
-    const { pace, pacedTogether } = options;
-    this.#pacer = pace && new RateLimiter(pace);
-    this.#pacerOfAll = pacedTogether && new RateLimiter(pacedTogether);
+    const { rateLimit, limitedTogether } = options;
+    this.#rateLimiter = rateLimit && new RateLimiter(rateLimit);
+    this.#rateLimiterOfAll = limitedTogether && new RateLimiter(limitedTogether);
   }
 
   /** How many keys are queued, running or to be retried. */
@@ -108,16 +108,16 @@ export class KeyedQueue<Item> {
   }
 
   /** Enqueues a key. False where it is refused: the queue is full, or drains. */
-  offer(item: Item, wake: Trigger = { sweep: false }): boolean {
+  offer(item: Item, trigger: Trigger = { sweep: false }): boolean {
     if (this.#draining) return false;
     const name = this.#options.nameOf(item);
-    if (!wake.sweep && this.#requeues.get(name)?.isEnough === true) return true;
-    const { wakers = activeSpans() } = wake;
+    if (!trigger.sweep && this.#requeues.get(name)?.isEnough === true) return true;
+    const { triggeredBy = activeSpans() } = trigger;
     const known = this.#entries.get(name);
     if (known !== undefined) {
-      known.sweep ||= wake.sweep;
-      known.wakers = joinSpans(known.wakers, wakers);
-      if (known.running) known.wokenMs ??= this.#options.clock.monotonicMs();
+      known.sweep ||= trigger.sweep;
+      known.triggeredBy = joinSpans(known.triggeredBy, triggeredBy);
+      if (known.running) known.enqueuedMs ??= this.#options.clock.monotonicMs();
       return true;
     }
     if (this.#entries.size >= this.#options.capacity) return false;
@@ -126,9 +126,9 @@ export class KeyedQueue<Item> {
       item,
       timer: undefined,
       running: false,
-      wokenMs: undefined,
-      sweep: wake.sweep,
-      wakers,
+      enqueuedMs: undefined,
+      sweep: trigger.sweep,
+      triggeredBy,
       failures: 0,
     };
     this.#entries.set(name, entry);
@@ -163,14 +163,14 @@ export class KeyedQueue<Item> {
 
   /** In `ms`, or when its pace lets it run. */
   #enqueueIn(entry: QueuedKey<Item>, ms: number): void {
-    const waitMs = Math.max(ms, this.#paceMs(entry));
+    const waitMs = Math.max(ms, this.#limitedMs(entry));
     if (waitMs <= 0 || this.#draining) this.#enqueue(entry);
     else entry.timer = this.#after(waitMs, () => this.#enqueue(entry));
   }
 
-  #paceMs({ name, item }: QueuedKey<Item>): number {
-    const { clock, isPaced } = this.#options;
-    return isPaced?.(item) === false ? 0 : (this.#pacer?.waitMs(name, clock.monotonicMs()) ?? 0);
+  #limitedMs({ name, item }: QueuedKey<Item>): number {
+    const { clock, isRateLimited } = this.#options;
+    return isRateLimited?.(item) === false ? 0 : (this.#rateLimiter?.waitMs(name, clock.monotonicMs()) ?? 0);
   }
 
   #enqueue(entry: QueuedKey<Item>): void {
@@ -185,16 +185,16 @@ export class KeyedQueue<Item> {
       this.#queued.delete(entry);
       this.#running++;
       const nowMs = this.#options.clock.monotonicMs();
-      if (this.#options.isPaced?.(entry.item) !== false) this.#pacer?.take(entry.name, nowMs);
-      this.#pacerOfAll?.take("", nowMs);
+      if (this.#options.isRateLimited?.(entry.item) !== false) this.#rateLimiter?.take(entry.name, nowMs);
+      this.#rateLimiterOfAll?.take("", nowMs);
       void this.#runOnce(entry);
     }
   }
 
   /** True while no key may run: then a timer starts those that are queued. A queue that drains does not wait. */
   #rests(): boolean {
-    if (this.#draining || this.#pacerOfAll === undefined) return false;
-    const waitMs = this.#pacerOfAll.waitMs("", this.#options.clock.monotonicMs());
+    if (this.#draining || this.#rateLimiterOfAll === undefined) return false;
+    const waitMs = this.#rateLimiterOfAll.waitMs("", this.#options.clock.monotonicMs());
     if (waitMs === 0) return false;
     this.#resting ??= this.#after(waitMs, () => {
       this.#resting = undefined;
@@ -204,23 +204,23 @@ export class KeyedQueue<Item> {
   }
 
   async #runOnce(entry: QueuedKey<Item>): Promise<void> {
-    const wake = { sweep: entry.sweep, wakers: entry.wakers };
+    const trigger = { sweep: entry.sweep, triggeredBy: entry.triggeredBy };
     entry.running = true;
     entry.sweep = false;
-    entry.wakers = [];
-    entry.wokenMs = undefined;
+    entry.triggeredBy = [];
+    entry.enqueuedMs = undefined;
     // This run observes a newer state than the one for which an earlier run asked to be requeued.
     this.#requeues.get(entry.name)?.timer.abort("cancelled");
     this.#requeues.delete(entry.name);
     try {
-      const { requeueAfterMs, absorbsEvents, acting } = await this.#options.run(entry.item, wake);
+      const { requeueAfterMs, absorbsEvents, pendingActs } = await this.#options.run(entry.item, trigger);
       entry.failures = 0;
       this.#requeueIn(entry, requeueAfterMs, absorbsEvents);
-      if (acting !== undefined) this.#await(entry, acting);
+      if (pendingActs !== undefined) this.#await(entry, pendingActs);
       this.#finish(entry);
     } catch (error) {
-      entry.sweep ||= wake.sweep;
-      entry.wakers = joinSpans(wake.wakers, entry.wakers);
+      entry.sweep ||= trigger.sweep;
+      entry.triggeredBy = joinSpans(trigger.triggeredBy, entry.triggeredBy);
       this.#retry(entry, error);
     }
     this.#running--;
@@ -230,9 +230,9 @@ export class KeyedQueue<Item> {
 
   #finish(entry: QueuedKey<Item>): void {
     entry.running = false;
-    const { wokenMs } = entry;
-    if (wokenMs === undefined) this.#entries.delete(entry.name);
-    else this.#enqueueIn(entry, wokenMs + this.#options.gatherMs - this.#options.clock.monotonicMs());
+    const { enqueuedMs } = entry;
+    if (enqueuedMs === undefined) this.#entries.delete(entry.name);
+    else this.#enqueueIn(entry, enqueuedMs + this.#options.gatherMs - this.#options.clock.monotonicMs());
   }
 
   #retry(entry: QueuedKey<Item>, error: unknown): void {
@@ -257,8 +257,8 @@ export class KeyedQueue<Item> {
   }
 
   /** Acts go on beside later runs of the same key; only a shutdown waits for them. */
-  #await(entry: QueuedKey<Item>, acting: Promise<number | undefined>): void {
-    const ended = acting
+  #await(entry: QueuedKey<Item>, pendingActs: Promise<number | undefined>): void {
+    const ended = pendingActs
       .then(
         (requeueAfterMs) => this.#requeueIn(entry, requeueAfterMs),
         (error: unknown) => {
@@ -268,10 +268,10 @@ export class KeyedQueue<Item> {
         },
       )
       .then(() => {
-        this.#acting.delete(ended);
+        this.#pendingActs.delete(ended);
         this.#resolveIfIdle();
       });
-    this.#acting.add(ended);
+    this.#pendingActs.add(ended);
   }
 
   /** Best effort: a requeue that comes earlier is kept, and beyond the bound none is made. The sweep is the guarantee. */
@@ -285,7 +285,7 @@ export class KeyedQueue<Item> {
     const timer = this.#after(Math.max(0, ms), () => {
       this.#requeues.delete(name);
       // No span enqueues it then: the one that was active when the timer was set has ended.
-      this.offer(item, { sweep: false, wakers: [] });
+      this.offer(item, { sweep: false, triggeredBy: [] });
     });
     this.#requeues.set(name, { dueMs, isEnough, timer });
   }
@@ -299,6 +299,6 @@ export class KeyedQueue<Item> {
   }
 
   #resolveIfIdle(): void {
-    if (this.#draining && this.#entries.size === 0 && this.#acting.size === 0) this.#idle.resolve();
+    if (this.#draining && this.#entries.size === 0 && this.#pendingActs.size === 0) this.#idle.resolve();
   }
 }

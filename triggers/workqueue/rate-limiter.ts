@@ -10,21 +10,21 @@ export interface RateLimit {
 }
 
 /** A key that is forgotten has its whole burst again. No queue that uses a limiter holds as many keys. */
-const mostPaced = 1_000_000;
+const mostLimited = 1_000_000;
 
 /** Keeps one number for each key that was busy lately, and nothing about the others. */
 export class RateLimiter {
-  readonly #pace: RateLimit;
+  readonly #rateLimit: RateLimit;
   /** When a key will have its whole burst again, by a clock that never jumps. */
-  readonly #wholeMs = new BoundedMap<string, number>(mostPaced);
+  readonly #wholeMs = new BoundedMap<string, number>(mostLimited);
 
-  constructor(pace: RateLimit) {
-    this.#pace = pace;
+  constructor(rateLimit: RateLimit) {
+    this.#rateLimit = rateLimit;
   }
 
   /** How long the next of this key has to wait, in milliseconds. */
   waitMs(key: string, nowMs: number): number {
-    const { burst, everyMs } = this.#pace;
+    const { burst, everyMs } = this.#rateLimit;
     return Math.max(0, (this.#wholeMs.get(key) ?? 0) - (burst - 1) * everyMs - nowMs);
   }
 
@@ -33,7 +33,7 @@ export class RateLimiter {
     const fromMs = Math.max(nowMs, this.#wholeMs.get(key) ?? 0);
     // It becomes the last one in the map; keys that have been quiet for long are at the front.
     this.#wholeMs.delete(key);
-    this.#wholeMs.set(key, fromMs + this.#pace.everyMs);
+    this.#wholeMs.set(key, fromMs + this.#rateLimit.everyMs);
     for (const [quiet, wholeMs] of this.#wholeMs) {
       if (wholeMs > nowMs) break;
       this.#wholeMs.delete(quiet);

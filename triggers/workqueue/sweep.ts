@@ -16,20 +16,20 @@ export const pingType = "dev.knative.sources.ping";
 export const dueSuffix = "-due";
 
 /** Any client can post a tick, and a sweep lists much. Ticks beyond this pace share one sweep. */
-const ticksPace = { burst: 3, everyMs: 5_000 };
+const ticksLimit = { burst: 3, everyMs: 5_000 };
 
 /** Returns what a tick calls. It sweeps at once, or when the pace allows the next sweep, which serves all ticks until then. */
-export function paceTicks(clock: Clock, sweepNow: () => void): () => boolean {
+export function limitTicks(clock: Clock, sweepNow: () => void): () => boolean {
   const ticks = new KeyedQueue<"tick">({
     clock,
     gatherMs: 0,
     concurrency: 1,
     capacity: 1,
-    pace: ticksPace,
+    rateLimit: ticksLimit,
     nameOf: (name) => name,
     async run() {
       sweepNow();
-      return { requeueAfterMs: undefined, acting: undefined };
+      return { requeueAfterMs: undefined, pendingActs: undefined };
     },
     onFailure() {},
   });
@@ -42,7 +42,7 @@ export interface SweepOptions {
   /** Namespaces that are swept one by one, so that an unreadable one holds up no other; undefined: all of them at once. */
   readonly namespaces: readonly string[] | undefined;
   /** Enqueues a function for one of its keys; false where the queue refused it. */
-  wake(served: ServedFunction, key: Key): boolean;
+  enqueue(served: ServedFunction, key: Key): boolean;
 }
 
 /** The keys of one namespace, or of all where there is none, for the functions that list them in the same way. */
@@ -60,7 +60,7 @@ interface Listing {
  * one function's sweep could not do is left to the next one. Throws, having swept the other namespaces: ClusterError when one
  * cannot be listed, unless only a right is missing there; Error when the queue is full.
  */
-export async function sweep({ served, reporting, namespaces, wake }: SweepOptions): Promise<void> {
+export async function sweep({ served, reporting, namespaces, enqueue }: SweepOptions): Promise<void> {
   const listings = await listAll(served, namespaces, ({ listKeys }) => listKeys);
   const found = listings.filter(({ error }) => error === undefined);
   // The keys of a namespace that could not be listed have not vanished.
@@ -69,7 +69,7 @@ export async function sweep({ served, reporting, namespaces, wake }: SweepOption
   );
   const keys = found.flatMap((one) => one.keys);
   if (whole !== undefined || found.length === listings.length) reporting.keepOnly(keys, whole);
-  const refused = wakeListed(found, wake);
+  const refused = enqueueListed(found, enqueue);
   // The keys come first: what is done besides may take long in a namespace where a user has made much work for it.
   for (const { served: those, namespace, keys } of found) {
     for (const one of those) await sweepBesides(one, reporting, namespace, keys);
@@ -85,17 +85,17 @@ export async function sweep({ served, reporting, namespaces, wake }: SweepOption
  * Enqueues functions for the keys that their own schedules list: between two sweeps, and without what a sweep does besides.
  * Throws as a sweep does.
  */
-export async function sweepDue({ served, reporting, namespaces, wake }: SweepOptions): Promise<void> {
+export async function sweepDue({ served, reporting, namespaces, enqueue }: SweepOptions): Promise<void> {
   const listings = await listAll(served, namespaces, ({ schedule }) => schedule?.listDue);
-  const refused = wakeListed(listings, wake);
+  const refused = enqueueListed(listings, enqueue);
   throwSevere(listings, reporting);
   if (refused.length > 0) throw new Error(`the queue is full: ${refused.length} keys could not be woken`);
 }
 
 /** Enqueues the keys that were listed, and returns those that were refused for a function. */
-function wakeListed(listings: readonly Listing[], wake: SweepOptions["wake"]): readonly Key[] {
+function enqueueListed(listings: readonly Listing[], enqueue: SweepOptions["enqueue"]): readonly Key[] {
   return listings.flatMap(({ served, keys }) =>
-    keys.filter((key) => served.filter((one) => !wake(one, key)).length > 0),
+    keys.filter((key) => served.filter((one) => !enqueue(one, key)).length > 0),
   );
 }
 
@@ -105,8 +105,8 @@ function throwSevere(listings: readonly Listing[], reporting: Reporting): void {
   const severe = failures.find((error) => !hasCode(error, 403) || failures.length === listings.length);
   if (severe !== undefined) throw severe;
   for (const error of failures) {
-    const sentence = `a namespace waits for the next sweep: ${causeOf(error)}`;
-    reporting.log("warn", sentence, { reason: "sweep-failed", err: error });
+    const message = `a namespace waits for the next sweep: ${causeOf(error)}`;
+    reporting.log("warn", message, { reason: "sweep-failed", err: error });
   }
 }
 
@@ -144,7 +144,7 @@ async function sweepBesides(
   try {
     await definition.sweep?.(namespace === undefined ? context : { ...context, namespaces: [namespace] }, keys);
   } catch (error) {
-    const sentence = `a sweep is left to the next one: ${messageOf(error)}`;
-    reporting.log("warn", sentence, { function: definition.name, reason: "sweep-failed", err: error });
+    const text = `a sweep is left to the next one: ${messageOf(error)}`;
+    reporting.log("warn", text, { function: definition.name, reason: "sweep-failed", err: error });
   }
 }

@@ -67,7 +67,7 @@ class SeenConfigurations {
     for (const [uid] of gone) this.#known.delete(uid);
     for (const object of objects) this.#known.set(object.metadata.uid, { resource, object });
     this.#goesOn(resource);
-    this.#tell([...gone.map(([, { object }]) => object), ...objects]);
+    this.#notify([...gone.map(([, { object }]) => object), ...objects]);
   }
 
   apply(resource: Followed, type: "ADDED" | "MODIFIED" | "DELETED", object: WebhookConfigurationObject): void {
@@ -76,14 +76,14 @@ class SeenConfigurations {
     if (type === "DELETED") this.#known.delete(uid);
     else this.#known.set(uid, { resource, object });
     this.#goesOn(resource);
-    this.#tell(before === undefined ? [object] : [before.object, object]);
+    this.#notify(before === undefined ? [object] : [before.object, object]);
   }
 
   /** The watch of a type goes on. */
-  isHeardOf(resource: Followed): void {
+  noteEvent(resource: Followed): void {
     const isKnown = this.#sure.has(resource);
     this.#goesOn(resource);
-    if (!isKnown) this.#tell([]);
+    if (!isKnown) this.#notify([]);
   }
 
   #goesOn(resource: Followed): void {
@@ -100,7 +100,7 @@ class SeenConfigurations {
     this.#options.onSeen?.(undefined);
   }
 
-  #tell(changed: readonly WebhookConfigurationObject[]): void {
+  #notify(changed: readonly WebhookConfigurationObject[]): void {
     const { namespace, reporting, onChange, onSeen } = this.#options;
     const all = [...this.#known.values()];
     const isOurs = ({ metadata }: WebhookConfigurationObject) => metadata.labels?.[webhookNamespace.key] === namespace;
@@ -118,20 +118,20 @@ async function followOne(
   seen: SeenConfigurations,
   stopped: AbortSignal,
 ): Promise<void> {
-  let said = "";
+  let lastTrouble = "";
   const store: Store<WebhookConfigurationObject> = {
     replace: (objects) => seen.replace(resource, objects),
     apply(event) {
-      said = "";
-      if (event.type === "BOOKMARK") seen.isHeardOf(resource);
+      lastTrouble = "";
+      if (event.type === "BOOKMARK") seen.noteEvent(resource);
       else seen.apply(resource, event.type, event.object);
     },
   };
   const onTrouble = (_: Resource, error: unknown) => {
     seen.breaks(resource);
     const trouble = `the watch of ${resource} broke and starts again: ${causeOf(error)}`;
-    if (trouble !== said) reporting.log("warn", trouble, { resource, reason: "watch-broke", err: error });
-    said = trouble;
+    if (trouble !== lastTrouble) reporting.log("warn", trouble, { resource, reason: "watch-broke", err: error });
+    lastTrouble = trouble;
   };
   const following = { resource, query: {}, store, optional: false };
   await reflect({ cluster, onTrouble, leastBackoffMs }, following, stopped, () => {});

@@ -8,7 +8,13 @@ import { isGroup, type Key } from "../../functions/shared/contract/keys.ts";
 import type { NewEvent } from "../../functions/shared/events/event.ts";
 import { eventReasons } from "../../functions/shared/events/reasons.ts";
 import { isNewEvent, recordEvent } from "../../functions/shared/events/recorder.ts";
-import { ClusterError, hasCode, isRightMissing, lackOf, wordsOf } from "../../functions/shared/kubernetes/cluster.ts";
+import {
+  apiMessage,
+  ClusterError,
+  hasCode,
+  isRightMissing,
+  lackOf,
+} from "../../functions/shared/kubernetes/cluster.ts";
 import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import type { Reporting } from "../telemetry/logs-and-metrics.ts";
 import type { Trigger } from "./queue.ts";
@@ -33,7 +39,7 @@ export async function runReconcile(
   { definition, context }: ServedFunction,
   reporting: Reporting,
   key: Key,
-  wake: Trigger,
+  trigger: Trigger,
 ): Promise<ReconcileResult> {
   const startedMs = context.cluster.monotonicMs();
   const ended = (failure?: unknown) => {
@@ -41,19 +47,19 @@ export async function runReconcile(
     reporting.reconciled(key, (context.cluster.monotonicMs() - startedMs) / 1000, failure);
   };
   try {
-    const outcome = await definition.reconcile(context, key, wake);
+    const outcome = await definition.reconcile(context, key, trigger);
     ended(outcome.failure);
     if (outcome.isGone && isGroup(key)) reporting.forget(key);
     return outcome;
   } catch (error) {
     ended(error);
-    if (isRightMissing(error)) await announceRightMissing({ definition, context }, key, error);
+    if (isRightMissing(error)) await recordRightMissing({ definition, context }, key, error);
     throw error;
   }
 }
 
 /** The message for operators about a run that failed. */
-export function sentenceOf(error: unknown, retryMs: number | undefined): string {
+export function failureMessage(error: unknown, retryMs: number | undefined): string {
   const next = retryMs === undefined ? "not tried again before the end" : `tried again in ${Math.ceil(retryMs)} ms`;
   return `${causeOf(error)}; ${next}`;
 }
@@ -61,11 +67,11 @@ export function sentenceOf(error: unknown, retryMs: number | undefined): string 
 /** What went wrong; a right that is missing is named first. */
 export function causeOf(error: unknown): string {
   if (isRightMissing(error)) return lackOf(error);
-  return error instanceof ClusterError ? wordsOf(error) : messageOf(error);
+  return error instanceof ClusterError ? apiMessage(error) : messageOf(error);
 }
 
 /** Sends an Event, once while the same right is missing. Resolves, never rejects. */
-async function announceRightMissing(
+async function recordRightMissing(
   { definition, context }: ServedFunction,
   key: Key,
   error: ClusterError,

@@ -5,22 +5,22 @@
 
 import type { Denied } from "../../shared/admission/definition.ts";
 import type { Deadlines, HasDeadline } from "../../shared/clock/deadlines.ts";
-import type { HeldReport } from "../../shared/contract/reporter.ts";
+import type { ParkedReport } from "../../shared/contract/reporter.ts";
 
 /** How many wait at most, of one group and of all groups of one process. */
-export const mostHeldOfGroup = 32;
-export const mostHeld = 64;
+export const mostParkedOfGroup = 32;
+export const mostParked = 64;
 /** A pace is only a guess: a review that is a little too late by it may be in time. */
 const surelyLate = 1.25;
 
 /** A review that may wait. */
-export interface MayWait {
+export interface Parkable {
   /** Until when, by the monotonic clock; absent: it is never made to wait. */
-  readonly holdUntilMs?: number | undefined;
+  readonly parkUntilMs?: number | undefined;
   /** Aborted when the client has gone. */
   readonly signal?: AbortSignal | undefined;
   /** Called once, with why it waits. */
-  onHold?(refusal: Denied): void;
+  onPark?(refusal: Denied): void;
 }
 
 /** Why a review waits, and since when. */
@@ -33,39 +33,39 @@ export interface ParkedReview {
 }
 
 /** The held reviews of one group, in the order in which they came. */
-export type HeldLine<Review> = Map<Review, ParkedReview>;
+export type ParkedInQueue<Review> = Map<Review, ParkedReview>;
 
 /** Where a review is in its line. */
 export interface QueuePlace {
   /** How many reviews wait before it, and how many have just been refused. */
   readonly waiting: number;
-  readonly unheld: number;
+  readonly unparked: number;
   /** Time that it still has to wait at the recent pace, in milliseconds; undefined if that is not known. */
   readonly waitMs: number | undefined;
 }
 
-export type HeldOutcome = NonNullable<HeldReport["ended"]>["outcome"];
+export type ParkedOutcome = NonNullable<ParkedReport["ended"]>["outcome"];
 
-export interface HeldOptions<Review> {
+export interface ParkedReviewsOptions<Review> {
   readonly by: string;
   readonly deadlines: Deadlines;
   monotonicMs(): number;
-  report(report: HeldReport): void;
+  report(report: ParkedReport): void;
   /** Called when a review has waited as long as it may, or its client has gone. */
-  onEnd(review: Review, outcome: Extract<HeldOutcome, "over" | "gone">): void;
+  onEnd(review: Review, outcome: Extract<ParkedOutcome, "over" | "gone">): void;
 }
 
-export class HeldReviews<Review extends MayWait> {
-  readonly #options: HeldOptions<Review>;
-  #held = 0;
+export class ParkedReviews<Review extends Parkable> {
+  readonly #options: ParkedReviewsOptions<Review>;
+  #count = 0;
   #isClosed = false;
 
-  constructor(options: HeldOptions<Review>) {
+  constructor(options: ParkedReviewsOptions<Review>) {
     this.#options = options;
   }
 
   get isEmpty(): boolean {
-    return this.#held === 0;
+    return this.#count === 0;
   }
 
   /** No review waits from now on. */
@@ -74,71 +74,71 @@ export class HeldReviews<Review extends MayWait> {
   }
 
   /** True where the refusal may be cured in the time that is left to this one. */
-  mayWait({ holdUntilMs, signal }: Review, { curedInMs }: Denied): boolean {
-    if (this.#isClosed || holdUntilMs === undefined || curedInMs === undefined || signal?.aborted) return false;
-    return holdUntilMs > this.#options.monotonicMs() + curedInMs;
+  canPark({ parkUntilMs, signal }: Review, { curedInMs }: Denied): boolean {
+    if (this.#isClosed || parkUntilMs === undefined || curedInMs === undefined || signal?.aborted) return false;
+    return parkUntilMs > this.#options.monotonicMs() + curedInMs;
   }
 
   /**
-   * Holds a review that {@link mayWait}; or returns its refusal, which says why waiting is of no use.
+   * Holds a review that {@link canPark}; or returns its refusal, which says why waiting is of no use.
    */
-  hold(line: HeldLine<Review>, review: Review, refusal: Denied, place: QueuePlace): Denied | undefined {
-    const known = line.get(review);
-    const behind = this.#behind(line, review, place, known !== undefined);
+  park(parked: ParkedInQueue<Review>, review: Review, refusal: Denied, place: QueuePlace): Denied | undefined {
+    const known = parked.get(review);
+    const behind = this.#behind(parked, review, place, known !== undefined);
     if (behind !== undefined) {
       const outcome = "behind";
       if (known === undefined) this.#report({ outcome, seconds: 0 });
-      else this.leave(line, review, outcome);
-      return { ...refusal, sentence: `${refusal.sentence}; ${behind}: ask again` };
+      else this.leave(parked, review, outcome);
+      return { ...refusal, message: `${refusal.message}; ${behind}: ask again` };
     }
     if (known !== undefined) {
       known.refusal = refusal;
       return undefined;
     }
-    const { holdUntilMs: deadlineMs = 0, signal } = review;
+    const { parkUntilMs: deadlineMs = 0, signal } = review;
     const gone = () => this.#options.onEnd(review, "gone");
     const end = { deadlineMs, late: () => this.#options.onEnd(review, "over") };
-    line.set(review, { sinceMs: this.#options.monotonicMs(), refusal, end, gone });
-    this.#held++;
+    parked.set(review, { sinceMs: this.#options.monotonicMs(), refusal, end, gone });
+    this.#count++;
     this.#report();
     signal?.addEventListener("abort", gone, { once: true });
     this.#options.deadlines.add(end);
-    review.onHold?.(refusal);
+    review.onPark?.(refusal);
     return undefined;
   }
 
   /** Why a review does not wait. The first of a line waits as long as it may, whatever the pace. */
   #behind(
-    { size }: HeldLine<Review>,
-    { holdUntilMs = 0 }: Review,
-    { waiting, unheld, waitMs = 0 }: QueuePlace,
-    isHeld: boolean,
+    { size }: ParkedInQueue<Review>,
+    { parkUntilMs = 0 }: Review,
+    { waiting, unparked, waitMs = 0 }: QueuePlace,
+    isParked: boolean,
   ): string | undefined {
-    const number = `this one is number ${waiting + unheld + 1} in the line of its group`;
-    const leftMs = holdUntilMs - this.#options.monotonicMs();
+    const number = `this one is number ${waiting + unparked + 1} in the line of its group`;
+    const leftMs = parkUntilMs - this.#options.monotonicMs();
     if (waiting > 0 && waitMs > surelyLate * leftMs)
       return `${number}, where its turn comes in about ${Math.ceil(waitMs / 1000)} s, and it may wait for ${Math.ceil(leftMs / 1000)} s`;
-    if (isHeld) return undefined;
-    if (size >= mostHeldOfGroup) return `${number}, where ${size} wait already`;
-    if (this.#held >= mostHeld) return `${number}, and ${this.#held} of all groups wait here already`;
+    if (isParked) return undefined;
+    if (size >= mostParkedOfGroup) return `${number}, where ${size} wait already`;
+    if (this.#count >= mostParked) return `${number}, and ${this.#count} of all groups wait here already`;
     return undefined;
   }
 
-  #report(ended?: HeldReport["ended"]): void {
+  #report(ended?: ParkedReport["ended"]): void {
     const { by, report } = this.#options;
-    report({ function: by, held: this.#held, ...(ended === undefined ? {} : { ended }) });
+    report({ function: by, parked: this.#count, ...(ended === undefined ? {} : { ended }) });
   }
 
   /** Ends the wait of a review that has been answered. */
-  leave(line: HeldLine<Review>, review: Review, because: HeldOutcome): void {
-    const held = line.get(review);
-    if (held === undefined) return;
-    line.delete(review);
-    this.#held--;
-    this.#options.deadlines.delete(held.end);
-    review.signal?.removeEventListener("abort", held.gone);
+  leave(parked: ParkedInQueue<Review>, review: Review, because: ParkedOutcome): void {
+    const parkedReview = parked.get(review);
+    if (parkedReview === undefined) return;
+    parked.delete(review);
+    this.#count--;
+    this.#options.deadlines.delete(parkedReview.end);
+    review.signal?.removeEventListener("abort", parkedReview.gone);
     const outcome = this.#isClosed && because === "refused" ? "stopped" : because;
-    const seconds = (this.#options.monotonicMs() - held.sinceMs) / 1000;
+    const seconds = (this.#options.monotonicMs() - parkedReview.sinceMs) / 1000;
     this.#report({ outcome, seconds });
   }
 }

@@ -11,20 +11,20 @@ import { Deadlines, type HasDeadline } from "../../shared/clock/deadlines.ts";
 import type { Reporter } from "../../shared/contract/reporter.ts";
 import type { Cluster } from "../../shared/kubernetes/cluster.ts";
 import { type GroupKey, groupPathOf } from "../../shared/workloads/statefulsets.ts";
-import type { Made } from "./granted.ts";
-import { type HeldLine, type HeldOutcome, HeldReviews, type MayWait } from "./parked-reviews.ts";
+import type { GrantedReservation } from "./granted.ts";
+import { type Parkable, type ParkedInQueue, type ParkedOutcome, ParkedReviews } from "./parked-reviews.ts";
 import { RateEstimate } from "./rate-estimate.ts";
 import type { ReviewedEviction } from "./rulings.ts";
 
 /** What is asked for, and how. A dry run is decided like any other review, and leaves no trace (rule R16). */
-export interface EvictionReview extends ReviewedEviction, MayWait {
+export interface EvictionReview extends ReviewedEviction, Parkable {
   /** No answer is of use after this moment of the monotonic clock. */
   readonly deadlineMs: number;
 }
 
 /** A review that waits for its answer. */
 export interface WaitingReview extends EvictionReview, HasDeadline {
-  readonly line: ReviewQueue;
+  readonly queue: ReviewQueue;
   deadlineMs: number;
   /** What `deadlineMs` was when it came: an attempt to let it go brings that forward. */
   readonly latestMs: number;
@@ -36,14 +36,14 @@ export interface WaitingReview extends EvictionReview, HasDeadline {
 /** The reviews of one group: the new ones, those that are held, and what was written for some that were then refused. */
 export interface ReviewQueue {
   readonly key: GroupKey;
-  readonly queue: WaitingReview[];
+  readonly waiting: WaitingReview[];
   /** Reviews that wait their turn. Each batch has them first, and those of `queue` after them. */
-  readonly held: HeldLine<WaitingReview>;
+  readonly parked: ParkedInQueue<WaitingReview>;
   /**
    * Reservations that stand in the ledger although their review was refused: the next write undoes them. What they renewed
    * stands again, because an earlier allowance may still be under way.
    */
-  withdrawn: readonly Made[];
+  withdrawn: readonly GrantedReservation[];
   isServed: boolean;
   /** Monotonic time of the first change that no attempt has seen yet; undefined if there is none. */
   changedMs: number | undefined;
@@ -55,10 +55,10 @@ export interface ReviewQueue {
   quietUntilMs: number;
 }
 
-export interface LineContext {
+export interface QueueContext {
   readonly cluster: Pick<Cluster, "monotonicMs" | "sleep">;
   readonly cache: Pick<GroupCache, "onChange">;
-  readonly reporter: Pick<Reporter, "held">;
+  readonly reporter: Pick<Reporter, "parked">;
 }
 
 /** Most new reviews in one batch: one write may carry all that a storm of drains has under way. */
@@ -72,90 +72,91 @@ const gatherMs = 25;
 /** A ledger that other processes write is left alone for longer, but not for the second of a reconcile: a client waits. */
 const contendedGatherMs = 250;
 /** The held reviews are decided at least this often: no event tells that a time has passed, and one may be lost. */
-const lookAgainMs = 1_000;
+const decideAgainMs = 1_000;
 /** Most paces of groups that had evictions lately; one that is forgotten is learnt again. */
-const rememberedPaces = 1_000;
+const rememberedRates = 1_000;
 
 export class ReviewQueues {
   readonly deadlines: Deadlines;
-  readonly #context: LineContext;
-  readonly #serve: (line: ReviewQueue, batch: readonly WaitingReview[]) => Promise<void>;
-  readonly #lines = new Map<string, ReviewQueue>();
-  readonly #held: HeldReviews<WaitingReview>;
+  readonly #context: QueueContext;
+  readonly #serve: (queue: ReviewQueue, batch: readonly WaitingReview[]) => Promise<void>;
+  readonly #queues = new Map<string, ReviewQueue>();
+  readonly #parkedReviews: ParkedReviews<WaitingReview>;
   /** A line may be empty although refused clients are about to ask again. */
-  readonly #paces = new BoundedMap<string, RateEstimate>(rememberedPaces);
+  readonly #rates = new BoundedMap<string, RateEstimate>(rememberedRates);
 
   /** `serve` answers or holds every review of a batch. It never rejects, and runs once at a time for each line. */
   constructor(
-    context: LineContext,
+    context: QueueContext,
     by: string,
-    serve: (line: ReviewQueue, batch: readonly WaitingReview[]) => Promise<void>,
+    serve: (queue: ReviewQueue, batch: readonly WaitingReview[]) => Promise<void>,
   ) {
     const { cluster, cache, reporter } = context;
     this.#context = context;
     this.#serve = serve;
     this.deadlines = new Deadlines(cluster);
-    this.#held = new HeldReviews({
+    this.#parkedReviews = new ParkedReviews({
       by,
       deadlines: this.deadlines,
       monotonicMs: () => cluster.monotonicMs(),
-      report: (report) => reporter.held(report),
-      onEnd: (review, outcome) => this.#endHold(review, outcome),
+      report: (report) => reporter.parked(report),
+      onEnd: (review, outcome) => this.#endParking(review, outcome),
     });
     // Without a watch each attempt is a LIST, which costs the API server more than a client that asks again.
-    if (cache.onChange === undefined) this.#held.close();
+    if (cache.onChange === undefined) this.#parkedReviews.close();
     cache.onChange?.((namespace, group) => this.#changed(namespace, group));
   }
 
   /** One more in the line of a group. */
-  join(key: GroupKey, make: (line: ReviewQueue) => WaitingReview): void {
-    const line = this.#lineOf(key);
-    const review = make(line);
-    line.queue.push(review);
-    if (!line.isServed && !this.#isGathering(line)) void this.#serveLine(line);
+  join(key: GroupKey, make: (queue: ReviewQueue) => WaitingReview): void {
+    const queue = this.#queueOf(key);
+    const review = make(queue);
+    queue.waiting.push(review);
+    if (!queue.isServed && !this.#isGathering(queue)) void this.#serveQueue(queue);
     if (!review.isAnswered) this.deadlines.add(review);
   }
 
   /** Answers all reviews that wait their turn. No review waits from now on. */
   stop(): void {
-    this.#held.close();
-    for (const line of this.#lines.values()) {
+    this.#parkedReviews.close();
+    for (const queue of this.#queues.values()) {
       // A line that is being served answers its reviews when that is done.
-      if (!line.isServed) for (const [review, { refusal }] of [...line.held]) this.answer(review, refusal, "stopped");
+      if (!queue.isServed)
+        for (const [review, { refusal }] of [...queue.parked]) this.answer(review, refusal, "stopped");
     }
   }
 
   /** Other processes have written the ledger: a change in the next moments is no reason for an attempt at once. */
-  leaveAlone(line: ReviewQueue): void {
-    line.quietUntilMs = this.#context.cluster.monotonicMs() + contendedGatherMs;
+  leaveAlone(queue: ReviewQueue): void {
+    queue.quietUntilMs = this.#context.cluster.monotonicMs() + contendedGatherMs;
   }
 
-  mayWait(review: WaitingReview, answer: AdmissionAnswer): boolean {
-    return !answer.allowed && !review.isAnswered && this.#held.mayWait(review, answer);
+  canPark(review: WaitingReview, answer: AdmissionAnswer): boolean {
+    return !answer.allowed && !review.isAnswered && this.#parkedReviews.canPark(review, answer);
   }
 
   /** Keeps the reviews that may wait, in the order of arrival and as far as there is room; answers the others. */
-  holdOrRefuse(
-    line: ReviewQueue,
+  parkOrDeny(
+    queue: ReviewQueue,
     asked: Iterable<WaitingReview>,
     answerOf: (review: WaitingReview) => AdmissionAnswer | undefined,
   ): void {
     const nowMs = this.#context.cluster.monotonicMs();
-    let [waiting, unheld] = [0, 0];
+    let [waiting, unparked] = [0, 0];
     for (const review of asked) {
       const answer = review.isAnswered ? undefined : answerOf(review);
       if (answer === undefined) continue;
-      if (answer.allowed || !this.mayWait(review, answer)) {
+      if (answer.allowed || !this.canPark(review, answer)) {
         this.answer(review, answer);
         continue;
       }
       // An attempt to let it go has brought its deadline forward, and came to nothing.
       review.deadlineMs = review.latestMs;
-      const waitMs = this.#paceOf(line).waitMs(waiting, nowMs);
-      const behind = this.#held.hold(line.held, review, answer, { waiting, unheld, waitMs });
+      const waitMs = this.#rateOf(queue).waitMs(waiting, nowMs);
+      const behind = this.#parkedReviews.park(queue.parked, review, answer, { waiting, unparked, waitMs });
       if (behind === undefined) waiting++;
       else {
-        unheld++;
+        unparked++;
         this.answer(review, behind);
       }
     }
@@ -171,13 +172,13 @@ export class ReviewQueues {
     }
   }
 
-  answer(review: WaitingReview, said: AdmissionAnswer, outcome?: HeldOutcome): void {
+  answer(review: WaitingReview, answer: AdmissionAnswer, outcome?: ParkedOutcome): void {
     const nowMs = this.#context.cluster.monotonicMs();
-    const isOver = (review.holdUntilMs ?? 0) <= nowMs;
-    const { line } = review;
-    if (said.allowed && said.reserved === true) this.#paceOf(line).letGo(nowMs, line.held.size > 0);
-    this.close(review, outcome ?? (said.allowed ? "allowed" : isOver ? "over" : "refused"));
-    review.resolve(said);
+    const isOver = (review.parkUntilMs ?? 0) <= nowMs;
+    const { queue } = review;
+    if (answer.allowed && answer.reserved === true) this.#rateOf(queue).letGo(nowMs, queue.parked.size > 0);
+    this.close(review, outcome ?? (answer.allowed ? "allowed" : isOver ? "over" : "refused"));
+    review.resolve(answer);
   }
 
   /** Brings a review's deadline forward: after that moment its answer is of no use. */
@@ -188,74 +189,74 @@ export class ReviewQueues {
   }
 
   /** Marks a review as answered, and takes it out of its line. A promise keeps to the first answer that it is given. */
-  close(review: WaitingReview, outcome: HeldOutcome): void {
-    const { line } = review;
+  close(review: WaitingReview, outcome: ParkedOutcome): void {
+    const { queue } = review;
     review.isAnswered = true;
     this.deadlines.delete(review);
-    this.#held.leave(line.held, review, outcome);
-    if (line.held.size === 0 && !line.isServed) this.#restOf(line);
+    this.#parkedReviews.leave(queue.parked, review, outcome);
+    if (queue.parked.size === 0 && !queue.isServed) this.#restOf(queue);
   }
 
   /** Ends the wait of a review. While its line is served only `gone` ends it, because the batch may be about to let it go. */
-  #endHold(review: WaitingReview, outcome: "over" | "gone"): void {
-    const { line } = review;
-    const held = line.held.get(review);
-    if (held !== undefined && (outcome === "gone" || !line.isServed)) this.answer(review, held.refusal, outcome);
+  #endParking(review: WaitingReview, outcome: "over" | "gone"): void {
+    const { queue } = review;
+    const parked = queue.parked.get(review);
+    if (parked !== undefined && (outcome === "gone" || !queue.isServed)) this.answer(review, parked.refusal, outcome);
   }
 
-  #paceOf({ key }: ReviewQueue): RateEstimate {
+  #rateOf({ key }: ReviewQueue): RateEstimate {
     const path = groupPathOf(key);
-    const pace = this.#paces.get(path) ?? new RateEstimate();
-    this.#paces.set(path, pace);
-    return pace;
+    const rate = this.#rates.get(path) ?? new RateEstimate();
+    this.#rates.set(path, rate);
+    return rate;
   }
 
-  #lineOf(key: GroupKey): ReviewQueue {
+  #queueOf(key: GroupKey): ReviewQueue {
     const path = groupPathOf(key);
-    const known = this.#lines.get(path);
+    const known = this.#queues.get(path);
     if (known !== undefined) return known;
-    const again = { deadlineMs: Number.POSITIVE_INFINITY, late: () => void this.#lookAgain(line) };
-    const line: ReviewQueue = {
-      ...{ key, queue: [], held: new Map(), withdrawn: [], isServed: false, changedMs: undefined },
+    const again = { deadlineMs: Number.POSITIVE_INFINITY, late: () => void this.#decideAgain(queue) };
+    const queue: ReviewQueue = {
+      ...{ key, waiting: [], parked: new Map(), withdrawn: [], isServed: false, changedMs: undefined },
       ...{ again, restUntilMs: Number.POSITIVE_INFINITY, quietUntilMs: Number.NEGATIVE_INFINITY },
     };
-    this.#lines.set(path, line);
-    return line;
+    this.#queues.set(path, queue);
+    return queue;
   }
 
-  async #serveLine(line: ReviewQueue): Promise<void> {
-    const { held, queue } = line;
-    line.isServed = true;
-    line.changedMs = undefined;
-    do await this.#serve(line, [...held.keys(), ...queue.splice(0, largestBatch)]);
-    while (queue.length > 0);
-    line.isServed = false;
-    this.#restOf(line);
+  async #serveQueue(queue: ReviewQueue): Promise<void> {
+    const { parked, waiting } = queue;
+    queue.isServed = true;
+    queue.changedMs = undefined;
+    do await this.#serve(queue, [...parked.keys(), ...waiting.splice(0, largestBatch)]);
+    while (waiting.length > 0);
+    queue.isServed = false;
+    this.#restOf(queue);
   }
 
   /** Plans the next attempt for held reviews; forgets a line that has neither reviews nor withdrawn reservations. */
-  #restOf(line: ReviewQueue): void {
-    const { key, held, queue, withdrawn } = line;
-    if (held.size > 0) {
+  #restOf(queue: ReviewQueue): void {
+    const { key, parked, waiting, withdrawn } = queue;
+    if (parked.size > 0) {
       const nowMs = this.#context.cluster.monotonicMs();
-      const curedInMs = [...held.values()].map(({ refusal }) => refusal.curedInMs || lookAgainMs);
-      line.restUntilMs = nowMs + Math.min(lookAgainMs, ...curedInMs);
+      const curedInMs = [...parked.values()].map(({ refusal }) => refusal.curedInMs || decideAgainMs);
+      queue.restUntilMs = nowMs + Math.min(decideAgainMs, ...curedInMs);
       // Between two attempts there is always a moment for other writers of the ledger.
-      if (line.changedMs !== undefined) line.changedMs = nowMs;
-      this.#lookInTime(line);
-    } else if (queue.length + withdrawn.length === 0) {
+      if (queue.changedMs !== undefined) queue.changedMs = nowMs;
+      this.#scheduleDecision(queue);
+    } else if (waiting.length + withdrawn.length === 0) {
       // A late review may be of a line that was forgotten: the present one may be about to be served.
-      if (this.#lines.get(groupPathOf(key)) === line) this.#lines.delete(groupPathOf(key));
+      if (this.#queues.get(groupPathOf(key)) === queue) this.#queues.delete(groupPathOf(key));
     }
   }
 
   #changed(namespace: string, group: string | undefined): void {
-    if (this.#held.isEmpty) return;
-    for (const line of this.#lines.values()) {
-      const isConcerned = line.key.namespace === namespace && (group === undefined || group === line.key.group);
-      if (!isConcerned || line.held.size === 0) continue;
-      line.changedMs ??= this.#context.cluster.monotonicMs();
-      if (!line.isServed) this.#lookInTime(line);
+    if (this.#parkedReviews.isEmpty) return;
+    for (const queue of this.#queues.values()) {
+      const isConcerned = queue.key.namespace === namespace && (group === undefined || group === queue.key.group);
+      if (!isConcerned || queue.parked.size === 0) continue;
+      queue.changedMs ??= this.#context.cluster.monotonicMs();
+      if (!queue.isServed) this.#scheduleDecision(queue);
     }
   }
 
@@ -265,19 +266,19 @@ export class ReviewQueues {
   }
 
   /** Plans the next attempt: a moment after the first change that none has seen, or at `restUntilMs`. */
-  #lookInTime({ again, changedMs, restUntilMs, quietUntilMs }: ReviewQueue): void {
+  #scheduleDecision({ again, changedMs, restUntilMs, quietUntilMs }: ReviewQueue): void {
     const soonMs = changedMs === undefined ? Number.POSITIVE_INFINITY : Math.max(quietUntilMs, changedMs + gatherMs);
     const isSooner = Math.min(restUntilMs, soonMs) < again.deadlineMs;
     again.deadlineMs = Math.min(restUntilMs, soonMs);
     if (isSooner) this.deadlines.add(again);
   }
 
-  async #lookAgain(line: ReviewQueue): Promise<void> {
-    line.again.deadlineMs = Number.POSITIVE_INFINITY;
+  async #decideAgain(queue: ReviewQueue): Promise<void> {
+    queue.again.deadlineMs = Number.POSITIVE_INFINITY;
     // The caller that tells of a change finishes its own work first.
     await undefined;
     // The call that serves the line now plans the next attempt when it is done.
-    if (line.isServed || line.held.size + line.queue.length === 0) return;
-    await this.#serveLine(line);
+    if (queue.isServed || queue.parked.size + queue.waiting.length === 0) return;
+    await this.#serveQueue(queue);
   }
 }

@@ -31,7 +31,7 @@ export interface Decision {
   readonly reserve?: Pick<Reservation, "statefulSet" | "ordinal" | "uid">;
 }
 
-export interface SortedRulings<Review> {
+export interface SortedDecisions<Review> {
   /** Reviews whose allowance is given once its reservation is written. */
   readonly granted: readonly (Required<Decision> & { readonly waiting: Review })[];
   /** Allowances that reserve nothing, because nothing may be left behind (rule R16). */
@@ -41,18 +41,18 @@ export interface SortedRulings<Review> {
 }
 
 /** Sorts the decisions, one for each review, in their order. `young`: why the ledger permits nothing yet (rule R4). */
-export function sortRulings<Review extends { readonly dryRun: boolean }>(
+export function sortDecisions<Review extends { readonly dryRun: boolean }>(
   reviews: readonly Review[],
-  rulings: readonly Decision[],
-  { mode, young }: { readonly mode: Context["mode"]; readonly young: Wait | undefined },
-): SortedRulings<Review> {
-  const granted: SortedRulings<Review>["granted"][number][] = [];
+  decisions: readonly Decision[],
+  { mode, tooNew }: { readonly mode: Context["mode"]; readonly tooNew: Wait | undefined },
+): SortedDecisions<Review> {
+  const granted: SortedDecisions<Review>["granted"][number][] = [];
   const [traceless, unreserved] = [new Map<Review, AdmissionAnswer>(), new Map<Review, AdmissionAnswer>()];
   for (const [index, waiting] of reviews.entries()) {
-    const { answer, reserve } = rulings[index] as Decision;
+    const { answer, reserve } = decisions[index] as Decision;
     if (reserve === undefined) unreserved.set(waiting, answer);
-    else if (young !== undefined)
-      unreserved.set(waiting, notYet(young.guard, young.sentence, "", young.requeueAfterMs));
+    else if (tooNew !== undefined)
+      unreserved.set(waiting, notYet(tooNew.guard, tooNew.message, "", tooNew.requeueAfterMs));
     else if (waiting.dryRun) traceless.set(waiting, answer);
     else if (mode === "shadow") traceless.set(waiting, answer.allowed ? { ...answer, otherwise: "reserved" } : answer);
     else granted.push({ waiting, answer, reserve });

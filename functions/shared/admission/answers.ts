@@ -10,39 +10,39 @@ export function allow(guard: string, rest: Omit<Partial<Allowed>, "allowed" | "g
 }
 
 /** 429: not now. kubectl and node upgrades ask again, as they do for a PodDisruptionBudget. */
-export function askAgain(guard: string, sentence: string, zone = ""): Denied {
+export function askAgain(guard: string, message: string, zone = ""): Denied {
   const status = { code: 429, reason: "TooManyRequests", cause: "DisruptionBudget", field: "" };
-  return { allowed: false, guard, sentence, zone, ...status };
+  return { allowed: false, guard, message, zone, ...status };
 }
 
 /** 429 that time alone may cure within seconds, so that a review may wait. `inMs`: the least time that this takes. */
-export function notYet(guard: string, sentence: string, zone = "", inMs = 0): Denied {
-  return { ...askAgain(guard, sentence, zone), curedInMs: inMs };
+export function notYet(guard: string, message: string, zone = "", inMs = 0): Denied {
+  return { ...askAgain(guard, message, zone), curedInMs: inMs };
 }
 
 /** 400: the request is wrong until its author changes it. `about.field` names the field that is at fault. */
-export function badRequest(guard: string, sentence: string, about: About = {}): Denied {
-  return deny(400, "BadRequest", { guard, sentence, ...about });
+export function badRequest(guard: string, message: string, about: About = {}): Denied {
+  return deny(400, "BadRequest", { guard, message, ...about });
 }
 
 /** 403: a budget forbids it, and a client does not ask again. */
-export function forbidden(guard: string, sentence: string, about: About = {}): Denied {
-  return deny(403, "Forbidden", { guard, sentence, ...about });
+export function forbidden(guard: string, message: string, about: About = {}): Denied {
+  return deny(403, "Forbidden", { guard, message, ...about });
 }
 
 /** 404: the object is not there. */
-export function notFound(guard: string, sentence: string): Denied {
-  return deny(404, "NotFound", { guard, sentence });
+export function notFound(guard: string, message: string): Denied {
+  return deny(404, "NotFound", { guard, message });
 }
 
 /** 409: another object than the requested one has its name. */
-export function conflict(guard: string, sentence: string): Denied {
-  return deny(409, "Conflict", { guard, sentence });
+export function conflict(guard: string, message: string): Denied {
+  return deny(409, "Conflict", { guard, message });
 }
 
 /** 500: there can be no decision about the request. */
-export function internalError(guard: string, sentence: string): Denied {
-  return deny(500, "InternalError", { guard, sentence });
+export function internalError(guard: string, message: string): Denied {
+  return deny(500, "InternalError", { guard, message });
 }
 
 /** The refusal of a review that has waited as long as a client would. */
@@ -55,7 +55,7 @@ export function isFinal(answer: AdmissionAnswer): boolean {
   return !answer.allowed && answer.code !== 429;
 }
 
-function deny(code: number, reason: string, because: Pick<Denied, "guard" | "sentence"> & About): Denied {
+function deny(code: number, reason: string, because: Pick<Denied, "guard" | "message"> & About): Denied {
   const { field = "" } = because;
   return { allowed: false, code, reason, cause: field === "" ? "" : "FieldValueInvalid", ...because, field };
 }

@@ -53,7 +53,7 @@ export interface Denied {
   readonly cause: string;
   /** The field of the object that its author must change; empty for none. */
   readonly field: string;
-  readonly sentence: string;
+  readonly message: string;
   /** The StatefulSet whose pod it is about, where it is about one. */
   readonly zone?: string;
   /** Least time, in milliseconds, after which time alone may cure the refusal; absent: no review waits for that. */

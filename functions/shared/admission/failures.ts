@@ -1,7 +1,7 @@
 /** Refusals of reviews for which the API server fails a read or a write. */
 
 import { TooManyLookUps } from "../cache/look-ups.ts";
-import { ClusterError, hasCode, isTransient, wordsOf } from "../kubernetes/cluster.ts";
+import { apiMessage, ClusterError, hasCode, isTransient } from "../kubernetes/cluster.ts";
 import { askAgain, notYet } from "./answers.ts";
 import type { Denied } from "./definition.ts";
 
@@ -11,7 +11,7 @@ export function refuseFailure(error: unknown, what: string): Denied | undefined 
     return askAgain("look-ups-busy", `${what} must be looked up, but ${error.message}`);
   if (!(error instanceof ClusterError)) return undefined;
   const { verb, resource } = error;
-  const sentence = `to judge ${what}, Sluice has to ${verb} ${resource}, and that failed: ${wordsOf(error)}`;
-  if (hasCode(error, 401)) return askAgain("credentials-refused", sentence);
-  return isTransient(error) ? notYet("api-server-away", sentence) : askAgain("right-missing", sentence);
+  const message = `to judge ${what}, Sluice has to ${verb} ${resource}, and that failed: ${apiMessage(error)}`;
+  if (hasCode(error, 401)) return askAgain("credentials-refused", message);
+  return isTransient(error) ? notYet("api-server-away", message) : askAgain("right-missing", message);
 }

@@ -16,37 +16,37 @@ const passingGuards: ReadonlySet<string> = new Set([
   "credentials-refused",
 ]);
 
-const sayRefusalEveryMs = 60_000;
+const refusalEventEveryMs = 60_000;
 
 /**
  * Sends the Kubernetes Event about a refused review, on the StatefulSet: one for each guard and StatefulSet a minute, whatever
  * the number of replicas and of clients. Returns at once. An Event that cannot be sent is a log line.
  */
-export function announceRefusal(
+export function recordRefusal(
   context: Context,
   by: string,
   owner: StatefulSet,
-  { guard, sentence }: Denied,
+  { guard, message }: Denied,
   reason: string,
 ): void {
   if (context.mode === "shadow" || passingGuards.has(guard)) return;
   const identity = `${guard} ${owner.uid} ${minuteOf(context.cluster.serverTimeMs())}`;
-  announce(context, by, owner, identity, { type: "Warning", reason, message: `${guard}: ${sentence}`, identity });
+  record(context, by, owner, identity, { type: "Warning", reason, message: `${guard}: ${message}`, identity });
 }
 
 /** The same of a review that waits its turn: one for each StatefulSet a minute, so that {@link findWait} can tell its name. */
-export function announceWait(context: Context, by: string, owner: StatefulSet, { guard, sentence }: Denied): void {
+export function recordWait(context: Context, by: string, owner: StatefulSet, { guard, message }: Denied): void {
   const identity = minuteOf(context.cluster.serverTimeMs());
   const reason = eventReasons.evictionWaits;
-  const event = { type: "Normal", reason, message: `${guard}: ${sentence}`, identity } as const;
-  announce(context, by, owner, `${reason} ${owner.uid} ${identity}`, event);
+  const event = { type: "Normal", reason, message: `${guard}: ${message}`, identity } as const;
+  record(context, by, owner, `${reason} ${owner.uid} ${identity}`, event);
 }
 
 /**
  * Sends an Event once for each `occasion`. If that fails, there is no other attempt before the next minute, or each refused
  * review of a storm would make one.
  */
-function announce(
+function record(
   context: Context,
   by: string,
   owner: StatefulSet,
@@ -60,21 +60,21 @@ function announce(
 }
 
 function minuteOf(atMs: number): string {
-  return String(Math.floor(atMs / sayRefusalEveryMs));
+  return String(Math.floor(atMs / refusalEventEveryMs));
 }
 
-/** What {@link announceWait} said of a StatefulSet in this minute or in the last one, and when. Throws ClusterError. */
+/** What {@link recordWait} said of a StatefulSet in this minute or in the last one, and when. Throws ClusterError. */
 export async function findWait(
   cluster: Cluster,
   owner: StatefulSet,
-): Promise<{ readonly sentence: string; readonly at: string } | undefined> {
+): Promise<{ readonly message: string; readonly at: string } | undefined> {
   const nowMs = cluster.serverTimeMs();
   const about = { resource: "statefulsets" as const, ...owner };
-  for (const atMs of [nowMs, nowMs - sayRefusalEveryMs]) {
+  for (const atMs of [nowMs, nowMs - refusalEventEveryMs]) {
     const name = eventName(about, eventReasons.evictionWaits, minuteOf(atMs));
     try {
       const { message = "", lastTimestamp = "" } = await cluster.get("events", { namespace: owner.namespace, name });
-      return { sentence: message, at: lastTimestamp };
+      return { message, at: lastTimestamp };
     } catch (error) {
       // A user who may not read Events sees the rest.
       if (!hasCode(error, 403, 404)) throw error;

@@ -21,7 +21,7 @@ export function openHandler(
 
 function allowedInShadow(answer: AdmissionAnswer): AdmissionAnswer {
   if (answer.allowed) return { ...answer, patch: [] };
-  const { guard, code, sentence, zone = "" } = answer;
-  const warnings = [`in shadow mode; otherwise refused with ${code}: ${sentence}`];
+  const { guard, code, message, zone = "" } = answer;
+  const warnings = [`in shadow mode; otherwise refused with ${code}: ${message}`];
   return allow(guard, { warnings, zone, otherwise: answer });
 }

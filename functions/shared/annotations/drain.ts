@@ -21,33 +21,35 @@ function parseDrainUrl(text: string): QuestionUrl | undefined {
 export const drainUrl = onStatefulSet("sluice.dev/drain-url", parseDrainUrl, {
   grammar: "http://:PORT/PATH or https://:PORT/PATH, without a host, and with {pod} in the path",
   fallback: "absent: no pod is asked; malformed: no pod of the StatefulSet is suspended, and no volume removed",
-  says: "another pod of the group is asked there whether no pod needs the data of {pod} any more: before it goes, and before its volume goes",
-  mayHoldSecret: true,
+  meaning:
+    "another pod of the group is asked there whether no pod needs the data of {pod} any more: before it goes, and before its volume goes",
+  mayContainSecret: true,
 });
 
 export const drainField = onStatefulSet("sluice.dev/drain-field", parseExpectedField, {
   grammar: "FIELD=VALUE or FIELD.FIELD=VALUE, of a JSON object",
   fallback: "absent: the status 200 says yes; malformed: as for sluice.dev/drain-url",
-  says: "which field of the answer says that no pod needs the data, and by which value",
+  meaning: "which field of the answer says that no pod needs the data, and by which value",
 });
 
 export const drainSecret = onStatefulSet("sluice.dev/drain-secret", objectName, {
   grammar: "the name of a Secret in the namespace of the StatefulSet",
   fallback: "absent: it is asked without a password; malformed: as for sluice.dev/drain-url",
-  says: "its keys username and password are what is asked with",
+  meaning: "its keys username and password are what is asked with",
 });
 
 export const drainAuthority = onStatefulSet("sluice.dev/drain-authority", parseAuthorityRef, {
   grammar: authorityGrammar,
   fallback: "absent: over https the authorities that Node trusts; malformed: as for sluice.dev/drain-url",
-  says: "its key ca.crt, in PEM, holds the authorities whose certificates are trusted when a pod is asked over https",
+  meaning:
+    "its key ca.crt, in PEM, holds the authorities whose certificates are trusted when a pod is asked over https",
 });
 
 export const drainWitnesses = onStatefulSet("sluice.dev/drain-witnesses", (text) => (text === "1" ? 1 : undefined), {
   grammar: "1",
   fallback:
     "absent: all that can be asked, three at most, and each has to say yes; malformed: as for sluice.dev/drain-url",
-  says: "the first pod that answers decides alone, as before: one compromised pod can then have a volume removed",
+  meaning: "the first pod that answers decides alone, as before: one compromised pod can then have a volume removed",
 });
 
 export const drainEntries = [drainUrl, drainField, drainSecret, drainAuthority, drainWitnesses] as const;

@@ -14,7 +14,7 @@ export interface Annotation<T> {
   readonly grammar: string;
   /** What an absent or malformed value means, in words. */
   readonly fallback: string;
-  readonly says: string;
+  readonly meaning: string;
   /** The operator that alone writes it, as of types of objects; absent: any account may. */
   readonly broughtBy?: string;
   /** True for what Sluice or kubectl writes, which may be longer than what users write; a ledger has its own bounds, too. */
@@ -22,7 +22,7 @@ export interface Annotation<T> {
   /** True for what Sluice alone writes. By the guard policies any other account needs the verb `repair` to change it. */
   readonly isWrittenByUs?: true;
   /** True for a URL and the like: Events, logs and messages show no part of a value that does not parse. */
-  readonly mayHoldSecret?: true;
+  readonly mayContainSecret?: true;
   /** The value, or undefined where the text is malformed. */
   parse(text: string): T | undefined;
 }
@@ -30,7 +30,7 @@ export interface Annotation<T> {
 type EntryMaker = <T>(
   key: string,
   parse: Annotation<T>["parse"],
-  words: Omit<Annotation<T>, "key" | "kind" | "on" | "parse">,
+  texts: Omit<Annotation<T>, "key" | "kind" | "on" | "parse">,
 ) => Annotation<T>;
 
 /** What the entries of one maker have in common besides. */
@@ -38,12 +38,12 @@ type Traits = Pick<Annotation<unknown>, "isWrittenByUs">;
 
 /** Makes the entries of the annotations on one type of object. */
 export function annotationOn(on: Annotation<unknown>["on"], traits: Traits = {}): EntryMaker {
-  return (key, parse, words) => ({ key, kind: "annotation", on, parse, ...traits, ...words });
+  return (key, parse, texts) => ({ key, kind: "annotation", on, parse, ...traits, ...texts });
 }
 
 /** Makes the entries of the labels on one type of object. */
 export function labelOn(on: Annotation<unknown>["on"], traits: Traits = {}): EntryMaker {
-  return (key, parse, words) => ({ key, kind: "label", on, parse, ...traits, ...words });
+  return (key, parse, texts) => ({ key, kind: "label", on, parse, ...traits, ...texts });
 }
 
 /** Of an entry whose every text is a value, however long: it is compared as a whole, and costs nothing to read. */
@@ -53,8 +53,8 @@ export const objectName = (text: string): string | undefined => (isObjectName(te
 /** Of an entry that says yes by one word, and no by its absence. */
 export const onlyTrue = (text: string): true | undefined => (text === "true" ? true : undefined);
 /** Of an entry whose value is one of these words. */
-export const oneOf = <const Word extends string>(words: readonly Word[]): Annotation<Word>["parse"] => {
-  return (text) => words.find((word) => word === text);
+export const oneOf = <const Word extends string>(texts: readonly Word[]): Annotation<Word>["parse"] => {
+  return (text) => texts.find((word) => word === text);
 };
 /** A Go duration of at least 0, in milliseconds. */
 export const nonNegativeDuration = (text: string) => parseDuration(text, 0, Number.POSITIVE_INFINITY);
@@ -62,7 +62,7 @@ export const nonNegativeDuration = (text: string) => parseDuration(text, 0, Numb
 /** A value on an object that does not parse: its object keeps working with the fallback, and its owner is told. */
 export interface Malformed {
   readonly key: string;
-  readonly sentence: string;
+  readonly message: string;
 }
 
 /**
@@ -77,17 +77,17 @@ export function read<T>(entry: Annotation<T>, metadata: Metadata, malformed?: Ma
   const value = isUnread ? undefined : entry.parse(text);
   if (value === undefined) {
     const tooLong = isUnread ? `, which has more than ${mostBytes} bytes` : "";
-    malformed?.push({ key: entry.key, sentence: tellMalformed(entry, text, tooLong) });
+    malformed?.push({ key: entry.key, message: describeMalformed(entry, text, tooLong) });
   }
   return value;
 }
 
 /** What is wrong with a value that does not parse, and what to write instead. `more` follows the value. */
-export function tellMalformed(
-  { kind, key, grammar, fallback, mayHoldSecret }: Omit<Annotation<unknown>, "parse" | "on" | "says">,
+export function describeMalformed(
+  { kind, key, grammar, fallback, mayContainSecret }: Omit<Annotation<unknown>, "parse" | "on" | "meaning">,
   text: string,
   more = "",
 ): string {
-  const shown = mayHoldSecret ? unshown : showValue(text);
+  const shown = mayContainSecret ? unshown : showValue(text);
   return `${kind} ${key} is ${shown}${more}; write ${grammar}. Until then: ${fallback}.`;
 }

@@ -48,27 +48,28 @@ export const heldGroups = onOwner("sluice.dev/held-process-groups", parseHeld, {
   grammar: 'JSON: {"PROCESS GROUP": {"since", "recovering"}}',
   fallback: "absent: none; malformed: no block is added or lifted",
   isLong: true,
-  says: "which ids of spec.buggify.blockRemoval are ours; every other one is a user's, and stays; written by us",
+  meaning: "which ids of spec.buggify.blockRemoval are ours; every other one is a user's, and stays; written by us",
   isWrittenByUs: true,
 });
 
 export const protectVolumes = onOwner("sluice.dev/protect-volumes", parseGoBoolean, {
   grammar: "a Go boolean: 1, t, T, TRUE, true, True, 0, f, F, FALSE, false, False",
   fallback: "absent: false; malformed: no volume claim gets our finalizer, and none loses it",
-  says: "true: every volume claim of the cluster has our finalizer all its life, so that no deletion is faster than we are",
+  meaning:
+    "true: every volume claim of the cluster has our finalizer all its life, so that no deletion is faster than we are",
 });
 
 export const clusterName = labelOfPvc("foundationdb.org/fdb-cluster-name", nonEmptyText, {
   grammar: "the name of a FoundationDBCluster",
   fallback: "absent: it is of no FoundationDBCluster",
-  says: "whose pod or volume claim it is; written by FoundationDB's operator",
+  meaning: "whose pod or volume claim it is; written by FoundationDB's operator",
   broughtBy: "foundationdb",
 });
 
 export const processGroupId = labelOfPvc("foundationdb.org/fdb-process-group-id", nonEmptyText, {
   grammar: "the id of a process group, such as storage-1",
   fallback: "absent: it is of no process group",
-  says: "which process group the pod or the volume claim is of; written by FoundationDB's operator",
+  meaning: "which process group the pod or the volume claim is of; written by FoundationDB's operator",
 });
 
 export const foundationEntries = [heldGroups, protectVolumes, clusterName, processGroupId] as const;

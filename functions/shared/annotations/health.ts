@@ -76,38 +76,39 @@ export function parseExpectedField(text: string): ExpectedField | undefined {
 export const healthQuestion = onStatefulSet("sluice.dev/health-question", oneOf(productNames), {
   grammar: productNames.join(" or "),
   fallback: "absent: no pod is asked; malformed: no pod of the StatefulSet is taken",
-  says: "each pod is asked before it goes whether the others can do without it, and no other pod goes meanwhile",
+  meaning: "each pod is asked before it goes whether the others can do without it, and no other pod goes meanwhile",
 });
 
 export const healthUrl = onStatefulSet("sluice.dev/health-url", parseQuestionUrl, {
   grammar: "http://:PORT/PATH or https://:PORT/PATH, without a host: it is the pod's own",
   fallback: "absent: where the product answers by itself; malformed: no pod of the StatefulSet is taken",
-  says: "at which port and path a pod is asked",
-  mayHoldSecret: true,
+  meaning: "at which port and path a pod is asked",
+  mayContainSecret: true,
 });
 
 export const healthSecret = onStatefulSet("sluice.dev/health-secret", objectName, {
   grammar: "the name of a Secret in the namespace of the StatefulSet",
   fallback: "absent: a pod is asked without a password; malformed: no pod of the StatefulSet is taken",
-  says: "its keys username and password are what a pod is asked with",
+  meaning: "its keys username and password are what a pod is asked with",
 });
 
 export const healthAuthority = onStatefulSet("sluice.dev/health-authority", parseAuthorityRef, {
   grammar: authorityGrammar,
   fallback: "absent: over https the authorities that Node trusts; malformed: no pod of the StatefulSet is taken",
-  says: "its key ca.crt, in PEM, holds the authorities whose certificates are trusted when a pod is asked over https",
+  meaning:
+    "its key ca.crt, in PEM, holds the authorities whose certificates are trusted when a pod is asked over https",
 });
 
 export const healthField = onStatefulSet("sluice.dev/health-field", parseExpectedField, {
   grammar: "FIELD=VALUE or FIELD.FIELD=VALUE, of a JSON object",
   fallback: "absent: the status 200 says yes; malformed: no pod of the StatefulSet is taken",
-  says: "which field of the answer says yes, and by which value",
+  meaning: "which field of the answer says yes, and by which value",
 });
 
 export const healthUnknown = onStatefulSet("sluice.dev/health-unknown", oneOf(["wait", "go"]), {
   grammar: "wait or go",
   fallback: "wait",
-  says: "what a pod does that gives no answer: it waits, or it goes if no other pod of the group is down",
+  meaning: "what a pod does that gives no answer: it waits, or it goes if no other pod of the group is down",
 });
 
 export const questionEntries = [

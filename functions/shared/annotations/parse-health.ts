@@ -32,13 +32,13 @@ export function parseQuestion(metadata: Metadata, serviceName: string): HealthQu
   // A policy that cannot be read is the careful one; the pods are asked all the same.
   const isPolicyAlone = malformed.length > 0;
   const product = of(keys.healthQuestion);
-  const [said, secret, field] = [of(keys.healthUrl), of(keys.healthSecret), of(keys.healthField)];
+  const [ownUrl, secret, field] = [of(keys.healthUrl), of(keys.healthSecret), of(keys.healthField)];
   const authority = of(keys.healthAuthority);
-  const wrong = (sentence: string) => malformed.push({ key: keys.healthQuestion.key, sentence });
+  const wrong = (message: string) => malformed.push({ key: keys.healthQuestion.key, message });
   if (!isWritten(keys.healthQuestion))
     wrong(`annotation ${keys.healthQuestion.key} is missing, though others say how to ask: write what is asked`);
   const row = product && keys.productTraits[product];
-  const url = said ?? row?.url;
+  const url = ownUrl ?? row?.url;
   if (row !== undefined && url === undefined && !isWritten(keys.healthUrl))
     wrong(
       `annotation ${keys.healthUrl.key} is missing, and ${product} has no usual one: write ${keys.healthUrl.grammar}`,

@@ -1,7 +1,7 @@
 /** What a StatefulSet says of its size, parsed once at the border. */
 import { parsePath, parsePort } from "../base/ports-and-paths.ts";
 import type { Metadata } from "../kubernetes/cluster.ts";
-import { type Annotation, type Malformed, read, tellMalformed } from "./entry.ts";
+import { type Annotation, describeMalformed, type Malformed, read } from "./entry.ts";
 import * as keys from "./scaling.ts";
 
 /** The object whose scale subresource says how many replicas there are to be. It is in the StatefulSet's own namespace. */
@@ -94,13 +94,13 @@ function mirroredOf(metadata: Metadata, malformed: Malformed[]): Mirrored | unde
   const name = named(read(keys.mirrorName, metadata));
   const kind = named(read(keys.mirrorKind, metadata));
   if (name === undefined || kind === undefined) return undefined;
-  const isGroupSaid = metadata.annotations?.[keys.mirrorApiVersion.key] !== undefined;
-  const isWriteBackSaid = metadata.annotations?.[keys.mirrorWriteBack.key] !== undefined;
+  const hasApiVersion = metadata.annotations?.[keys.mirrorApiVersion.key] !== undefined;
+  const hasWriteBack = metadata.annotations?.[keys.mirrorWriteBack.key] !== undefined;
   return {
     name,
     kind,
-    group: isGroupSaid ? read(keys.mirrorApiVersion, metadata, malformed) : "",
-    isWrittenBack: isWriteBackSaid ? (read(keys.mirrorWriteBack, metadata, malformed) ?? false) : true,
+    group: hasApiVersion ? read(keys.mirrorApiVersion, metadata, malformed) : "",
+    isWrittenBack: hasWriteBack ? (read(keys.mirrorWriteBack, metadata, malformed) ?? false) : true,
   };
 }
 
@@ -114,7 +114,7 @@ function delayOf(metadata: Metadata, malformed: Malformed[]): Delay | undefined 
   const endpoint = parseEndpoint(url);
   if (endpoint === undefined) {
     const entry = keys.prepareDelayedDownscaleUrl;
-    malformed.push({ key: entry.key, sentence: tellMalformed({ ...entry, grammar: endpointGrammar }, url) });
+    malformed.push({ key: entry.key, message: describeMalformed({ ...entry, grammar: endpointGrammar }, url) });
   }
   return { delayMs, endpoint };
 }

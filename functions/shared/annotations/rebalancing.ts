@@ -65,19 +65,19 @@ function parseFailure(value: unknown): RebalanceFailure | undefined {
 export const wantsRebalance = labelOn("StatefulSet")("sluice.dev/rebalance-queues", parseBoolean, {
   grammar: "true or false",
   fallback: "its queues are left as they are",
-  says: "queue leaders are spread again after pods of this RabbitMQ cluster were replaced",
+  meaning: "queue leaders are spread again after pods of this RabbitMQ cluster were replaced",
 });
 
 export const rebalanceSecret = onStatefulSet("sluice.dev/rebalance-secret", objectName, {
   grammar: "the name of a Secret in the namespace of the StatefulSet",
   fallback: "absent: the one of health questions; malformed: nothing is rebalanced",
-  says: "its keys username and password are what a rebalance is asked for with; its user has the tag administrator",
+  meaning: "its keys username and password are what a rebalance is asked for with; its user has the tag administrator",
 });
 
 export const rebalanceState = onStatefulSet("sluice.dev/rebalance-state", parseState, {
   grammar: "nothing: remove it",
   fallback: "as if its queues had never been rebalanced",
-  says: "which pods were last rebalanced, who does so now, and why it failed; written by us",
+  meaning: "which pods were last rebalanced, who does so now, and why it failed; written by us",
   isWrittenByUs: true,
   isLong: true,
 });
@@ -85,7 +85,7 @@ export const rebalanceState = onStatefulSet("sluice.dev/rebalance-state", parseS
 export const queueRebalanceNeededAt = onStatefulSet("rabbitmq.com/queueRebalanceNeededAt", parseTime, {
   grammar: "a time as in RFC 3339, such as 2026-01-31T12:00:00Z",
   fallback: "nothing more is rebalanced than what Sluice sees by itself",
-  says: "from this time on a rebalance is wanted; on a RabbitmqCluster it is its operator's",
+  meaning: "from this time on a rebalance is wanted; on a RabbitmqCluster it is its operator's",
 });
 
 export const rebalanceEntries = [wantsRebalance, rebalanceSecret, rebalanceState, queueRebalanceNeededAt] as const;

@@ -39,13 +39,13 @@ function parseOrdinals(text: string): readonly { readonly first: number; readonl
 export const downscaleLeader = onStatefulSet("grafana.com/rollout-downscale-leader", anyText, {
   grammar: "the name of another StatefulSet of the same group",
   fallback: "it follows no other",
-  says: "its replicas follow those of the StatefulSet of that name",
+  meaning: "its replicas follow those of the StatefulSet of that name",
 });
 
 export const upscaleOnlyWhenLeaderReady = onStatefulSet("grafana.com/rollout-upscale-only-when-leader-ready", isTrue, {
   grammar: "true or false",
   fallback: "false",
-  says: "it is made larger only while all pods of its leader are ready",
+  meaning: "it is made larger only while all pods of its leader are ready",
 });
 
 export const minTimeBetweenZonesDownscale = labelOfStatefulSet(
@@ -54,26 +54,26 @@ export const minTimeBetweenZonesDownscale = labelOfStatefulSet(
   {
     grammar: "a Go duration, such as 12h or 1h30m",
     fallback: "a zone is not made smaller after another one was",
-    says: "how long after a downscale of one zone of the group the next one may be made smaller",
+    meaning: "how long after a downscale of one zone of the group the next one may be made smaller",
   },
 );
 
 export const lastDownscale = onStatefulSet("grafana.com/last-downscale", parseTime, {
   grammar: "a time as in RFC 3339, such as 2026-01-31T12:00:00Z",
   fallback: "absent: it was never made smaller; malformed: no other zone is",
-  says: "when it was last made smaller",
+  meaning: "when it was last made smaller",
 });
 
 export const mirrorName = onStatefulSet("grafana.com/rollout-mirror-replicas-from-resource-name", anyText, {
   grammar: "the name of an object in the namespace of the StatefulSet",
   fallback: "it mirrors nothing",
-  says: "its replicas follow the scale of the object of that name",
+  meaning: "its replicas follow the scale of the object of that name",
 });
 
 export const mirrorKind = onStatefulSet("grafana.com/rollout-mirror-replicas-from-resource-kind", anyText, {
   grammar: "a kind that has a scale subresource",
   fallback: "it mirrors nothing",
-  says: "of which kind the object is that it mirrors",
+  meaning: "of which kind the object is that it mirrors",
 });
 
 export const mirrorApiVersion = onStatefulSet(
@@ -82,7 +82,7 @@ export const mirrorApiVersion = onStatefulSet(
   {
     grammar: "group/version, or a version of the core group",
     fallback: "absent: the core group; malformed: its replicas stay as they are",
-    says: "of which API group that kind is; any version of it will do",
+    meaning: "of which API group that kind is; any version of it will do",
   },
 );
 
@@ -92,57 +92,57 @@ export const mirrorWriteBack = onStatefulSet(
   {
     grammar: "a Go boolean: 1, t, T, TRUE, true, True, 0, f, F, FALSE, false, False",
     fallback: "absent: true; malformed: false",
-    says: "whether its replicas are written to the status of the object that it mirrors",
+    meaning: "whether its replicas are written to the status of the object that it mirrors",
   },
 );
 
 export const forceReplicas = onStatefulSet("grafana.com/rollout-force-replicas", parseReplicas, {
   grammar: "an integer from 0 to 2147483647",
   fallback: "what it follows or mirrors is taken",
-  says: "its replicas, whatever it follows or mirrors says",
+  meaning: "its replicas, whatever it follows or mirrors says",
 });
 
 export const delayedDownscale = onStatefulSet("grafana.com/rollout-delayed-downscale", parsePrometheusDuration, {
   grammar: "a Prometheus duration, such as 2h or 1d12h, or 0",
   fallback: "absent: a downscale has no delay; malformed: its replicas stay as they are",
-  says: "how long before they go its pods must have been told",
+  meaning: "how long before they go its pods must have been told",
 });
 
 export const prepareDelayedDownscaleUrl = onStatefulSet("grafana.com/rollout-prepare-delayed-downscale-url", anyText, {
   grammar: "a URL of http or https, whose host is replaced by the pod's own",
   fallback: "absent: a downscale has no delay; malformed: its replicas stay as they are",
-  mayHoldSecret: true,
-  says: "where a pod is told that it is going to leave (POST), or to stay after all (DELETE)",
+  mayContainSecret: true,
+  meaning: "where a pod is told that it is going to leave (POST), or to stay after all (DELETE)",
 });
 
 export const prepareDownscale = labelOfStatefulSet("grafana.com/prepare-downscale", isTrue, {
   grammar: "true or false",
   fallback: "false",
-  says: "each pod is told before it leaves, and the downscale is refused where one does not confirm",
+  meaning: "each pod is told before it leaves, and the downscale is refused where one does not confirm",
 });
 
 export const prepareDownscalePath = onStatefulSet("grafana.com/prepare-downscale-http-path", anyText, {
   grammar: "a path, such as ingester/prepare-shutdown",
   fallback: "no downscale is let through",
-  says: "at which path a pod is told that it is going to leave",
+  meaning: "at which path a pod is told that it is going to leave",
 });
 
 export const prepareDownscalePort = onStatefulSet("grafana.com/prepare-downscale-http-port", anyText, {
   grammar: "a port from 1 to 65535",
   fallback: "no downscale is let through",
-  says: "at which port a pod is told that it is going to leave",
+  meaning: "at which port a pod is told that it is going to leave",
 });
 
 export const unpreparedPods = onStatefulSet("sluice.dev/unprepared-pods", parseOrdinals, {
   grammar: "ordinals and ranges of them, such as 4,6-49",
   fallback: "each pod that leaves must have said that it may",
-  says: "at these ordinals a pod that is missing, or was never ready, may leave though Sluice could not tell it",
+  meaning: "at these ordinals a pod that is missing, or was never ready, may leave though Sluice could not tell it",
 });
 
 export const noDownscale = labelOfStatefulSet("grafana.com/no-downscale", isTrue, {
   grammar: "true or false",
   fallback: "false",
-  says: "a downscale is refused; on Deployments and ReplicaSets as well",
+  meaning: "a downscale is refused; on Deployments and ReplicaSets as well",
 });
 
 /** What says the size of a StatefulSet that follows or mirrors. */

@@ -18,7 +18,7 @@ export interface SkipLabel {
 /** What was last said of an owner whose pods are let go. */
 export interface SkipStatus {
   readonly guard: string;
-  readonly sentence: string;
+  readonly message: string;
   /** The key of the label that pods of it got; undefined where neither the owner nor the status before names one. */
   readonly label: string | undefined;
   /** Since when the guard has held, in milliseconds since the epoch. */
@@ -91,15 +91,15 @@ export function formatStamp({ atMs, key = addedNone }: LabelStamp): string {
 }
 
 function parseStatus(text: string): SkipStatus | undefined {
-  const { guard, sentence, label, since } = parseFields(text) ?? {};
+  const { guard, sentence: message, label, since } = parseFields(text) ?? {};
   const sinceMs = typeof since === "string" ? parseTime(since) : undefined;
-  if (typeof guard !== "string" || typeof sentence !== "string" || sinceMs === undefined) return undefined;
-  return { guard, sentence, label: typeof label === "string" && isLabelKey(label) ? label : undefined, sinceMs };
+  if (typeof guard !== "string" || typeof message !== "string" || sinceMs === undefined) return undefined;
+  return { guard, message, label: typeof label === "string" && isLabelKey(label) ? label : undefined, sinceMs };
 }
 
 /** The text of a status, as {@link skipStatus} reads it. */
-export function formatStatus({ guard, sentence, label, sinceMs }: SkipStatus): string {
-  return escapeControls(JSON.stringify({ guard, sentence, label, since: new Date(sinceMs).toISOString() }));
+export function formatStatus({ guard, message, label, sinceMs }: SkipStatus): string {
+  return escapeControls(JSON.stringify({ guard, sentence: message, label, since: new Date(sinceMs).toISOString() }));
 }
 
 const onOwner = annotationOn("Owner");
@@ -107,25 +107,25 @@ const onOwner = annotationOn("Owner");
 export const skipLabel = onOwner("sluice.dev/skip-label", parseSkipLabel, {
   grammar: "KEY or KEY=VALUE of a label, or none",
   fallback: "absent: nothing is done; malformed: an Event, and of a RabbitmqCluster skipPreStopChecks",
-  says: "once the object is being deleted, its pods get this label, so that their stop hooks let go",
+  meaning: "once the object is being deleted, its pods get this label, so that their stop hooks let go",
 });
 
 export const skipDeadline = onOwner("sluice.dev/skip-deadline", nonNegativeDuration, {
   grammar: "a Go duration, such as 5m or 90s",
   fallback: "5m",
-  says: "how long after its deletion the object is let go though not all of its pods have the label",
+  meaning: "how long after its deletion the object is let go though not all of its pods have the label",
 });
 
 export const stopAll = onOwner("sluice.dev/stop-all", parseBoolean, {
   grammar: "true or false",
   fallback: "false",
-  says: "its pods get the label though it is not being deleted: all of them are to stop, as for a scale to zero",
+  meaning: "its pods get the label though it is not being deleted: all of them are to stop, as for a scale to zero",
 });
 
 export const skipStatus = onOwner("sluice.dev/skip-status", parseStatus, {
   grammar: 'JSON: {"guard", "sentence", "label", "since"}',
   fallback: "absent: none of its pods was labelled; malformed: it is written anew",
-  says: "how far its pods are, what is waited for, and since when; written by us",
+  meaning: "how far its pods are, what is waited for, and since when; written by us",
   isWrittenByUs: true,
   isLong: true,
 });
@@ -133,7 +133,8 @@ export const skipStatus = onOwner("sluice.dev/skip-status", parseStatus, {
 export const skipLabelledAt = annotationOn("Pod")("sluice.dev/skip-labelled-at", parseStamp, {
   grammar: "a time as in RFC 3339, a space and a label key or none, such as 2026-01-31T12:00:00Z skipPreStopChecks",
   fallback: "absent or malformed: the time is counted from now, and no label is taken away",
-  says: "when the pod got its skip label, and the key of the label that we added: that alone is taken away again; written by us",
+  meaning:
+    "when the pod got its skip label, and the key of the label that we added: that alone is taken away again; written by us",
   isWrittenByUs: true,
 });
 

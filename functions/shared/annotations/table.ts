@@ -68,7 +68,7 @@ function parseNames(text: string): readonly string[] {
   }
 }
 
-function parseSaysReplicas(text: string): boolean | undefined {
+function parseHasReplicas(text: string): boolean | undefined {
   try {
     const { spec } = fieldsOf(JSON.parse(text)) ?? {};
     return typeof fieldsOf(spec)?.replicas === "number";
@@ -84,114 +84,116 @@ const inLedger = annotationOn("Lease");
 export const rolloutGroup = labelOn("StatefulSet")("rollout-group", anyText, {
   grammar: "any label value, also the empty one",
   fallback: "without the label a StatefulSet is left alone",
-  says: "StatefulSets with the same value are the zones of one group",
+  meaning: "StatefulSets with the same value are the zones of one group",
 });
 
 export const rolloutMaxUnavailable = onStatefulSet("rollout-max-unavailable", parseAllowance, {
   grammar: "an integer above 0, or 1% to 100% of spec.replicas, rounded down, at least 1",
   fallback: "1",
-  says: "how many pods of the zone may be down at once during a rollout",
+  meaning: "how many pods of the zone may be down at once during a rollout",
 });
 
 export const rolloutPaused = onStatefulSet("grafana.com/rollout-paused", parseBoolean, {
   grammar: "true or false",
   fallback: "false",
-  says: "no pod of the zone is replaced; while pods of it are not ready, no other zone is rolled either",
+  meaning: "no pod of the zone is replaced; while pods of it are not ready, no other zone is rolled either",
 });
 
 export const controllerRevisionHash = labelOn("Pod")("controller-revision-hash", anyText, {
   grammar: "the name of a ControllerRevision",
   fallback: "a pod without the label is outdated",
-  says: "the revision that the pod was made from; written by Kubernetes",
+  meaning: "the revision that the pod was made from; written by Kubernetes",
 });
 
 export const podName = labelOn("Pod")("statefulset.kubernetes.io/pod-name", anyText, {
   grammar: "the name of the pod",
   fallback: "a pod without the label was made by no StatefulSet",
-  says: "the pod was made for a StatefulSet, whether or not it still has it; written by Kubernetes",
+  meaning: "the pod was made for a StatefulSet, whether or not it still has it; written by Kubernetes",
 });
 
 export const managedBy = labelOn("Lease")("app.kubernetes.io/managed-by", anyText, {
   grammar: "sluice",
   fallback: "a Lease without it is no ledger",
-  says: "marks the ledgers",
+  meaning: "marks the ledgers",
 });
 
 export const ledgerGroup = inLedger("sluice.dev/group", anyText, {
   grammar: "any text",
   fallback: "a Lease without it is no ledger",
-  says: "the group whose ledger this Lease is (rule R1)",
+  meaning: "the group whose ledger this Lease is (rule R1)",
 });
 
 export const ledgerFormat = inLedger("sluice.dev/format", anyText, {
   grammar: "1",
   fallback: "absent: 1, as before formats had numbers; any other: nothing is permitted, and nothing written over it",
-  says: "how the ledger is to be read: a version of Sluice that does not know the format leaves it alone (rule R2)",
+  meaning: "how the ledger is to be read: a version of Sluice that does not know the format leaves it alone (rule R2)",
 });
 
 export const settledThrough = inLedger("sluice.dev/settled-through", parseRevision, {
   grammar: "a pod resourceVersion",
   fallback: "absent: the first decision uses a consistent LIST; malformed: nothing is permitted",
-  says: "the pod revision up to which the world has been accounted for (rule R2)",
+  meaning: "the pod revision up to which the world has been accounted for (rule R2)",
 });
 
 export const membersThrough = inLedger("sluice.dev/members-through", parseRevision, {
   grammar: "a StatefulSet resourceVersion",
   fallback: "absent: which StatefulSets there are is taken from what is known; malformed: nothing is permitted",
-  says: "the StatefulSet revision from which on every zone that the last decisions counted is known (rule R5)",
+  meaning: "the StatefulSet revision from which on every zone that the last decisions counted is known (rule R5)",
 });
 
 export const members = inLedger("sluice.dev/members", parseNames, {
   grammar: 'JSON: ["STATEFULSET", …]',
   fallback:
     "absent: the zones that are in the group; malformed: no zone, so that each of them counts as one that joins",
-  says: "the zones that the last decision counted: one that joins is waited for (rule R4)",
+  meaning: "the zones that the last decision counted: one that joins is waited for (rule R4)",
 });
 
 export const reservations = inLedger("sluice.dev/reservations", anyText, {
   grammar:
     'JSON: {"STATEFULSET": {"ORDINAL": ["POD UID", "FUNCTION", STAMP in ms since the epoch, SINCE where renewed]}}',
   fallback: "absent: none; malformed: nothing is permitted",
-  says: "the pods that may be taken down now or have been and are not back yet (rule R2)",
+  meaning: "the pods that may be taken down now or have been and are not back yet (rule R2)",
 });
 
 export const claims = inLedger("sluice.dev/claims", anyText, {
   grammar:
     'one line of JSON each: {"id", "kind", "zone", "members": "0-4,7", "uids": {"NAME": "UID"}, "readyMs": {"POD": MS}, "by", "stampMs", "sinceMs", "phase", "terms": "asked" or "announced", "anchor": {"resource", "namespace", "name", "annotation"}}',
   fallback: "absent: none; malformed: nothing is permitted; of an unknown kind: its zone counts as down",
-  says: "what is reserved besides pods that go: a scale-down, a volume, a process, a node (rules R17 and R18)",
+  meaning: "what is reserved besides pods that go: a scale-down, a volume, a process, a node (rules R17 and R18)",
 });
 
 export const refusals = inLedger("sluice.dev/refusals", anyText, {
   grammar:
     'JSON: {"POD UID": ["POD", "SENTENCE", STAMP in ms since the epoch]}, or {"POD UID/FUNCTION": [..., "FUNCTION"]}',
   fallback: "none",
-  says: "deletions that the API server refused for good, and evictions that were allowed and never carried out; such a pod is not tried again for ten minutes",
+  meaning:
+    "deletions that the API server refused for good, and evictions that were allowed and never carried out; such a pod is not tried again for ten minutes",
 });
 
 export const verdicts = inLedger("sluice.dev/verdicts", anyText, {
   grammar: 'JSON: {"FUNCTION": {"guard", "zone", "sentence", "since", "at"}}',
   fallback: "none",
-  says: "what each function last said of the group, and since when",
+  meaning: "what each function last said of the group, and since when",
 });
 
 export const lastDownscales = inLedger("sluice.dev/last-downscales", parseTimes, {
   grammar: 'JSON: {"STATEFULSET": MS since the epoch}',
   fallback: "absent: none since the ledger was made; malformed: no zone is made smaller by a review",
-  says: "when each StatefulSet was last made smaller: the next zone waits for that long",
+  meaning: "when each StatefulSet was last made smaller: the next zone waits for that long",
 });
 
 export const looks = inLedger("sluice.dev/looks", parseLooks, {
   grammar: 'JSON: {"since": MS since the epoch, "until": MS}',
   fallback:
     "absent or malformed: nothing was seen before now, so that the time of every suspended volume counts from now",
-  says: "since when the suspended volumes of the group have been observed without a gap, and when that was last noted",
+  meaning:
+    "since when the suspended volumes of the group have been observed without a gap, and when that was last noted",
 });
 
 export const lastRemoval = inLedger("sluice.dev/last-removal", parseMs, {
   grammar: "MS since the epoch",
   fallback: "absent: by what pods and volume claims say that are still there; malformed: now",
-  says: "when the last removal of a pod or a volume ended: the next one waits from then",
+  meaning: "when the last removal of a pod or a volume ended: the next one waits from then",
 });
 
 const labelOfConfiguration = labelOn("WebhookConfiguration");
@@ -199,29 +201,29 @@ const labelOfConfiguration = labelOn("WebhookConfiguration");
 export const injectCertificateAuthority = labelOfConfiguration("grafana.com/inject-rollout-operator-ca", onlyTrue, {
   grammar: "true",
   fallback: "its caBundle is left alone",
-  says: "the authorities of our certificate are written into the caBundle of each of its webhooks",
+  meaning: "the authorities of our certificate are written into the caBundle of each of its webhooks",
 });
 
 export const webhookNamespace = labelOfConfiguration("grafana.com/namespace", anyText, {
   grammar: "the name of a namespace",
   fallback: "the configuration is left alone",
-  says: "the namespace of those who answer its webhooks: others leave it alone",
+  meaning: "the namespace of those who answer its webhooks: others leave it alone",
 });
 
 export const reviewKey = labelOfConfiguration("sluice.dev/review-key", onlyTrue, {
   grammar: "true",
   fallback: "the paths of its webhooks are left alone",
-  says: "the paths of its webhooks begin with a key that only API servers know",
+  meaning: "the paths of its webhooks begin with a key that only API servers know",
 });
 
 /** Only functions that suspend volumes or collect ledgers read and write these. */
 export const suspensionTimes = [looks, lastRemoval] as const;
 
 /** What `kubectl apply` writes: whether the manifest said how many replicas there are to be. */
-export const lastApplied = onStatefulSet("kubectl.kubernetes.io/last-applied-configuration", parseSaysReplicas, {
+export const lastApplied = onStatefulSet("kubectl.kubernetes.io/last-applied-configuration", parseHasReplicas, {
   grammar: "a manifest in JSON",
   fallback: "what the manifest said is not known",
-  says: "the manifest that was last applied; written by kubectl",
+  meaning: "the manifest that was last applied; written by kubectl",
   isLong: true,
 });
 

@@ -9,8 +9,8 @@ export async function mapLimit<Item, Result>(
   limit: number,
   work: (item: Item) => Promise<Result>,
 ): Promise<readonly Result[]> {
-  const turn = limitOf(limit);
-  const settled = await Promise.allSettled(items.map((item) => turn(work, item)));
+  const limited = limitOf(limit);
+  const settled = await Promise.allSettled(items.map((item) => limited(work, item)));
   return settled.map((one) => {
     if (one.status === "rejected") throw one.reason;
     return one.value;

@@ -5,7 +5,7 @@
  */
 import type { Clock } from "../clock/clock.ts";
 
-export interface TurnsOptions {
+export interface SemaphoreOptions {
   readonly clock: Pick<Clock, "sleep">;
   /** Calls that are under way besides the first one of each group, at most. */
   readonly mostAtOnce: number;
@@ -17,7 +17,7 @@ export interface TurnsOptions {
 }
 
 /** The pod that a slot is for. A pod has one at a time. */
-export interface TurnOwner {
+export interface SlotOwner {
   readonly group: string;
   readonly pod: string;
 }
@@ -25,13 +25,13 @@ export interface TurnOwner {
 /** How the wait for a slot ended: `full`, `late` and `aborted` mean that there is none. */
 export type Slot = { readonly end: () => void } | "full" | "late" | "aborted";
 
-interface Waiting extends TurnOwner {
+interface Waiting extends SlotOwner {
   /** Ends its wait. */
   leave(slot: Slot): void;
 }
 
 export class Semaphore {
-  readonly #options: TurnsOptions;
+  readonly #options: SemaphoreOptions;
   #free: number;
   #firsts = 0;
   #waitingCount = 0;
@@ -41,16 +41,16 @@ export class Semaphore {
   readonly #underWay = new Map<string, number>();
   readonly #busyPods = new Set<string>();
 
-  constructor(options: TurnsOptions) {
+  constructor(options: SemaphoreOptions) {
     this.#options = options;
     this.#free = options.mostAtOnce;
   }
 
   /** Waits at most `waitMs` for a slot. The caller must end it; ending it twice does nothing. */
-  take(asked: TurnOwner, waitMs: number, signal: AbortSignal | undefined): Promise<Slot> {
+  take(asked: SlotOwner, waitMs: number, signal: AbortSignal | undefined): Promise<Slot> {
     if (signal?.aborted) return Promise.resolve("aborted");
     // No waiting call could begin now, so that this call overtakes none.
-    if (this.#hasTurn(asked.group) && !this.#busyPods.has(asked.pod)) return Promise.resolve(this.#turn(asked));
+    if (this.#maySend(asked.group) && !this.#busyPods.has(asked.pod)) return Promise.resolve(this.#newSlot(asked));
     if (waitMs <= 0) return Promise.resolve("late");
     if (!this.#makeRoom(asked)) return Promise.resolve("full");
     return new Promise((resolve) => {
@@ -71,7 +71,7 @@ export class Semaphore {
     });
   }
 
-  #turn({ group, pod }: TurnOwner): Slot {
+  #newSlot({ group, pod }: SlotOwner): Slot {
     const isFirst = this.#isFirst(group);
     if (isFirst) this.#firsts += 1;
     else this.#free -= 1;
@@ -96,7 +96,7 @@ export class Semaphore {
     return !this.#underWay.has(group) && this.#firsts < this.#options.mostGroups;
   }
 
-  #hasTurn(group: string): boolean {
+  #maySend(group: string): boolean {
     if (this.#isFirst(group)) return true;
     return this.#free > 0 && (this.#underWay.get(group) ?? 0) < this.#options.mostPerGroup;
   }
@@ -104,13 +104,13 @@ export class Semaphore {
   /** Begins the next call that may begin. Returns false if there is none. */
   #beginNext(): boolean {
     for (const [group, calls] of this.#waiting) {
-      if (!this.#hasTurn(group)) continue;
+      if (!this.#maySend(group)) continue;
       for (const call of calls) {
         if (this.#busyPods.has(call.pod)) continue;
         // Its next turn comes after all other waiting groups.
         this.#waiting.delete(group);
         this.#waiting.set(group, calls);
-        call.leave(this.#turn(call));
+        call.leave(this.#newSlot(call));
         return true;
       }
     }
@@ -131,7 +131,7 @@ export class Semaphore {
   }
 
   /** If too many calls wait, the last one of the group with the most makes room, unless this group would then have the most. */
-  #makeRoom({ group }: TurnOwner): boolean {
+  #makeRoom({ group }: SlotOwner): boolean {
     if (this.#waitingCount < this.#options.mostWaiting) return true;
     const last = [...(this.#largest(group) ?? [])].at(-1);
     last?.leave("full");

@@ -6,7 +6,7 @@ export interface Setting<T> {
   readonly name: string;
   /** Value if the variable is not set, or empty; written as a user would write it. */
   readonly fallback: string;
-  readonly says: string;
+  readonly meaning: string;
   /** What to write instead of a value that does not parse. */
   readonly grammar: string;
   /** Undefined for a value that does not parse. */

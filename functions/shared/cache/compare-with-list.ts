@@ -32,7 +32,7 @@ export function compareWithList<T extends Versioned>(part: ListedPart<T>): { put
 }
 
 /** True when a list says the same of a part as the memory, which has `count` objects in it. */
-export function saysTheSame<T extends Versioned>(
+export function isUnchanged<T extends Versioned>(
   byPath: ReadonlyMap<string, T>,
   count: number,
   listed: readonly T[],

@@ -40,10 +40,10 @@ export function createListReader(cluster: Cluster, namespaces: readonly string[]
     async read(key, need) {
       if (isOwnerGroup(key.group)) return readOwnedView(cluster, key, need);
       // Only its label makes a StatefulSet a member of such a group.
-      const isSaidByLabel = need.membersOnly === true && readGroup(key.group).kind === "labelled";
+      const isGivenByLabel = need.membersOnly === true && readGroup(key.group).kind === "labelled";
       const [listed, budgets] = await Promise.all([
         listStatefulSets(cluster, key.namespace),
-        isSaidByLabel ? [] : listBudgets(cluster, key.namespace),
+        isGivenByLabel ? [] : listBudgets(cluster, key.namespace),
       ]);
       const stored = budgets.map(parseStoredBudget);
       const hasPods = await listOwners(cluster, key, stored);

@@ -29,7 +29,7 @@ const mostKnownGroups = 10_000;
 
 interface Doubt {
   readonly object: ObjectKey;
-  readonly toldMs: number;
+  readonly eventMs: number;
   /** Monotonic time of the check. */
   readonly dueMs: number;
 }
@@ -106,40 +106,40 @@ export class NamespaceWatch {
    * late, which costs one GET a second at most.
    */
   doubt(resource: Resource, object: ObjectKey): void {
-    const toldMs = this.#options.cluster.monotonicMs();
-    const heardMs = this.#keptOf(resource)?.heardMs;
-    if (!this.isReady || heardMs === undefined) return;
-    const dueMs = toldMs + (toldMs - heardMs > silentMs ? silentMs : quietMs);
+    const eventMs = this.#options.cluster.monotonicMs();
+    const lastEventMs = this.#keptOf(resource)?.lastEventMs;
+    if (!this.isReady || lastEventMs === undefined) return;
+    const dueMs = eventMs + (eventMs - lastEventMs > silentMs ? silentMs : quietMs);
     const pending = this.#doubts.get(resource);
     // A stream of events must not put off the check.
-    const isOne = pending !== undefined && heardMs < pending.toldMs;
-    const since = isOne ? { toldMs: pending.toldMs, dueMs: Math.min(pending.dueMs, dueMs) } : { toldMs, dueMs };
+    const isOne = pending !== undefined && lastEventMs < pending.eventMs;
+    const since = isOne ? { eventMs: pending.eventMs, dueMs: Math.min(pending.dueMs, dueMs) } : { eventMs, dueMs };
     this.#doubts.set(resource, { object, ...since });
-    if (pending === undefined) void this.#lookInto(resource);
+    if (pending === undefined) void this.#check(resource);
   }
 
-  async #lookInto(resource: Resource): Promise<void> {
+  async #check(resource: Resource): Promise<void> {
     const { cluster, onTrouble } = this.#options;
     for (let doubt = this.#doubts.get(resource); doubt !== undefined; doubt = this.#doubts.get(resource)) {
       const waitMs = Math.max(0, doubt.dueMs - cluster.monotonicMs());
       if (waitMs > 0) await cluster.sleep(waitMs, this.#ended.signal);
       if (!this.isReady) return;
-      const { toldMs } = doubt;
-      const isSilent = () => (this.#keptOf(resource)?.heardMs ?? toldMs) < toldMs;
+      const { eventMs } = doubt;
+      const isSilent = () => (this.#keptOf(resource)?.lastEventMs ?? eventMs) < eventMs;
       if (isSilent() && (await this.#isBehind(resource, doubt.object)) && isSilent() && !this.isOver()) {
         onTrouble(resource, new Error(`it has not told of the newest state of ${doubt.object.name}, as an event has`));
         this.#end("broken");
         return;
       }
       // An event that came meanwhile is checked next.
-      if (this.#doubts.get(resource)?.toldMs === toldMs) this.#doubts.delete(resource);
+      if (this.#doubts.get(resource)?.eventMs === eventMs) this.#doubts.delete(resource);
     }
   }
 
   /** What memory has of a type, and when its watch last told anything; undefined where that is not kept. */
   #keptOf(resource: Resource) {
-    const { pods: byPath, heardMs, membership } = this.cache.memoryOf(this.#options.namespace);
-    if (resource === "pods") return { byPath, heardMs };
+    const { pods: byPath, lastEventMs, membership } = this.cache.memoryOf(this.#options.namespace);
+    if (resource === "pods") return { byPath, lastEventMs };
     return resource === "statefulsets" ? membership : undefined;
   }
 

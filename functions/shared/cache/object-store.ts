@@ -40,8 +40,8 @@ export class ObjectStore<T, O extends { readonly metadata: Metadata }> implement
 
   /** The objects of a namespace: from the watch, if it spoke in the last 30 s, or else from `list`. Rejects as `list` does. */
   async read(namespace: string, list: () => Promise<readonly O[]>): Promise<readonly T[]> {
-    const { heardMs } = this.#progress;
-    const knownMs = Math.max(heardMs, this.#listedMs.get(namespace) ?? heardMs);
+    const { lastEventMs } = this.#progress;
+    const knownMs = Math.max(lastEventMs, this.#listedMs.get(namespace) ?? lastEventMs);
     if (this.#options.clock.monotonicMs() - knownMs > silentAfterMs) {
       // One list serves all callers that come while it runs, because each of them would send the same request.
       const listing = this.#listings.get(namespace) ?? this.#list(namespace, list);

@@ -12,7 +12,7 @@ import { createListReader } from "./listing.ts";
 import { NamespaceWatch, type NamespaceWatchOptions, type WatchEnd } from "./namespace-watch.ts";
 import { type FollowOptions, Pauses } from "./reflector.ts";
 
-export interface AwakeOptions
+export interface OnDemandOptions
   extends Pick<NamespaceWatchOptions, "cluster" | "idleMs" | "onChange" | "onTrouble">,
     Pick<FollowOptions, "leastBackoffMs"> {
   /** Of sweeps; all of them when undefined. */
@@ -21,9 +21,9 @@ export interface AwakeOptions
 
 export interface OnDemandCache extends GroupCache {
   /** True while decisions about groups of the namespace are made from memory. */
-  isAwake(namespace: string): boolean;
+  isWatched(namespace: string): boolean;
   /** Takes an event of a changed object. A watch that does not tell of that object within a second is ended. */
-  told(resource: Resource, object: ObjectKey): void;
+  noteEvent(resource: Resource, object: ObjectKey): void;
   /** How many watches are open. */
   readonly watches: number;
   /** Lets all watches go, and opens no more. Resolves when none is left. */
@@ -49,7 +49,7 @@ interface WatchPause {
 }
 
 /** Views that list, and watch a namespace from the first decision in it on until no function has asked for `idleMs`. */
-export function createOnDemandCache(options: AwakeOptions): OnDemandCache {
+export function createOnDemandCache(options: OnDemandOptions): OnDemandCache {
   const { cluster, namespaces } = options;
   const listing = createListReader(cluster, namespaces);
   const watches = new Watches(options);
@@ -78,8 +78,8 @@ export function createOnDemandCache(options: AwakeOptions): OnDemandCache {
     orphans: (namespace) => of(namespace).orphans(namespace),
     budgets: (namespace) => of(namespace).budgets(namespace),
     disruptionBudgets: (namespace) => of(namespace).disruptionBudgets(namespace),
-    isAwake: (namespace) => watches.ready(namespace) !== undefined,
-    told: (resource, object) => watches.ready(object.namespace)?.doubt(resource, object),
+    isWatched: (namespace) => watches.ready(namespace) !== undefined,
+    noteEvent: (resource, object) => watches.ready(object.namespace)?.doubt(resource, object),
     get watches() {
       return watches.count;
     },
@@ -88,13 +88,13 @@ export function createOnDemandCache(options: AwakeOptions): OnDemandCache {
 }
 
 class Watches {
-  readonly #options: AwakeOptions;
+  readonly #options: OnDemandOptions;
   readonly #byNamespace = new Map<string, NamespaceWatch>();
   readonly #rests = new BoundedMap<string, WatchPause>(rememberedRests);
   readonly #ending = new Set<Promise<void>>();
   #isStopped = false;
 
-  constructor(options: AwakeOptions) {
+  constructor(options: OnDemandOptions) {
     this.#options = options;
   }
 

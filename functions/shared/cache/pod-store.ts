@@ -5,7 +5,7 @@ import type { Cluster, PodObject, WatchEvent } from "../kubernetes/cluster.ts";
 import { isStanding, type Pod, parsePod, statefulSetNameOf } from "../workloads/pods.ts";
 import type { StatefulSet } from "../workloads/statefulsets.ts";
 import type { GroupView, PodIndex } from "./cache.ts";
-import { compareWithList, pathOf, saysTheSame } from "./compare-with-list.ts";
+import { compareWithList, isUnchanged, pathOf } from "./compare-with-list.ts";
 import { emptyMembership, type Membership, membersThrough } from "./statefulset-store.ts";
 import {
   awaitProgress,
@@ -121,9 +121,9 @@ export function reaches(
 }
 
 /** Monotonic time at which the watch last told anything, or a LIST confirmed the pods of all these StatefulSets. */
-export function podsHeardOfMs(memory: GroupWatchMemory, statefulSets: readonly Pick<StatefulSet, "uid">[]): number {
+export function lastEventOfPodsMs(memory: GroupWatchMemory, statefulSets: readonly Pick<StatefulSet, "uid">[]): number {
   const times = statefulSets.map(({ uid }) => memory.owners.get(uid)?.confirmedMs ?? Number.NEGATIVE_INFINITY);
-  return times.length === 0 ? memory.heardMs : Math.max(memory.heardMs, Math.min(...times));
+  return times.length === 0 ? memory.lastEventMs : Math.max(memory.lastEventMs, Math.min(...times));
 }
 
 /**
@@ -241,7 +241,7 @@ export function learnPods(memory: GroupWatchMemory, statefulSets: readonly State
 }
 
 function isAsListed({ pods, owners }: GroupWatchMemory, ownerUid: string, { byOwner }: PodIndex): boolean {
-  return saysTheSame(pods, owners.get(ownerUid)?.pods.size ?? 0, byOwner.get(ownerUid) ?? []);
+  return isUnchanged(pods, owners.get(ownerUid)?.pods.size ?? 0, byOwner.get(ownerUid) ?? []);
 }
 
 /** Feeds the pods of a memory. It calls `changed` for each pod of which a decision reads something new. */

@@ -18,12 +18,18 @@ import {
   type GroupWatchMemory,
   hasPodsIn,
   isBehindPods,
+  lastEventOfPodsMs,
   learnPods,
-  podsHeardOfMs,
   reaches,
   viewOfMemory,
 } from "./pod-store.ts";
-import { heardOfMs, isContradicted, knownThrough, learnStatefulSets, membersThrough } from "./statefulset-store.ts";
+import {
+  isContradicted,
+  knownThrough,
+  lastEventOfSetsMs,
+  learnStatefulSets,
+  membersThrough,
+} from "./statefulset-store.ts";
 import { awaitProgress } from "./watch-progress.ts";
 
 export interface ViewReader {
@@ -92,7 +98,8 @@ async function catchUpWithMembers(
   need: ViewNeed,
 ): Promise<MembersRead> {
   const isSilent =
-    need.permitSinceMs !== undefined && cluster.monotonicMs() - heardOfMs(membership, namespace) > silentAfterMs;
+    need.permitSinceMs !== undefined &&
+    cluster.monotonicMs() - lastEventOfSetsMs(membership, namespace) > silentAfterMs;
   if (need.consistent || need.settledThrough === undefined || isSilent) {
     const listed = await listStatefulSets(cluster, namespace);
     if (isSilent && isContradicted(membership, namespace, listed)) membership.relist.abort();
@@ -152,7 +159,8 @@ async function readPods(
   const { statefulSets } = surroundings;
   const known = membersThrough(memory.membership, statefulSets);
   const askedMs = cluster.monotonicMs();
-  const isSilent = need.permitSinceMs !== undefined && askedMs - podsHeardOfMs(memory, statefulSets) > silentAfterMs;
+  const isSilent =
+    need.permitSinceMs !== undefined && askedMs - lastEventOfPodsMs(memory, statefulSets) > silentAfterMs;
   if (need.consistent || need.settledThrough === undefined || isSilent) {
     const pods = await listPods(cluster, key, statefulSets, { ...need, consistent: true });
     if (isSilent) confirm(memory, statefulSets, pods, askedMs);

@@ -1,7 +1,7 @@
 /** The StatefulSets in memory, fed by a watch, and how new that knowledge is (rule R5). */
 import type { Cluster, StatefulSetObject, WatchEvent } from "../kubernetes/cluster.ts";
 import { parseStatefulSet, type StatefulSet } from "../workloads/statefulsets.ts";
-import { compareWithList, pathOf, revisionOf, saysTheSame } from "./compare-with-list.ts";
+import { compareWithList, isUnchanged, pathOf, revisionOf } from "./compare-with-list.ts";
 import {
   isSame,
   newProgress,
@@ -45,8 +45,8 @@ export function knownThrough(membership: Membership, namespace: string): number 
 }
 
 /** When the StatefulSets of a namespace were last heard of, by the monotonic clock. */
-export function heardOfMs(membership: Membership, namespace: string): number {
-  return Math.max(membership.heardMs, membership.confirmed.get(namespace)?.askedMs ?? Number.NEGATIVE_INFINITY);
+export function lastEventOfSetsMs(membership: Membership, namespace: string): number {
+  return Math.max(membership.lastEventMs, membership.confirmed.get(namespace)?.askedMs ?? Number.NEGATIVE_INFINITY);
 }
 
 /** The revision that a view must have reached, to know all of these StatefulSets: the ledger's `members-through`. */
@@ -85,7 +85,7 @@ export function isContradicted(
 ): boolean {
   let count = 0;
   for (const known of membership.byPath.values()) if (known.namespace === namespace) count++;
-  return !saysTheSame(membership.byPath, count, statefulSets);
+  return !isUnchanged(membership.byPath, count, statefulSets);
 }
 
 /** One StatefulSet as an answer of the API server has it, unless the watch has told of a newer state. */

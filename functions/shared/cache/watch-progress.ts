@@ -9,14 +9,14 @@ export interface WatchProgress {
   /** The revision up to which every change of the resource type is known. */
   reached: number;
   /** When it last told anything that is not older than what is known: a list, an event, a bookmark. */
-  heardMs: number;
+  lastEventMs: number;
   readonly waiting: Set<() => void>;
   /** Aborted to begin the watch again with a list. */
   relist: AbortController;
 }
 
 export function newProgress(nowMs: number): WatchProgress {
-  return { reached: 0, heardMs: nowMs, waiting: new Set(), relist: new AbortController() };
+  return { reached: 0, lastEventMs: nowMs, waiting: new Set(), relist: new AbortController() };
 }
 
 /**
@@ -30,7 +30,7 @@ export function noteRevision(progress: WatchProgress, revision: number, nowMs: n
 /** Notes a list that took the place of all that was known: what is known is as new as the list, and no newer. */
 export function noteRelist(progress: WatchProgress, revision: number, nowMs: number): void {
   progress.reached = revision;
-  progress.heardMs = nowMs;
+  progress.lastEventMs = nowMs;
   for (const waiting of progress.waiting) waiting();
 }
 
@@ -42,12 +42,12 @@ export async function awaitProgress(
 ): Promise<boolean> {
   if (isThere()) return true;
   const givingUp = new AbortController();
-  const look = () => {
+  const check = () => {
     if (isThere()) givingUp.abort("reached");
   };
-  progress.waiting.add(look);
+  progress.waiting.add(check);
   await cluster.sleep(catchUpMs, givingUp.signal);
-  progress.waiting.delete(look);
+  progress.waiting.delete(check);
   return isThere();
 }
 

@@ -11,11 +11,18 @@ import { type GroupKey, parseStatefulSet, type StatefulSet } from "../workloads/
 import { type GroupCache, type GroupView, getPod, listBudgets, silentAfterMs, type ViewNeed } from "./cache.ts";
 import { getGroupOf, getOwnerOf, listGroups, listPodsMadeFor, readOwnedView } from "./listing.ts";
 import { ObjectStore, type StoreEvent } from "./object-store.ts";
-import { emptyMemory, type GroupWatchMemory, orphansIn, podStore, podsHeardOfMs, podsMadeFor } from "./pod-store.ts";
+import {
+  emptyMemory,
+  type GroupWatchMemory,
+  lastEventOfPodsMs,
+  orphansIn,
+  podStore,
+  podsMadeFor,
+} from "./pod-store.ts";
 import { readAsListed, readView, type StatefulSetRead } from "./read-view.ts";
 import { type Reflection, reflect } from "./reflector.ts";
 import { SharedReads } from "./shared-reads.ts";
-import { heardOfMs, learnStatefulSet, statefulSetStore } from "./statefulset-store.ts";
+import { lastEventOfSetsMs, learnStatefulSet, statefulSetStore } from "./statefulset-store.ts";
 
 /** StatefulSets that were read one by one, vanished ones too. One that is forgotten is read again. */
 const rememberedReads = 100_000;
@@ -68,7 +75,7 @@ interface Watched {
 export function createWatchCache(options: WatchingOptions): WatchCache {
   const { cluster, namespaces, onTrouble } = options;
   const listeners: Listener[] = [];
-  const tell: Listener = (namespace, group) => {
+  const notify: Listener = (namespace, group) => {
     for (const listener of listeners) listener(namespace, group);
   };
   const stopping = new AbortController();
@@ -77,9 +84,9 @@ export function createWatchCache(options: WatchingOptions): WatchCache {
   const loops: Promise<void>[] = [];
   const listings: Promise<void>[] = [];
   for (const namespace of namespaces ?? [""]) {
-    const watched = createWatched(options, tell);
+    const watched = createWatched(options, notify);
     scopes.set(namespace, watched);
-    for (const following of followingsOf(watched, namespace, options, tell)) {
+    for (const following of followingsOf(watched, namespace, options, notify)) {
       const listed = Promise.withResolvers<void>();
       listings.push(listed.promise);
       loops.push(reflect({ cluster, onTrouble }, following, stopping.signal, listed.resolve));
@@ -143,26 +150,26 @@ function readsOfOne(
 ): Pick<GroupCache, "pod" | "ownerOf" | "podsMadeFor" | "orphans"> {
   const podReads = new SharedReads<Pod | undefined>(cluster);
   const ownerReads = new SharedReads<StatefulSet | undefined>(cluster);
-  const isRecent = (heardMs: number) => cluster.monotonicMs() - heardMs <= silentAfterMs;
+  const isRecent = (lastEventMs: number) => cluster.monotonicMs() - lastEventMs <= silentAfterMs;
   return {
     async pod({ namespace, name }, lookUps = cluster) {
       const memory = memoryOf(namespace);
       const kept = memory.pods.get(`${namespace}/${name}`);
       // A client can name any number of pods that do not exist, but memory has only so many: reads of those wait for no other.
       if (kept === undefined) return getPod(lookUps, { namespace, name });
-      if (isRecent(podsHeardOfMs(memory, [{ uid: kept.ownerUid ?? "" }]))) return kept;
+      if (isRecent(lastEventOfPodsMs(memory, [{ uid: kept.ownerUid ?? "" }]))) return kept;
       return podReads.read(`${namespace}/${name}`, () => getPod(cluster, { namespace, name }));
     },
     async ownerOf(pod, lookUps = cluster) {
       const { membership } = memoryOf(pod.namespace);
       const kept = membership.byUid.get(pod.ownerUid ?? "");
       if (kept === undefined) return getOwnerOf(lookUps, pod);
-      if (isRecent(heardOfMs(membership, pod.namespace))) return kept;
+      if (isRecent(lastEventOfSetsMs(membership, pod.namespace))) return kept;
       return ownerReads.read(kept.uid, () => getOwnerOf(cluster, pod));
     },
     async podsMadeFor({ namespace, name }) {
       const memory = memoryOf(namespace);
-      const known = isRecent(memory.heardMs) ? podsMadeFor(memory, namespace, name) : [];
+      const known = isRecent(memory.lastEventMs) ? podsMadeFor(memory, namespace, name) : [];
       // Memory may be behind, so that only a LIST proves that there are none.
       return known.length > 0 ? known : listPodsMadeFor(cluster, { namespace, name });
     },
@@ -171,7 +178,7 @@ function readsOfOne(
   };
 }
 
-function createWatched({ cluster, onChange, onBudget }: WatchingOptions, tell: Listener): Watched {
+function createWatched({ cluster, onChange, onBudget }: WatchingOptions, notify: Listener): Watched {
   const memory = emptyMemory(cluster);
   const seen = (budget: StoredBudget, how: StoreEvent): void => {
     onBudget?.(budget, how);
@@ -180,7 +187,7 @@ function createWatched({ cluster, onChange, onBudget }: WatchingOptions, tell: L
       if (group !== undefined && namespace === budget.namespace && selects(budget, podLabels))
         onChange({ namespace, group }, "zoneawarepoddisruptionbudgets");
     }
-    tell(budget.namespace, undefined);
+    notify(budget.namespace, undefined);
   };
   return {
     memory,
@@ -188,28 +195,28 @@ function createWatched({ cluster, onChange, onBudget }: WatchingOptions, tell: L
     disruptionBudgets: new ObjectStore<PodDisruptionBudget, PodDisruptionBudgetObject>({
       clock: cluster,
       parse: parseDisruptionBudget,
-      seen: ({ namespace }) => tell(namespace, undefined),
+      seen: ({ namespace }) => notify(namespace, undefined),
     }),
   };
 }
 
-function followingsOf(watched: Watched, namespace: string, options: WatchingOptions, tell: Listener): Reflection[] {
+function followingsOf(watched: Watched, namespace: string, options: WatchingOptions, notify: Listener): Reflection[] {
   const { memory, budgets, disruptionBudgets } = watched;
   const { cluster, onChange } = options;
   const query = namespace === "" ? {} : { namespace };
   const changedPod = (pod: Pod) => {
     const owner = pod.ownerUid === undefined ? undefined : memory.membership.byUid.get(pod.ownerUid);
     if (owner?.group !== undefined) onChange({ namespace: pod.namespace, group: owner.group }, "pods");
-    if (owner !== undefined) return tell(pod.namespace, owner.group);
+    if (owner !== undefined) return notify(pod.namespace, owner.group);
     // An orphan of a deleted StatefulSet counts in its group until it is gone itself. Its label may name the group.
     const group = pod.labels[rolloutGroup.key];
     if (group !== undefined) onChange({ namespace: pod.namespace, group }, "pods");
-    tell(pod.namespace, group);
+    notify(pod.namespace, group);
   };
   const changedStatefulSet = (statefulSet: StatefulSet) => {
     const { namespace, group } = statefulSet;
     if (group !== undefined) onChange({ namespace, group }, "statefulsets");
-    tell(namespace, group);
+    notify(namespace, group);
   };
   const { membership } = memory;
   const atMost = options.mostPods === undefined ? {} : { atMost: options.mostPods };

@@ -13,35 +13,39 @@ export const certificateSettings = {
   tlsSecretName: setting<string>({
     name: "TLS_SECRET_NAME",
     fallback: usualSecretName,
-    says: "Secret with the self-signed certificate; in the namespace that is served, or in the pod's own if several are served",
+    meaning:
+      "Secret with the self-signed certificate; in the namespace that is served, or in the pod's own if several are served",
     grammar: "the name of a Secret",
     parse: (text) => (isObjectName(text) ? text : undefined),
   }),
   tlsDnsName: setting<string>({
     name: "TLS_DNS_NAME",
     fallback: "",
-    says: "name in the self-signed certificate, by which the API server calls Sluice; not set: rollout-operator.NAMESPACE.svc",
+    meaning:
+      "name in the self-signed certificate, by which the API server calls Sluice; not set: rollout-operator.NAMESPACE.svc",
     grammar: "a DNS name",
     parse: (text) => (text === "" || isObjectName(text) ? text : undefined),
   }),
   tlsOrganisation: setting<string>({
     name: "TLS_ORGANISATION",
     fallback: "Grafana Labs",
-    says: "organisation in the self-signed certificate, from its next renewal on",
+    meaning: "organisation in the self-signed certificate, from its next renewal on",
     grammar: "1 to 64 characters",
     parse: (text) => (/^\P{C}{1,64}$/u.test(text) ? text : undefined),
   }),
   tlsCertLifetimeMs: setting<number>({
     name: "TLS_CERT_LIFETIME",
     fallback: "8760h",
-    says: "how long a self-signed certificate is valid, from its next renewal on; it is renewed after two thirds of that",
+    meaning:
+      "how long a self-signed certificate is valid, from its next renewal on; it is renewed after two thirds of that",
     grammar: "a Go duration from 1m to 87600h",
     parse: (text) => parseDuration(text, 60_000, longestLifetimeMs),
   }),
   updateCaBundle: setting<boolean>({
     name: "UPDATE_CA_BUNDLE",
     fallback: "true",
-    says: "false: Sluice writes no caBundle; the account that does must add next-ca of the Secret, and the next certificate waits until it is trusted",
+    meaning:
+      "false: Sluice writes no caBundle; the account that does must add next-ca of the Secret, and the next certificate waits until it is trusted",
     grammar: "true or false",
     parse: parseBoolean,
   }),

@@ -6,7 +6,7 @@ import type { CertificateSettings } from "../certificates/settings.ts";
 import type { KnownResource, Subresource } from "../kubernetes/cluster.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
 import type { Context } from "./context.ts";
-import type { Key, Waking, WatchSource } from "./keys.ts";
+import type { Key, WatchedSource, WatchSource } from "./keys.ts";
 
 /** A right that a function needs: rendered into its Role. */
 export interface Need {
@@ -43,7 +43,7 @@ export interface ReconcileResult {
   /** True: events before then are served by that reconcile, but sweeps are not; absent: each has a reconcile of its own. */
   readonly absorbsEvents?: boolean;
   /** The acts that go on afterwards: the next reconcile need not wait for them, a shutdown must. Resolves to a requeue. */
-  readonly acting: Promise<number | undefined> | undefined;
+  readonly pendingActs: Promise<number | undefined> | undefined;
   /** Why the reconcile counts as failed, though nothing broke: see `failingGuards`; absent: it does not. */
   readonly failure?: string;
   /** No StatefulSet is left in the group; absent: one is, or nothing was read. */
@@ -89,7 +89,7 @@ export interface FunctionDefinition<K extends Key = Key> extends Definition {
   /** True where a reconcile of a group is what rollout-operator's users know as one, and alert on. */
   readonly isReconcile?: boolean;
   /** One reconcile of one key. Throws ClusterError where trying again later can help. */
-  reconcile(context: Context, key: K, wake: { readonly sweep: boolean }): Promise<ReconcileResult>;
+  reconcile(context: Context, key: K, trigger: { readonly sweep: boolean }): Promise<ReconcileResult>;
   /** What a sweep does besides enqueuing `keys`, which are all there are. Throws ClusterError. */
   sweep?(context: Context, keys: readonly K[]): Promise<void>;
 }
@@ -103,7 +103,7 @@ export function listGroupKeys({ cache }: Context, namespace?: string): Promise<r
 export interface CronOutcome {
   /** `done`, or what is waited for; for counting. */
   readonly guard: string;
-  readonly sentence: string;
+  readonly message: string;
   /** When to run again without a trigger; best effort, cron is the guarantee. */
   readonly requeueAfterMs: number;
 }
@@ -111,7 +111,7 @@ export interface CronOutcome {
 /** A function that cron triggers, for something that belongs to no group. */
 export interface CronDefinition extends Definition {
   /** The objects whose changes also trigger it, one line for each type. A run reads everything anew. Absent: cron alone does. */
-  readonly watches?: readonly Waking[];
+  readonly watches?: readonly WatchedSource[];
   /** Answers what each trigger runs, never twice at once. A run throws ClusterError where trying again can help. */
   open(
     context: Pick<Context, "cluster" | "reporter" | "mode">,

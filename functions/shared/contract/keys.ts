@@ -47,14 +47,14 @@ export interface KeySources {
 }
 
 /** The objects of one type whose changes trigger a function. */
-export interface Waking {
+export interface WatchedSource {
   readonly resource: KnownResource;
   /** The label that an object must have for its changes to concern the function; absent: all of them do. */
   readonly selector?: AnyEntry;
 }
 
 /** What enqueues keys of a function: changes of the objects of one type. */
-export interface WatchSource<K extends Key = Key> extends Waking {
+export interface WatchSource<K extends Key = Key> extends WatchedSource {
   /**
    * The keys that a change of this object concerns, or the look-up that finds them. Any client may name the object, and
    * there may be no such object. Empty for one that concerns no key.

@@ -29,20 +29,20 @@ export interface GroupMemory {
   /** How a write of it was refused for good, and until when no other is tried, by the monotonic clock. */
   ledgerRefused?: { readonly error: Error; readonly untilMs: number } | undefined;
   /** The verdict that holds now, whether written to the ledger or not. */
-  holding: { readonly guard: string; readonly zone: string; readonly sinceMs: number } | undefined;
+  waiting: { readonly guard: string; readonly zone: string; readonly sinceMs: number } | undefined;
   readonly refusals: Map<string, Refusal>;
   /** Reservations whose only attempt the API server refused, by pod uid: the next write takes them out. */
   readonly refusedOnce: Map<string, Reservation>;
   /** Ids of claims under which nothing is under way, because the only attempt was refused: losing one costs time (R10a, R20). */
   readonly withdrawnClaims: Set<string>;
   /** What the API server has not let a zone do of late, by StatefulSet uid, and until when by the monotonic clock. */
-  readonly refusedSizes: Map<string, { readonly sentence: string; readonly untilMs: number }>;
+  readonly refusedSizes: Map<string, { readonly message: string; readonly untilMs: number }>;
   /** Since when this process has known each reservation as it stands, by pod uid, function and stamp, by the monotonic clock. */
   readonly knownSince: Map<string, number>;
   /** Since when this process has known zones that have joined, by name and uid, by the monotonic clock. */
   readonly joinedSince: Map<string, number>;
   /** Identities of the Events that this process has sent. */
-  readonly announced: Set<string>;
+  readonly sentEvents: Set<string>;
 }
 
 /**
@@ -65,14 +65,14 @@ export function createMemory(
     copy: copyOf(key),
     ledgerReadMs: Number.NEGATIVE_INFINITY,
     ledgerWrittenMs: Number.NEGATIVE_INFINITY,
-    holding: undefined,
+    waiting: undefined,
     refusals: new BoundedMap(remembered),
     refusedOnce: new BoundedMap(remembered),
     withdrawnClaims: new Set(),
     refusedSizes: new Map(),
     knownSince: new Map(),
     joinedSince: new Map(),
-    announced: new BoundedSet(remembered),
+    sentEvents: new BoundedSet(remembered),
   }));
 }
 

@@ -9,7 +9,7 @@ export interface ReconcileReport {
   readonly function: string;
   readonly guard: string;
   readonly zone: string;
-  readonly sentence: string;
+  readonly message: string;
   /** Since when the guard has held, in milliseconds since the epoch. */
   readonly sinceMs: number;
   readonly shadow: boolean;
@@ -38,35 +38,35 @@ export interface HealthReport {
 }
 
 /** How a review ended that had waited its turn: `over` has waited as long as it may, and before `behind` there are too many. */
-export const heldOutcomes = ["allowed", "refused", "over", "gone", "stopped", "behind"] as const;
+export const parkedOutcomes = ["allowed", "refused", "over", "gone", "stopped", "behind"] as const;
 
 /** Reviews of one function that wait their turn in this process: one more, or one fewer. */
-export interface HeldReport {
+export interface ParkedReport {
   readonly function: string;
   /** How many there are now. */
-  readonly held: number;
+  readonly parked: number;
   /** How one of them ended, and how long it has waited; absent: it has begun to wait. */
-  readonly ended?: { readonly outcome: (typeof heldOutcomes)[number]; readonly seconds: number };
+  readonly ended?: { readonly outcome: (typeof parkedOutcomes)[number]; readonly seconds: number };
 }
 
 export interface Reporter {
-  pass(report: ReconcileReport): void;
+  verdict(report: ReconcileReport): void;
   act(report: ActReport): void;
   conflict(key: Key, by: string): void;
   /** Something went wrong that no verdict says: the message names the object and what is done about it. */
-  problem(key: Key, by: string, sentence: string, error?: unknown): void;
-  malformed(key: GroupKey, statefulSet: string, annotation: string, sentence: string): void;
+  problem(key: Key, by: string, message: string, error?: unknown): void;
+  malformed(key: GroupKey, statefulSet: string, annotation: string, message: string): void;
   health(report: HealthReport): void;
-  held(report: HeldReport): void;
+  parked(report: ParkedReport): void;
 }
 
 /** Says nothing: for tests that look elsewhere. */
 export const silentReporter: Reporter = {
-  pass() {},
+  verdict() {},
   act() {},
   conflict() {},
   problem() {},
   malformed() {},
   health() {},
-  held() {},
+  parked() {},
 };

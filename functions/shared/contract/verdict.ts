@@ -21,7 +21,7 @@ export interface Take<Target> {
   readonly kind: "take";
   /** Empty when there is nothing left to do. */
   readonly targets: readonly Target[];
-  readonly sentence: string;
+  readonly message: string;
   readonly zone: string;
   readonly requeueAfterMs: number | undefined;
 }
@@ -29,7 +29,7 @@ export interface Take<Target> {
 export interface Wait {
   readonly kind: "wait";
   readonly guard: string;
-  readonly sentence: string;
+  readonly message: string;
   readonly zone: string;
   readonly requeueAfterMs: number | undefined;
 }
@@ -37,11 +37,11 @@ export interface Wait {
 export type Verdict<Target> = Take<Target> | Wait;
 
 export function take<Target>(targets: readonly Target[], because: string, where: Circumstance = {}): Take<Target> {
-  return { kind: "take", targets, sentence: because, zone: where.zone ?? "", requeueAfterMs: where.requeueAfterMs };
+  return { kind: "take", targets, message: because, zone: where.zone ?? "", requeueAfterMs: where.requeueAfterMs };
 }
 
-export function wait(guard: string, sentence: string, where: Circumstance = {}): Wait {
-  return { kind: "wait", guard, sentence, zone: where.zone ?? "", requeueAfterMs: where.requeueAfterMs };
+export function wait(guard: string, message: string, where: Circumstance = {}): Wait {
+  return { kind: "wait", guard, message, zone: where.zone ?? "", requeueAfterMs: where.requeueAfterMs };
 }
 
 /** The name under which a verdict is recorded and counted: its guard, or `taking` where it takes something, or `done`. */

@@ -29,9 +29,9 @@ export function eventName({ name, uid }: NewEvent["about"], reason: string, iden
 }
 
 /** Sends an Event. One that was sent already is no error. Throws ClusterError. */
-export async function createEvent(cluster: Cluster, by: string, announcement: NewEvent): Promise<void> {
-  const { about, type, reason, identity } = announcement;
-  const message = escapeControls(announcement.message);
+export async function createEvent(cluster: Cluster, by: string, event: NewEvent): Promise<void> {
+  const { about, type, reason, identity } = event;
+  const message = escapeControls(event.message);
   const at = new Date(cluster.serverTimeMs()).toISOString().replace(/\.\d+Z$/, "Z");
   const kind = isKnown(about.resource) ? resources[about.resource].kind : (about.kind ?? "");
   const body = {

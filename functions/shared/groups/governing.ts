@@ -28,7 +28,7 @@ export type Governed =
   | {
       readonly kind: "ungovernable";
       readonly guard: "several-budgets" | "invalid-budget" | "budget-spans-groups";
-      readonly sentence: string;
+      readonly message: string;
       readonly field: string;
     };
 
@@ -75,13 +75,13 @@ export function governing(pod: Pod, surroundings: Surroundings<ZoneWorkload>, ke
   if (stored === undefined) return { kind: "none" };
   const { name, parsed } = stored;
   if (!("budget" in parsed)) {
-    const sentence = `the budget ${name}, which may govern pod ${pod.name}, is invalid: ${parsed.sentence}`;
-    return { kind: "ungovernable", guard: "invalid-budget", field: parsed.field, sentence };
+    const message = `the budget ${name}, which may govern pod ${pod.name}, is invalid: ${parsed.message}`;
+    return { kind: "ungovernable", guard: "invalid-budget", field: parsed.field, message };
   }
   if (found.length > 1) {
     const names = found.map((one) => one.name).join(" and ");
-    const sentence = `the budgets ${names} all select pod ${pod.name}, and only one may: change the selector of one of them`;
-    return { kind: "ungovernable", guard: "several-budgets", field: "spec.selector", sentence };
+    const message = `the budgets ${names} all select pod ${pod.name}, and only one may: change the selector of one of them`;
+    return { kind: "ungovernable", guard: "several-budgets", field: "spec.selector", message };
   }
   const { hasPods } = surroundings;
   const elsewhere = surroundings.neighbours.find((one) => selects(stored, one.podLabels) || hasPods?.(one, stored));
@@ -89,8 +89,8 @@ export function governing(pod: Pod, surroundings: Surroundings<ZoneWorkload>, ke
     const named = (group: string | undefined) =>
       group === undefined ? `without a ${rolloutGroup.key}` : `of ${rolloutGroup.key} ${JSON.stringify(group)}`;
     const here = named(budgetOfGroup(key.group) === undefined ? key.group : undefined);
-    const sentence = `the budget ${name} selects StatefulSets ${here} and ${elsewhere.name} ${named(elsewhere.group)}, and one budget cannot be kept over several groups: write a budget for each`;
-    return { kind: "ungovernable", guard: "budget-spans-groups", field: "spec.selector", sentence };
+    const message = `the budget ${name} selects StatefulSets ${here} and ${elsewhere.name} ${named(elsewhere.group)}, and one budget cannot be kept over several groups: write a budget for each`;
+    return { kind: "ungovernable", guard: "budget-spans-groups", field: "spec.selector", message };
   }
   return { kind: "one", name, budget: parsed.budget };
 }

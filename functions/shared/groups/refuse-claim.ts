@@ -38,10 +38,10 @@ export function refuseClaim(around: LedgerSurroundings, content: ClaimContent, l
   const own = around.zones.find(({ statefulSet }) => statefulSet.name === content.zone);
   // Before any reason that passes by itself: no function waits for what can never be.
   const never = own && neverWithin(limit, content, own.statefulSet);
-  if (never !== undefined) return { guard: "never-possible", sentence: never };
+  if (never !== undefined) return { guard: "never-possible", message: never };
   const [departed] = around.departed;
-  if (departed !== undefined) return { guard: "zone-departed", sentence: describeDeparted(departed) };
-  if (own === undefined) return { guard: "zone-departed", sentence: `${content.zone} has left the group or is gone` };
+  if (departed !== undefined) return { guard: "zone-departed", message: describeDeparted(departed) };
+  if (own === undefined) return { guard: "zone-departed", message: `${content.zone} has left the group or is gone` };
   const [stray] = around.strayClaims;
   if (stray !== undefined) return blockedBy(stray);
   return refuseByOthers(around, own) ?? refuseMembers(own, content) ?? refuseByLimit(own, content, limit);
@@ -60,7 +60,7 @@ function refuseByOthers({ zones }: LedgerSurroundings, own: Zone<ZoneWorkload>):
   const other = zones.find((zone) => zone !== own && isUnsettled(zone));
   if (other === undefined) return undefined;
   const [claim] = other.claims;
-  return claim === undefined ? { guard: "zones-down", sentence: describeDown(other) } : blockedBy(claim);
+  return claim === undefined ? { guard: "zones-down", message: describeDown(other) } : blockedBy(claim);
 }
 
 /** No function claims a pod that another function has reserved or claimed. */
@@ -71,25 +71,25 @@ function refuseMembers(own: Zone<ZoneWorkload>, { members }: ClaimContent): Bloc
   const reserved = [...own.reserved.keys()].find((ordinal) => isWithin(members, ordinal));
   if (reserved === undefined) return undefined;
   const pod = podNameOf({ statefulSet: own.statefulSet.name, ordinal: reserved });
-  return { guard: "budget", sentence: `${pod} is reserved` };
+  return { guard: "budget", message: `${pod} is reserved` };
 }
 
 function refuseByLimit(own: Zone<ZoneWorkload>, { members, kind }: ClaimContent, limit: number): Blocked | undefined {
   const isNew = ({ ordinal }: Pod) => !own.down.has(ordinal) && isWithin(members, ordinal);
   const added = kinds[kind].countsAs === "members-down" ? [...own.pods, ...own.leaving].filter(isNew) : [];
   if (countDown(own) + added.length <= limit) return undefined;
-  const sentence = `${describeDown(own)}, ${limit} may be, and ${added.length} more would be`;
-  return { guard: "budget", sentence };
+  const message = `${describeDown(own)}, ${limit} may be, and ${added.length} more would be`;
+  return { guard: "budget", message };
 }
 
 /**
  * Why the pods of a zone may not leave for good by a claim; undefined if they may. No limit bounds how many leave, because
- * `max-unavailable` is for pods that come back. A function that asks pods about their health also checks that (`heldLeaving`).
+ * `max-unavailable` is for pods that come back. A function that asks pods about their health also checks that (`blockedLeaving`).
  */
 export function refuseScaleDown(around: LedgerSurroundings, content: ClaimContent): Blocked | undefined {
-  const held = refuseClaim(around, content, Number.POSITIVE_INFINITY);
+  const blocked = refuseClaim(around, content, Number.POSITIVE_INFINITY);
   const own = around.zones.find(({ statefulSet }) => statefulSet.name === content.zone);
-  return held ?? (own && refuseLeaving(own, content));
+  return blocked ?? (own && refuseLeaving(own, content));
 }
 
 /** The same for a claim that a webhook makes, and checks otherwise. It goes on with a claim of the zone that stands already. */
@@ -117,13 +117,13 @@ function refuseLeaving(own: Zone<ZoneWorkload>, content: Leaving): Blocked | und
   const blocking = staying[0] ?? (leaving.length > 1 ? leaving[0]?.ordinal : undefined);
   if (isOrdered && blocking !== undefined) {
     const pod = podNameOf({ statefulSet, ordinal: blocking });
-    const sentence = `${pod} is ${own.down.get(blocking) ?? "missing"}, and ${statefulSet} is OrderedReady: its controller takes no pod above it away before it is ready`;
-    return { guard: "ordinal-not-ready", sentence };
+    const message = `${pod} is ${own.down.get(blocking) ?? "missing"}, and ${statefulSet} is OrderedReady: its controller takes no pod above it away before it is ready`;
+    return { guard: "ordinal-not-ready", message };
   }
   const added = leavers.length - leaving.length;
   if (staying.length === 0 || added === 0 || staying.length + added <= maxUnavailable) return undefined;
-  const sentence = `${describeDown(own)}, ${maxUnavailable} may be, and ${added} more would be`;
-  return { guard: "budget", sentence };
+  const message = `${describeDown(own)}, ${maxUnavailable} may be, and ${added} more would be`;
+  return { guard: "budget", message };
 }
 
 /** The ordinals that stay and are down, lowest first. Of those without a pod it lists at most one more than the zone's limit. */

@@ -37,15 +37,15 @@ export interface ZoneBudget {
 export interface InvalidBudget {
   /** The path of the field, such as `spec.maxUnavailable`. */
   readonly field: string;
-  readonly sentence: string;
+  readonly message: string;
 }
 
 /** The first field that is wrong. {@link parseZoneBudget} alone catches it. */
 class InvalidField extends Error {
   readonly field: string;
 
-  constructor(field: string, sentence: string) {
-    super(sentence);
+  constructor(field: string, message: string) {
+    super(message);
     this.field = field;
   }
 }
@@ -63,7 +63,7 @@ export function parseZoneBudget(object: unknown): { readonly budget: ZoneBudget 
     return { budget: parseBudget(object) };
   } catch (error) {
     if (!(error instanceof InvalidField)) throw error;
-    return { field: error.field, sentence: error.message };
+    return { field: error.field, message: error.message };
   }
 }
 
@@ -81,8 +81,8 @@ function parseBudget(object: unknown): ZoneBudget {
   const crossZoneEvictionDelayMs = parseDelay(spec, partitions !== undefined);
   if ("percent" in allowance && allowance.percent > 0 && partitions !== undefined) {
     const field = "spec.maxUnavailablePercentage";
-    const sentence = `${field} above 0 cannot be combined with spec.podNamePartitionRegex: write maxUnavailable, which counts the pods of a partition in all zones`;
-    throw new InvalidField(field, sentence);
+    const message = `${field} above 0 cannot be combined with spec.podNamePartitionRegex: write maxUnavailable, which counts the pods of a partition in all zones`;
+    throw new InvalidField(field, message);
   }
   return { allowance, matchLabels, partitions, crossZoneEvictionDelayMs };
 }
@@ -91,8 +91,8 @@ function parseAllowance(spec: Fields): Allowance {
   const { maxUnavailable: pods, maxUnavailablePercentage: percent } = spec;
   if (pods !== undefined && percent !== undefined) {
     const field = "spec.maxUnavailable";
-    const sentence = `${field} and spec.maxUnavailablePercentage are both written, and only one of them can hold: leave one out, even where it is 0`;
-    throw new InvalidField(field, sentence);
+    const message = `${field} and spec.maxUnavailablePercentage are both written, and only one of them can hold: leave one out, even where it is 0`;
+    throw new InvalidField(field, message);
   }
   if (pods !== undefined && !isInteger(pods, 0, Number.MAX_SAFE_INTEGER)) {
     throw wrong("spec.maxUnavailable", pods, "write an integer of at least 0, or use maxUnavailablePercentage");
@@ -140,12 +140,12 @@ function parseGroup(spec: Fields, groups: number): number {
   const { podNameRegexGroup: group } = spec;
   if (groups === 0) {
     const place = "spec.podNamePartitionRegex";
-    const sentence = `${place} has no capture group: put the part that is the partition in parentheses`;
-    throw new InvalidField(place, sentence);
+    const message = `${place} has no capture group: put the part that is the partition in parentheses`;
+    throw new InvalidField(place, message);
   }
   if (group === undefined && groups > 1) {
-    const sentence = `${field} is missing, and the expression has ${groups} capture groups: write which one is the partition, 1 to ${groups}`;
-    throw new InvalidField(field, sentence);
+    const message = `${field} is missing, and the expression has ${groups} capture groups: write which one is the partition, 1 to ${groups}`;
+    throw new InvalidField(field, message);
   }
   if (group !== undefined && !isInteger(group, 1, groups)) {
     const range = groups === 1 ? "1" : `an integer from 1 to ${groups}`;
@@ -176,8 +176,8 @@ function parseSelector(spec: Fields): ReadonlyMap<string, string> {
   if (selector === undefined) throw wrong("spec.selector", spec.selector, advice);
   if (selector.matchExpressions !== undefined) {
     const field = "spec.selector.matchExpressions";
-    const sentence = `${field} is not supported, and without it the budget would govern more pods: ${advice}`;
-    throw new InvalidField(field, sentence);
+    const message = `${field} is not supported, and without it the budget would govern more pods: ${advice}`;
+    throw new InvalidField(field, message);
   }
   const field = "spec.selector.matchLabels";
   const labels = fieldsOf(selector.matchLabels);
@@ -198,8 +198,8 @@ function parseDelay(spec: Fields, hasPartitions: boolean): number {
   const ms = text === "" ? 0 : typeof text === "string" ? parseGoDuration(text) : undefined;
   if (ms === undefined || ms < 0) throw wrong(field, text, "write a Go duration of at least 0, such as 90s or 5m");
   if (ms > 0 && !hasPartitions) {
-    const sentence = `${field} holds between the zones of a partition: write spec.podNamePartitionRegex too, or leave the delay out`;
-    throw new InvalidField(field, sentence);
+    const message = `${field} holds between the zones of a partition: write spec.podNamePartitionRegex too, or leave the delay out`;
+    throw new InvalidField(field, message);
   }
   return ms;
 }

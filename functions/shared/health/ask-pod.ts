@@ -6,7 +6,7 @@ import type { PodAddress, PodAnswer } from "../http/pod-http.ts";
 import type { Health } from "../ledger/health-rule.ts";
 import { unknownHealth } from "./answer.ts";
 import { askHealth } from "./ask-health.ts";
-import { CredentialError, readPassword, trust, untrustedWords } from "./credentials.ts";
+import { CredentialError, describeUntrusted, readPassword, trust } from "./credentials.ts";
 
 export interface PodQuestion {
   readonly address: PodAddress;
@@ -48,7 +48,7 @@ async function speak(
     const { namespace } = address;
     const headers =
       secret === undefined ? {} : { authorization: await readPassword(cluster, { namespace, name: secret }) };
-    const untrusted = untrustedWords(authorityKey, authority);
+    const untrusted = describeUntrusted(authorityKey, authority);
     const trusting = await trust(cluster, address, authority);
     return await askHealth(pods, { address: trusting, path, headers, read, untrusted }, options);
   } catch (error) {

@@ -36,7 +36,7 @@ export function openQuestions(context: Context, { key, ledger, open, zones }: Gr
   const readMs = context.memoryOf(key).copy.atMs;
   const refuse: Questions["refuse"] = (pod, answered) => {
     const reservations = open.filter(({ uid }) => uid !== pod.uid);
-    const presumed: HealthAnswer = { health: { state: "good", words: "" }, askedMs: Number.POSITIVE_INFINITY };
+    const presumed: HealthAnswer = { health: { state: "good", detail: "" }, askedMs: Number.POSITIVE_INFINITY };
     return context.protocol.refuseByHealth({ reservations, claims: ledger.claims, readMs }, answered ?? presumed);
   };
   return { answers: new Map(), refuse, isOver: false };
@@ -55,14 +55,14 @@ export async function withAnswers<Snapshot extends { readonly questions?: Questi
 ): Promise<Snapshot> {
   const { cluster } = context;
   const deadlineMs = cluster.monotonicMs() + askWithinMs;
-  const errand: HealthRound = { context, by, key, deadlineMs };
+  const healthRound: HealthRound = { context, by, key, deadlineMs };
   let snapshot = first;
   for (let round = 0; round < mostRounds && cluster.monotonicMs() < deadlineMs; round++) {
     const { questions } = snapshot;
     const wanted = questions === undefined ? [] : unasked(questions, goersBy(snapshot)).slice(0, mostAtOnce);
     if (questions === undefined || wanted.length === 0) break;
     const asked = await Promise.all(
-      wanted.map(async (one) => [one.pod.uid, await recall(errand, questions, one)] as const),
+      wanted.map(async (one) => [one.pod.uid, await recall(healthRound, questions, one)] as const),
     );
     snapshot = { ...snapshot, questions: { ...questions, answers: new Map([...questions.answers, ...asked]) } };
   }
@@ -87,18 +87,18 @@ function unasked({ answers }: Questions, goers: readonly AskedPod[]): AskedPod[]
 
 /** An answer that was given a moment ago will do, unless the ledger has moved on since it was asked for. */
 async function recall(
-  errand: HealthRound,
+  healthRound: HealthRound,
   questions: Questions,
   { pod, statefulSet }: AskedPod,
 ): Promise<HealthAnswer> {
-  const { context, key } = errand;
+  const { context, key } = healthRound;
   const memory = context.memoryOf(key);
   const known = kept.get(memory) ?? new BoundedMap<string, HealthAnswer>(rememberedAnswers);
   kept.set(memory, known);
   const before = known.get(pod.uid);
   const isRecent = before !== undefined && context.cluster.monotonicMs() - before.askedMs < answerServesMs;
   if (isRecent && questions.refuse(pod, before)?.guard !== "health-stale") return before;
-  const answered = await ask(errand, asStatefulSet(statefulSet), pod);
+  const answered = await ask(healthRound, asStatefulSet(statefulSet), pod);
   known.set(pod.uid, answered);
   return answered;
 }

@@ -6,7 +6,7 @@ import { X509Certificate } from "node:crypto";
 import type { AuthorityRef } from "../annotations/health.ts";
 import { BoundedMap } from "../base/bounded-map.ts";
 import type { PodAddress } from "../http/pod-http.ts";
-import { type Cluster, ClusterError, isRightMissing, type ObjectKey, wordsOf } from "../kubernetes/cluster.ts";
+import { apiMessage, type Cluster, ClusterError, isRightMissing, type ObjectKey } from "../kubernetes/cluster.ts";
 
 /** A Secret or a ConfigMap cannot be read, or has not what is needed. */
 export class CredentialError extends Error {}
@@ -66,7 +66,7 @@ function nameOf({ resource, name }: AuthorityRef): string {
 }
 
 /** What to do where a pod's certificate is of an authority that is not trusted. `key`: the annotation that names one. */
-export function untrustedWords(key: string, ref: AuthorityRef | undefined): string {
+export function describeUntrusted(key: string, ref: AuthorityRef | undefined): string {
   return ref === undefined
     ? `no authority that is trusted has signed its certificate: write secret/NAME or configmap/NAME, whose ${authorityField} holds its authority, into ${key}`
     : `the authority in ${authorityField} of ${nameOf(ref)}, which ${key} names, has not signed its certificate: put the one there that has`;
@@ -86,7 +86,7 @@ async function readFields(
   } catch (error) {
     if (!(error instanceof ClusterError)) throw error;
     const grant = isRightMissing(error) ? "; a Role must give Sluice the right to get it by its name" : "";
-    throw new CredentialError(`${what} could not be read: ${wordsOf(error)}${grant}`);
+    throw new CredentialError(`${what} could not be read: ${apiMessage(error)}${grant}`);
   }
 }
 

@@ -36,7 +36,7 @@ export function isPodAsked(workload: ZoneWorkload, { letGo }: Pick<Pod, "letGo">
 }
 
 /** Why a pod stays whose StatefulSet asks, for its answer or for want of one; undefined where it may go, as far as that goes. */
-export function heldByQuestion(
+export function blockedByQuestion(
   questions: Questions | undefined,
   zones: readonly AskedZone[],
   own: AskedZone,
@@ -48,24 +48,24 @@ export function heldByQuestion(
     const [wrong] = question.malformed;
     return {
       guard: "question-malformed",
-      sentence: `pods of ${name} stay, for they cannot be asked: ${wrong?.sentence}`,
+      message: `pods of ${name} stay, for they cannot be asked: ${wrong?.message}`,
     };
   }
   const answered = questions?.answers.get(pod.uid);
-  const held = questions?.refuse(pod, answered);
-  const isSilent = held?.guard === "health-unknown";
+  const blocked = questions?.refuse(pod, answered);
+  const isSilent = blocked?.guard === "health-unknown";
   if (isSilent && goesUnknown(zones) && otherDown(zones, own, pod) === undefined) return undefined;
-  if (held !== undefined) return { guard: held.guard, sentence: `${pod.name} stays: ${held.sentence}` };
+  if (blocked !== undefined) return { guard: blocked.guard, message: `${pod.name} stays: ${blocked.message}` };
   if (answered !== undefined || questions?.isOver === false) return undefined;
-  const sentence = `${pod.name} stays: it could not be asked in time, or others were asked first; ask again`;
-  return { guard: "health-not-asked", sentence };
+  const message = `${pod.name} stays: it could not be asked in time, or others were asked first; ask again`;
+  return { guard: "health-not-asked", message };
 }
 
 /**
  * The same of pods that leave for good, by one claim: two of them may both be told that they are not needed, so that they
  * go one at a time where their StatefulSet asks.
  */
-export function heldLeaving(
+export function blockedLeaving(
   questions: Questions | undefined,
   zones: readonly AskedZone[],
   own: AskedZone,
@@ -73,7 +73,7 @@ export function heldLeaving(
 ): Blocked | undefined {
   const [first, second] = leavers.filter((pod) => isPodAsked(own.statefulSet, pod));
   if (first === undefined) return undefined;
-  return second === undefined ? heldByQuestion(questions, zones, own, first) : besideReserved(first.name);
+  return second === undefined ? blockedByQuestion(questions, zones, own, first) : besideReserved(first.name);
 }
 
 /** One policy for a group: only where all that ask say so, a pod goes that gives no answer. */
@@ -85,7 +85,7 @@ function goesUnknown(zones: readonly AskedZone[]): boolean {
 export function warnOfUnknown(questions: Questions | undefined, pod: Pod): string | undefined {
   const health = questions?.answers.get(pod.uid)?.health;
   if (health?.state !== "unknown") return undefined;
-  return `${pod.name} was asked about health, gave no answer, and goes all the same, as its StatefulSet wants: ${health.words}`;
+  return `${pod.name} was asked about health, gave no answer, and goes all the same, as its StatefulSet wants: ${health.detail}`;
 }
 
 /** What is down in a group besides one pod: a name, or a count of those that are missing. Undefined where nothing is. */

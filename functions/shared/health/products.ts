@@ -4,7 +4,7 @@ import type { ExpectedField, ProductName } from "../annotations/health.ts";
 import { fieldsOf, parseFields } from "../base/fields.ts";
 import type { PodAnswer } from "../http/pod-http.ts";
 import type { Health } from "../ledger/health-rule.ts";
-import { healthByStatus, longestWords, unknownHealth } from "./answer.ts";
+import { healthByStatus, longestDetail, unknownHealth } from "./answer.ts";
 
 export interface Product {
   /** What an answer says. Never throws. */
@@ -24,16 +24,16 @@ const longestQueueName = 80;
  * other 200 is not RabbitMQ's, and no yes.
  */
 function readRabbitmq(answer: PodAnswer): Health {
-  const said = parseFields(answer.body);
+  const fields = parseFields(answer.body);
   const byStatus = readStatus(answer);
-  if (byStatus.state === "good" && said?.status !== "ok")
+  if (byStatus.state === "good" && fields?.status !== "ok")
     return unknownHealth(`HTTP ${answer.status}, and no answer of RabbitMQ's: ${answer.body.trim()}`);
-  if (byStatus.state !== "bad" || said?.status !== "failed" || !Array.isArray(said.queues)) return byStatus;
-  const names = said.queues.flatMap((queue) => nameIn(queue) ?? []);
+  if (byStatus.state !== "bad" || fields?.status !== "failed" || !Array.isArray(fields.queues)) return byStatus;
+  const names = fields.queues.flatMap((queue) => nameIn(queue) ?? []);
   if (names.length === 0) return byStatus;
   const more = names.length > namedQueues ? ` and ${names.length - namedQueues} more` : "";
   const named = names.slice(0, namedQueues).join(", ");
-  return { state: "bad", words: `without this node these would lose their majority: ${named}${more}` };
+  return { state: "bad", detail: `without this node these would lose their majority: ${named}${more}` };
 }
 
 function nameIn(queue: unknown): string | undefined {
@@ -55,13 +55,13 @@ function readHttp(answer: PodAnswer, expected: ExpectedField | undefined): Healt
   }
   if (at === undefined || at === null || typeof at === "object")
     return unknownHealth(`HTTP ${answer.status} without a field ${place}: ${answer.body.trim()}`);
-  if (String(at) === value) return { state: "good", words: `${place} is ${value}` };
-  return { state: "bad", words: `${place} is ${String(at)}, and not ${value}`.slice(0, longestWords) };
+  if (String(at) === value) return { state: "good", detail: `${place} is ${value}` };
+  return { state: "bad", detail: `${place} is ${String(at)}, and not ${value}`.slice(0, longestDetail) };
 }
 
 /** A pod that redirects has answered, and not what was asked: no policy for pods that give no answer lets it go. */
 function readStatus(answer: PodAnswer): Health {
   const { status } = answer;
   if (status < 300 || status > 399) return healthByStatus(answer);
-  return { state: "bad", words: `HTTP ${status}: the URL leads elsewhere, and no redirect is followed` };
+  return { state: "bad", detail: `HTTP ${status}: the URL leads elsewhere, and no redirect is followed` };
 }

@@ -91,7 +91,7 @@ interface PodCall {
 export class PodCalls implements PodHttp {
   readonly #options: PodCallsOptions;
   readonly #clusterDomain: string;
-  readonly #turns: Semaphore;
+  readonly #semaphore: Semaphore;
 
   /** @throws Error when the cluster's domain is none. */
   constructor(options: PodCallsOptions) {
@@ -100,7 +100,7 @@ export class PodCalls implements PodHttp {
     if (!isClusterDomain(this.#clusterDomain)) throw new Error(`"${this.#clusterDomain}" is no domain of a cluster`);
     const { clock, mostAtOnce = defaultMostAtOnce, mostPerGroup = defaultMostPerGroup } = options;
     const { mostWaiting = defaultMostWaiting, mostGroups = defaultMostGroups } = options;
-    this.#turns = new Semaphore({ clock, mostAtOnce, mostGroups, mostPerGroup, mostWaiting });
+    this.#semaphore = new Semaphore({ clock, mostAtOnce, mostGroups, mostPerGroup, mostWaiting });
   }
 
   async send(address: PodAddress, request: PodRequest, options: PodCallOptions = {}): Promise<PodAnswer> {
@@ -110,16 +110,16 @@ export class PodCalls implements PodHttp {
     const leftMs = (options.notAfterMs ?? Number.POSITIVE_INFINITY) - clock.monotonicMs();
     const { namespace, group, pod } = address;
     const asked = { group: `${namespace} ${group}`, pod: `${namespace} ${pod}` };
-    const turn = await this.#turns.take(asked, Math.min(longestWaitMs, leftMs), options.signal);
-    if (turn === "aborted") throw failure(call, "aborted", "given up by the caller");
-    if (turn === "full") throw failure(call, "crowded", "too many others wait for their turn");
-    if (turn === "late") {
+    const slot = await this.#semaphore.take(asked, Math.min(longestWaitMs, leftMs), options.signal);
+    if (slot === "aborted") throw failure(call, "aborted", "given up by the caller");
+    if (slot === "full") throw failure(call, "crowded", "too many others wait for their turn");
+    if (slot === "late") {
       throw leftMs <= longestWaitMs ? tooLate(call) : failure(call, "crowded", `no turn within ${longestWaitMs} ms`);
     }
     try {
       return await this.#limited(call);
     } finally {
-      turn.end();
+      slot.end();
     }
   }
 
@@ -238,10 +238,10 @@ function answerOf({ status, headers, body }: HttpAnswer): PodAnswer {
 function failure(
   { address, request, sent }: PodCall,
   failed: PodFailure,
-  words: string,
+  detail: string,
   options: Omit<ConstructorParameters<typeof PodHttpError>[2], "sent"> = {},
 ): PodHttpError {
-  return new PodHttpError(failed, `${placeOf(address, request)}: ${words}`, { ...options, sent });
+  return new PodHttpError(failed, `${placeOf(address, request)}: ${detail}`, { ...options, sent });
 }
 
 function tooLate(call: PodCall): PodHttpError {

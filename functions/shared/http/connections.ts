@@ -66,15 +66,15 @@ class PodConnections implements Transport {
   #agentFor(authorities: string | undefined): Agent {
     const known = this.#agents.get(authorities);
     if (known !== undefined) return known;
-    const made = makeAgent(authorities, this.#mostPerPod, this.#lookup);
-    this.#agents.set(authorities, made);
+    const agent = makeAgent(authorities, this.#mostPerPod, this.#lookup);
+    this.#agents.set(authorities, agent);
     const [oldest] = this.#agents;
     if (this.#agents.size > mostAuthorities && oldest !== undefined) {
       this.#agents.delete(oldest[0]);
       // Calls under way on it are answered first.
       void oldest[1].close();
     }
-    return made;
+    return agent;
   }
 }
 

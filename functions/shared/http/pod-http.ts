@@ -111,8 +111,8 @@ export function isSuccess({ status }: Pick<PodAnswer, "status">): boolean {
 
 /** What a caller that needs a success throws of any other answer: its status, and how its body begins. */
 export function refusal(address: PodAddress, request: PodRequest, { status, body }: PodAnswer): PodHttpError {
-  const said = body.trim().slice(0, 300);
-  const message = `${placeOf(address, request)}: HTTP ${status} ${said}`.trimEnd();
+  const excerpt = body.trim().slice(0, 300);
+  const message = `${placeOf(address, request)}: HTTP ${status} ${excerpt}`.trimEnd();
   return new PodHttpError("status", message, { sent: true, status });
 }
 

@@ -9,7 +9,7 @@ import { type PodAddress, type PodHttp, PodHttpError, type PodRequest, refusal }
 /** The answer of one pod. */
 export interface PodAnswered {
   readonly pod: string;
-  readonly heard: boolean;
+  readonly accepted: boolean;
   /** False: nothing went out to it, so that it cannot have acted. */
   readonly sent: boolean;
   /** True if the call was given up, for the failure of another one or for want of time, so that it says nothing about the pod. */
@@ -26,7 +26,7 @@ export interface Notification {
   readonly addresses: readonly PodAddress[];
   readonly request: PodRequest;
   /** Which answers say that the pod has heard. */
-  readonly isHeard: (answer: { readonly status: number }) => boolean;
+  readonly isAccepted: (answer: { readonly status: number }) => boolean;
   /** All that is still under way at this moment of the monotonic clock is given up. */
   readonly deadlineMs: number;
   /** True: the first failure gives the others up. */
@@ -34,37 +34,44 @@ export interface Notification {
 }
 
 /** Notifies pods of one group in their order, at most 8 at once. Never throws for a failure of a pod or of the way to it. */
-export async function notifyPods(telling: Notification): Promise<readonly PodAnswered[]> {
-  const { addresses, clock, deadlineMs } = telling;
+export async function notifyPods(notification: Notification): Promise<readonly PodAnswered[]> {
+  const { addresses, clock, deadlineMs } = notification;
   const over = new AbortController();
   const timer = new AbortController();
   void clock.sleep(Math.max(0, deadlineMs - clock.monotonicMs()), timer.signal).then(() => {
     if (!timer.signal.aborted) over.abort();
   });
-  const told = await mapLimit(addresses, defaultMostPerGroup, async (address) => {
-    const one = await tell(telling, address, over.signal);
-    if (!one.heard && telling.isAllOrNone) over.abort();
+  const notified = await mapLimit(addresses, defaultMostPerGroup, async (address) => {
+    const one = await notify(notification, address, over.signal);
+    if (!one.accepted && notification.isAllOrNone) over.abort();
     return one;
   });
   timer.abort();
-  return told;
+  return notified;
 }
 
-async function tell(
-  { pods, request, isHeard, deadlineMs }: Notification,
+async function notify(
+  { pods, request, isAccepted, deadlineMs }: Notification,
   address: PodAddress,
   signal: AbortSignal,
 ): Promise<PodAnswered> {
   const { pod } = address;
   if (signal.aborted)
-    return { pod, heard: false, sent: false, isGivenUp: true, why: "it was given up before its turn" };
+    return { pod, accepted: false, sent: false, isGivenUp: true, why: "it was given up before its turn" };
   try {
     const answer = await pods.send(address, request, { signal, notAfterMs: deadlineMs });
     const { status } = answer;
-    if (isHeard(answer)) return { pod, heard: true, sent: true, isGivenUp: false, why: "", status };
-    return { pod, heard: false, sent: true, isGivenUp: false, why: refusal(address, request, answer).message, status };
+    if (isAccepted(answer)) return { pod, accepted: true, sent: true, isGivenUp: false, why: "", status };
+    return {
+      pod,
+      accepted: false,
+      sent: true,
+      isGivenUp: false,
+      why: refusal(address, request, answer).message,
+      status,
+    };
   } catch (error) {
     if (!(error instanceof PodHttpError)) throw error;
-    return { pod, heard: false, sent: error.sent, isGivenUp: error.failed === "aborted", why: messageOf(error) };
+    return { pod, accepted: false, sent: error.sent, isGivenUp: error.failed === "aborted", why: messageOf(error) };
   }
 }

@@ -229,6 +229,6 @@ export function lackOf({ verb, resource, message }: ClusterError): string {
 }
 
 /** The API server's message. Before that of a 401, which is only `Unauthorized`, stands the cause. */
-export function wordsOf({ code, message }: ClusterError): string {
+export function apiMessage({ code, message }: ClusterError): string {
   return code === 401 ? `the API server does not accept Sluice's credentials: ${message}` : message;
 }

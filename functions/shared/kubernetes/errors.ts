@@ -15,9 +15,9 @@ export function afterTries(error: ClusterError, attempts: number): ClusterError 
 }
 
 /** An error without an answer. The server may have acted all the same. */
-export function failure(request: RequestInfo, reason: string, words: string): ClusterError {
+export function failure(request: RequestInfo, reason: string, detail: string): ClusterError {
   const { verb, resource, path } = request;
-  return new ClusterError({ code: 0, reason, message: `${verb} ${path}: ${words}`, verb, resource });
+  return new ClusterError({ code: 0, reason, message: `${verb} ${path}: ${detail}`, verb, resource });
 }
 
 /** An error of a call that its caller gave up. The server may have acted all the same. */

@@ -158,12 +158,12 @@ export function guardOfClaim(claim: Claim): string {
 /** Why something waits. */
 export interface Blocked {
   readonly guard: string;
-  readonly sentence: string;
+  readonly message: string;
 }
 
 /** Why a function that meets a claim waits for it. */
 export function blockedBy(claim: Claim): Blocked {
-  return { guard: guardOfClaim(claim), sentence: describeClaim(claim) };
+  return { guard: guardOfClaim(claim), message: describeClaim(claim) };
 }
 
 /** In bytes. A claim may name a thousand ranges, and each refusal describes the claim. */

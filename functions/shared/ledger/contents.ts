@@ -1,6 +1,6 @@
 /** What stands in the annotations of a ledger, as text and as a value (rule R2). */
 
-import * as vocabulary from "../annotations/table.ts";
+import * as keys from "../annotations/table.ts";
 import { longestObjectName } from "../base/dns-names.ts";
 import { escapeControls } from "../base/escape-control.ts";
 import { isTime, parseFields } from "../base/fields.ts";
@@ -24,8 +24,8 @@ import { annotationBytes } from "./size.ts";
 export const knownFormat = "1";
 
 /** The annotations that a write replaces: all but the group, which never changes. */
-const replaced = [...vocabulary.ledgerEntries, vocabulary.claims, vocabulary.verdicts];
-const written = new Set(replaced.filter((entry) => entry !== vocabulary.ledgerGroup).map(({ key }) => key));
+const replaced = [...keys.ledgerEntries, keys.claims, keys.verdicts];
+const written = new Set(replaced.filter((entry) => entry !== keys.ledgerGroup).map(({ key }) => key));
 
 /**
  * Reads a Lease as a ledger. Throws {@link LedgerUnreadable} rather than take a malformed value for an empty one, or what a later
@@ -34,24 +34,24 @@ const written = new Set(replaced.filter((entry) => entry !== vocabulary.ledgerGr
 export function parseLedger(key: GroupKey, lease: LeaseObject): StoredLedger {
   const { metadata } = lease;
   const unreadable = (why: string) => new LedgerUnreadable(metadata.name, why);
-  const group = vocabulary.read(vocabulary.ledgerGroup, metadata);
+  const group = keys.read(keys.ledgerGroup, metadata);
   if (group !== key.group) {
     throw unreadable(
-      `annotation ${vocabulary.ledgerGroup.key} says ${JSON.stringify(group)}, not ${JSON.stringify(key.group)}`,
+      `annotation ${keys.ledgerGroup.key} says ${JSON.stringify(group)}, not ${JSON.stringify(key.group)}`,
     );
   }
   // A ledger from before formats had a number is of the first format. The next write says so.
-  const format = vocabulary.read(vocabulary.ledgerFormat, metadata) ?? knownFormat;
+  const format = keys.read(keys.ledgerFormat, metadata) ?? knownFormat;
   if (format !== knownFormat) throw foreign(metadata.name, format);
-  const malformed: vocabulary.Malformed[] = [];
-  const settledThrough = vocabulary.read(vocabulary.settledThrough, metadata, malformed);
-  const membersThrough = vocabulary.read(vocabulary.membersThrough, metadata, malformed);
-  if (malformed[0] !== undefined) throw unreadable(malformed[0].sentence);
-  const reservations = parseReservations(metadata.annotations?.[vocabulary.reservations.key] ?? "{}", unreadable);
-  const claims = parseClaims(metadata.annotations?.[vocabulary.claims.key] ?? "", unreadable);
-  const held = reservations.length + countRanges(claims);
-  if (held > maxReservations)
-    throw unreadable(`it holds ${held} reservations and ranges of claims, and ${maxReservations} at most are ours`);
+  const malformed: keys.Malformed[] = [];
+  const settledThrough = keys.read(keys.settledThrough, metadata, malformed);
+  const membersThrough = keys.read(keys.membersThrough, metadata, malformed);
+  if (malformed[0] !== undefined) throw unreadable(malformed[0].message);
+  const reservations = parseReservations(metadata.annotations?.[keys.reservations.key] ?? "{}", unreadable);
+  const claims = parseClaims(metadata.annotations?.[keys.claims.key] ?? "", unreadable);
+  const count = reservations.length + countRanges(claims);
+  if (count > maxReservations)
+    throw unreadable(`it holds ${count} reservations and ranges of claims, and ${maxReservations} at most are ours`);
   return {
     kind: "stored",
     key,
@@ -64,12 +64,12 @@ export function parseLedger(key: GroupKey, lease: LeaseObject): StoredLedger {
     ),
     settledThrough,
     membersThrough,
-    members: vocabulary.read(vocabulary.members, metadata),
+    members: keys.read(keys.members, metadata),
     ...readTimes(metadata),
     reservations,
     claims,
-    refusals: parseRefusals(metadata.annotations?.[vocabulary.refusals.key] ?? "{}"),
-    verdicts: parseVerdicts(metadata.annotations?.[vocabulary.verdicts.key] ?? "{}"),
+    refusals: parseRefusals(metadata.annotations?.[keys.refusals.key] ?? "{}"),
+    verdicts: parseVerdicts(metadata.annotations?.[keys.verdicts.key] ?? "{}"),
   };
 }
 
@@ -77,18 +77,18 @@ export function parseLedger(key: GroupKey, lease: LeaseObject): StoredLedger {
 function readTimes(
   metadata: LeaseObject["metadata"],
 ): Pick<Ledger, "lastDownscales" | "hasMalformedTimes" | "looks" | "lastRemovalMs"> {
-  const malformed: vocabulary.Malformed[] = [];
-  const lastDownscales = vocabulary.read(vocabulary.lastDownscales, metadata, malformed);
+  const malformed: keys.Malformed[] = [];
+  const lastDownscales = keys.read(keys.lastDownscales, metadata, malformed);
   const hasMalformedTimes = malformed.length > 0;
-  const looks = vocabulary.read(vocabulary.looks, metadata);
-  const isRemovalSaid = metadata.annotations?.[vocabulary.lastRemoval.key] !== undefined;
+  const looks = keys.read(keys.looks, metadata);
+  const hasLastRemoval = metadata.annotations?.[keys.lastRemoval.key] !== undefined;
   // A malformed time may be of this moment: as one of the future it counts as now, and is written anew.
-  const lastRemovalMs = vocabulary.read(vocabulary.lastRemoval, metadata) ?? Number.MAX_SAFE_INTEGER;
+  const lastRemovalMs = keys.read(keys.lastRemoval, metadata) ?? Number.MAX_SAFE_INTEGER;
   return {
     ...(lastDownscales === undefined ? {} : { lastDownscales }),
     ...(hasMalformedTimes ? { hasMalformedTimes } : {}),
     ...(looks === undefined ? {} : { looks }),
-    ...(isRemovalSaid ? { lastRemovalMs } : {}),
+    ...(hasLastRemoval ? { lastRemovalMs } : {}),
   };
 }
 
@@ -103,8 +103,8 @@ export function formatReservations(list: readonly Reservation[]): string {
   // Grouped in a Map: a plain object already has something called `constructor`, which is a valid StatefulSet name.
   const byStatefulSet = Map.groupBy(list, ({ statefulSet }) => statefulSet);
   const table = [...byStatefulSet].map(([statefulSet, zone]) => {
-    const ordinals = zone.map(({ ordinal, uid, by, stampMs, sinceMs = stampMs, sightedMs }) => {
-      if (sightedMs !== undefined) return [ordinal, [uid, by, stampMs, sinceMs, sightedMs]];
+    const ordinals = zone.map(({ ordinal, uid, by, stampMs, sinceMs = stampMs, overdueSeenMs }) => {
+      if (overdueSeenMs !== undefined) return [ordinal, [uid, by, stampMs, sinceMs, overdueSeenMs]];
       return [ordinal, sinceMs === stampMs ? [uid, by, stampMs] : [uid, by, stampMs, sinceMs]];
     });
     return [statefulSet, Object.fromEntries(ordinals)];
@@ -130,11 +130,11 @@ function parseReservations(text: string, unreadable: (why: string) => LedgerUnre
 
 /** One entry; undefined where it is malformed. What a later version adds to it is ignored, because it permits nothing. */
 function parseReservation(statefulSet: string, ordinal: string, entry: unknown): Reservation | undefined {
-  const [uid, by, stampMs, sinceMs, sightedMs] = Array.isArray(entry) ? entry : [];
+  const [uid, by, stampMs, sinceMs, overdueSeenMs] = Array.isArray(entry) ? entry : [];
   if (parseOrdinal(ordinal) < 0 || ![statefulSet, uid, by].every(isBoundedText) || !isTime(stampMs)) return undefined;
   const renewed = Number.isSafeInteger(sinceMs) && sinceMs < stampMs ? { sinceMs } : {};
-  const sighted = isTime(sightedMs) && sightedMs > stampMs ? { sightedMs } : {};
-  return { statefulSet, ordinal: Number(ordinal), uid, by, stampMs, ...renewed, ...sighted };
+  const overdueSeen = isTime(overdueSeenMs) && overdueSeenMs > stampMs ? { overdueSeenMs } : {};
+  return { statefulSet, ordinal: Number(ordinal), uid, by, stampMs, ...renewed, ...overdueSeen };
 }
 
 /** No entry holds a longer text, but for sentences. */
@@ -150,8 +150,8 @@ function entriesOf(text: string): [string, unknown][] | undefined {
 
 /** Two functions may each have a refusal of one pod, so that the key also names the function, unless that is a rollout. */
 export function formatRefusals(list: readonly Refusal[]): string {
-  const entries = list.map(({ uid, pod, sentence, stampMs, by }) => {
-    return by === undefined ? [uid, [pod, sentence, stampMs]] : [`${uid}/${by}`, [pod, sentence, stampMs, by]];
+  const entries = list.map(({ uid, pod, message, stampMs, by }) => {
+    return by === undefined ? [uid, [pod, message, stampMs]] : [`${uid}/${by}`, [pod, message, stampMs, by]];
   });
   return escapeControls(JSON.stringify(Object.fromEntries(entries)));
 }
@@ -159,24 +159,24 @@ export function formatRefusals(list: readonly Refusal[]): string {
 /** Refusals and verdicts only inform: Sluice drops malformed ones, because nothing is permitted by them. */
 function parseRefusals(text: string): Refusal[] {
   return (entriesOf(text) ?? []).flatMap(([name, entry]): Refusal[] => {
-    const [pod, sentence, stampMs, by] = Array.isArray(entry) ? entry : [];
-    const valid = isBoundedText(pod) && typeof sentence === "string" && isTime(stampMs);
+    const [pod, message, stampMs, by] = Array.isArray(entry) ? entry : [];
+    const valid = isBoundedText(pod) && typeof message === "string" && isTime(stampMs);
     const isOfOne = typeof by === "string" && name.endsWith(`/${by}`);
     const uid = isOfOne ? name.slice(0, -by.length - 1) : name;
     if (!valid || !isBoundedText(uid) || (isOfOne && !isBoundedText(by))) return [];
-    return [{ uid, pod, sentence: cut(sentence), stampMs, ...(isOfOne ? { by } : {}) }];
+    return [{ uid, pod, message: cut(message), stampMs, ...(isOfOne ? { by } : {}) }];
   });
 }
 
 function parseVerdicts(text: string): Record<string, RecordedVerdict> {
   const valid = (entriesOf(text) ?? []).filter((entry): entry is [string, RecordedVerdict] => {
-    const { guard, zone, sentence, since, at } = (entry[1] ?? {}) as Partial<RecordedVerdict>;
+    const { guard, zone, sentence: message, since, at } = (entry[1] ?? {}) as Partial<RecordedVerdict>;
     const names = [entry[0], guard, zone].every(isBoundedText);
-    return names && typeof sentence === "string" && isTime(since) && isTime(at);
+    return names && typeof message === "string" && isTime(since) && isTime(at);
   });
   // No other field is kept: each entry is as short as a ledger is measured by.
-  const verdicts = valid.map(([by, { guard, zone, sentence, since, at }]) => {
-    return [by, { guard, zone, sentence: cut(sentence), since, at }];
+  const verdicts = valid.map(([by, { guard, zone, sentence: message, since, at }]) => {
+    return [by, { guard, zone, sentence: cut(message), since, at }];
   });
   return Object.fromEntries(verdicts);
 }

@@ -34,19 +34,19 @@ export function refuseByHealth(
   const [reservation] = ledger.reservations;
   if (reservation !== undefined) return besideReserved(podNameOf(reservation));
   if (askedMs < ledger.readMs) {
-    const sentence = "the answer about health is older than what the ledger says, and is asked for again";
-    return { guard: "health-stale", sentence };
+    const message = "the answer about health is older than what the ledger says, and is asked for again";
+    return { guard: "health-stale", message };
   }
   if (health.state === "good") return undefined;
   if (health.state === "bad")
-    return { guard: "health-bad", sentence: `asked about health, it says no: ${health.words}` };
-  return { guard: "health-unknown", sentence: `asked about health, it gives no answer: ${health.words}` };
+    return { guard: "health-bad", message: `asked about health, it says no: ${health.detail}` };
+  return { guard: "health-unknown", message: `asked about health, it gives no answer: ${health.detail}` };
 }
 
 /** The refusal beside a pod that is reserved, or that the same decision takes. */
 export function besideReserved(pod: string): Blocked {
-  const sentence = `${pod} is reserved, and an answer about health permits nothing beside it`;
-  return { guard: "health-beside-others", sentence };
+  const message = `${pod} is reserved, and an answer about health permits nothing beside it`;
+  return { guard: "health-beside-others", message };
 }
 
 /**
@@ -56,5 +56,5 @@ export function besideReserved(pod: string): Blocked {
 export interface Health {
   readonly state: "good" | "bad" | "unknown";
   /** For people, on one line or several; at most some hundred characters. Others wrote it: escape it where it is shown. */
-  readonly words: string;
+  readonly detail: string;
 }

@@ -1,6 +1,6 @@
 /** The ledger as a Lease: read, made, and written on condition that no other process wrote it (rules R1, R3, R4 and R8). */
 
-import * as vocabulary from "../annotations/table.ts";
+import * as keys from "../annotations/table.ts";
 import { escapeControls } from "../base/escape-control.ts";
 import { type Cluster, hasCode, type LeaseObject } from "../kubernetes/cluster.ts";
 import { find } from "../kubernetes/find.ts";
@@ -23,14 +23,14 @@ export async function listLedgerLeases(
   cluster: Pick<Cluster, "list">,
   namespace: string | undefined,
 ): Promise<readonly LeaseObject[]> {
-  const labelSelector = `${vocabulary.managedBy.key}=sluice`;
+  const labelSelector = `${keys.managedBy.key}=sluice`;
   const { items } = await cluster.list("leases", { ...(namespace === undefined ? {} : { namespace }), labelSelector });
   return items;
 }
 
 /** The group whose ledger a Lease is; undefined if it lacks the annotation or the ledger's name (rule R1). */
 export function groupKeyOfLease({ metadata }: LeaseObject): GroupKey | undefined {
-  const group = vocabulary.read(vocabulary.ledgerGroup, metadata);
+  const group = keys.read(keys.ledgerGroup, metadata);
   const { namespace = "", name } = metadata;
   return group === undefined || ledgerName(group) !== name ? undefined : { namespace, group };
 }
@@ -42,8 +42,8 @@ export async function createLedger(cluster: Cluster, key: GroupKey): Promise<Sto
     kind: "Lease",
     metadata: {
       name: ledgerName(key.group),
-      labels: { [vocabulary.managedBy.key]: "sluice" },
-      annotations: { [vocabulary.ledgerGroup.key]: key.group, [vocabulary.ledgerFormat.key]: knownFormat },
+      labels: { [keys.managedBy.key]: "sluice" },
+      annotations: { [keys.ledgerGroup.key]: key.group, [keys.ledgerFormat.key]: knownFormat },
     },
   };
   try {
@@ -64,16 +64,16 @@ export async function createLedger(cluster: Cluster, key: GroupKey): Promise<Sto
 export async function writeLedger(cluster: Cluster, ledger: StoredLedger, change: LedgerChange): Promise<StoredLedger> {
   const { refusals, verdicts } = isFarBelowBound(ledger, change) ? change : fitting(ledger, change);
   const annotations = {
-    [vocabulary.ledgerFormat.key]: knownFormat,
-    [vocabulary.settledThrough.key]: String(Math.max(ledger.settledThrough ?? 0, change.seenThrough)),
-    [vocabulary.membersThrough.key]: String(Math.max(ledger.membersThrough ?? 0, change.membersThrough)),
-    ...(change.members === undefined ? {} : { [vocabulary.members.key]: JSON.stringify(change.members) }),
-    [vocabulary.reservations.key]: formatReservations(change.reservations),
+    [keys.ledgerFormat.key]: knownFormat,
+    [keys.settledThrough.key]: String(Math.max(ledger.settledThrough ?? 0, change.seenThrough)),
+    [keys.membersThrough.key]: String(Math.max(ledger.membersThrough ?? 0, change.membersThrough)),
+    ...(change.members === undefined ? {} : { [keys.members.key]: JSON.stringify(change.members) }),
+    [keys.reservations.key]: formatReservations(change.reservations),
     // A merge patch leaves alone what it does not name: a function that has changed no claim keeps them to the byte.
-    ...(change.claims === undefined ? {} : { [vocabulary.claims.key]: formatClaims(change.claims) }),
+    ...(change.claims === undefined ? {} : { [keys.claims.key]: formatClaims(change.claims) }),
     ...timesOf(change),
-    [vocabulary.refusals.key]: formatRefusals(refusals),
-    [vocabulary.verdicts.key]: escapeControls(JSON.stringify(verdicts)),
+    [keys.refusals.key]: formatRefusals(refusals),
+    [keys.verdicts.key]: escapeControls(JSON.stringify(verdicts)),
   };
   readFirst(ledger, change, annotations);
   const body = { metadata: { uid: ledger.uid, resourceVersion: ledger.resourceVersion, annotations } };
@@ -83,9 +83,9 @@ export async function writeLedger(cluster: Cluster, ledger: StoredLedger, change
 
 function timesOf({ lastDownscales, looks, lastRemovalMs }: LedgerTimes): Readonly<Record<string, string>> {
   return {
-    ...(lastDownscales === undefined ? {} : { [vocabulary.lastDownscales.key]: JSON.stringify(lastDownscales) }),
-    ...(looks === undefined ? {} : { [vocabulary.looks.key]: vocabulary.formatLooks(looks) }),
-    ...(lastRemovalMs === undefined ? {} : { [vocabulary.lastRemoval.key]: String(lastRemovalMs) }),
+    ...(lastDownscales === undefined ? {} : { [keys.lastDownscales.key]: JSON.stringify(lastDownscales) }),
+    ...(looks === undefined ? {} : { [keys.looks.key]: keys.formatLooks(looks) }),
+    ...(lastRemovalMs === undefined ? {} : { [keys.lastRemoval.key]: String(lastRemovalMs) }),
   };
 }
 
@@ -96,7 +96,7 @@ function readFirst(
   annotations: Readonly<Record<string, string>>,
 ): void {
   const unwritable = (why: string) => new LedgerUnwritable(name, why);
-  const besides = { [vocabulary.ledgerGroup.key]: key.group, [vocabulary.claims.key]: formatClaims(claims) };
+  const besides = { [keys.ledgerGroup.key]: key.group, [keys.claims.key]: formatClaims(claims) };
   let read: Ledger;
   try {
     read = parseLedger(key, { metadata: { name, uid, resourceVersion, annotations: { ...besides, ...annotations } } });
@@ -121,14 +121,14 @@ function readFirst(
 export function fitting(ledger: Ledger, change: LedgerChange): Informing {
   const largest = String(Number.MAX_SAFE_INTEGER);
   const fixedBytes = annotationBytes({
-    [vocabulary.ledgerFormat.key]: knownFormat,
-    [vocabulary.settledThrough.key]: largest,
-    [vocabulary.membersThrough.key]: largest,
-    [vocabulary.members.key]: JSON.stringify(change.members ?? ledger.members ?? []),
+    [keys.ledgerFormat.key]: knownFormat,
+    [keys.settledThrough.key]: largest,
+    [keys.membersThrough.key]: largest,
+    [keys.members.key]: JSON.stringify(change.members ?? ledger.members ?? []),
     // The times that it holds count among the annotations of others, and once more if they are written: the bound comes sooner.
     ...timesOf(change),
-    [vocabulary.refusals.key]: "{}",
-    [vocabulary.verdicts.key]: "{}",
+    [keys.refusals.key]: "{}",
+    [keys.verdicts.key]: "{}",
   });
   const reservedBytes = bytesReserved(change.reservations, change.claims ?? ledger.claims);
   const roomBytes = maxLedgerBytes - ledger.othersBytes - fixedBytes - reservedBytes;
@@ -140,7 +140,7 @@ export function fitting(ledger: Ledger, change: LedgerChange): Informing {
 /** What is never shed. */
 function bytesReserved(reservations: Ledger["reservations"], claims: Ledger["claims"]): number {
   return annotationBytes({
-    [vocabulary.reservations.key]: formatReservations(reservations),
-    ...(claims.length === 0 ? {} : { [vocabulary.claims.key]: formatClaims(claims) }),
+    [keys.reservations.key]: formatReservations(reservations),
+    ...(claims.length === 0 ? {} : { [keys.claims.key]: formatClaims(claims) }),
   });
 }

@@ -9,7 +9,7 @@ import { dropAfterMs, type Refusal, type Reservation } from "./reservation.ts";
 export const renewForMs = 60_000;
 
 /** Once such a reservation is dropped, a rollout that waits goes before other evictions of the group, in milliseconds. */
-export const turnMs = 60_000;
+export const yieldMs = 60_000;
 
 /** True if it was renewed for that long, and is to lapse now. Only the stamps count, and no clock of this process. */
 export function isGivenUp({ stampMs, sinceMs = stampMs }: Reservation): boolean {
@@ -30,6 +30,6 @@ export function refusalOfRenewals(reservation: Reservation): Refusal {
   const { uid, by, stampMs, sinceMs = stampMs } = reservation;
   const pod = podNameOf(reservation);
   const seconds = Math.round((stampMs - sinceMs) / 1000);
-  const sentence = `${pod} was allowed to go again and again for ${seconds} s, and is still there: something behind Sluice refuses its eviction, such as another webhook or a quota; find it in what the eviction is answered while Sluice allows it, or with kubectl get validatingwebhookconfigurations, and mend it. This pod waits for some minutes, so that others can go`;
-  return { uid, pod, sentence, stampMs: stampMs + dropAfterMs, by };
+  const message = `${pod} was allowed to go again and again for ${seconds} s, and is still there: something behind Sluice refuses its eviction, such as another webhook or a quota; find it in what the eviction is answered while Sluice allows it, or with kubectl get validatingwebhookconfigurations, and mend it. This pod waits for some minutes, so that others can go`;
+  return { uid, pod, message, stampMs: stampMs + dropAfterMs, by };
 }

@@ -22,14 +22,14 @@ export interface Reservation {
   /** Since when it has stood without a break, by the same clock, where it was renewed since; absent: since its stamp. */
   readonly sinceMs?: number;
   /** Time at which a process that comes and goes saw it overdue, by the same clock as the stamp (rule R10). */
-  readonly sightedMs?: number;
+  readonly overdueSeenMs?: number;
 }
 
 /** A pod that stays for now: its deletion was refused for good, or its evictions were allowed and never carried out. */
 export interface Refusal {
   readonly uid: string;
   readonly pod: string;
-  readonly sentence: string;
+  readonly message: string;
   readonly stampMs: number;
   /** The function whose reservation was given up, which alone keeps to it; absent: a deletion that a rollout sent. */
   readonly by?: string;

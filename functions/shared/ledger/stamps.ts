@@ -15,13 +15,16 @@ export function mendStamp(stampMs: number, nowMs: number): number {
  * Rule R10: records that the reservation is seen overdue now. No process that comes and goes knows a reservation for two minutes.
  * The record tells the next process that it was overdue before, whatever was done to the API servers' clocks.
  */
-export function sight(reservation: Reservation, nowMs: number): Reservation {
-  return { ...reservation, sightedMs: nowMs };
+export function noteOverdue(reservation: Reservation, nowMs: number): Reservation {
+  return { ...reservation, overdueSeenMs: nowMs };
 }
 
 /** True if it was seen overdue so long ago that no act can rest on it any more. */
-export function isSightedLongAgo({ sightedMs = Number.POSITIVE_INFINITY }: Reservation, nowMs: number): boolean {
-  return nowMs - sightedMs >= dropAfterMs;
+export function isOverdueSeenLongAgo(
+  { overdueSeenMs = Number.POSITIVE_INFINITY }: Reservation,
+  nowMs: number,
+): boolean {
+  return nowMs - overdueSeenMs >= dropAfterMs;
 }
 
 /** The ledger with such stamps set to now; the very same ledger if it has none. The next write stores them. */
@@ -29,7 +32,7 @@ export function mendStamps(ledger: Ledger, nowMs: number): Ledger {
   const isAhead = (stampMs: number) => mendStamp(stampMs, nowMs) !== stampMs;
   const verdicts = Object.entries(ledger.verdicts);
   const isMended =
-    ledger.reservations.some(({ stampMs, sightedMs = stampMs }) => isAhead(stampMs) || isAhead(sightedMs)) ||
+    ledger.reservations.some(({ stampMs, overdueSeenMs = stampMs }) => isAhead(stampMs) || isAhead(overdueSeenMs)) ||
     ledger.refusals.some(({ stampMs }) => isAhead(stampMs)) ||
     verdicts.some(([, { since, at }]) => isAhead(since) || isAhead(at));
   if (!isMended) return ledger;
@@ -43,13 +46,13 @@ export function mendStamps(ledger: Ledger, nowMs: number): Ledger {
 
 function mendReservation(reservation: Reservation, nowMs: number): Reservation {
   const stampMs = mendStamp(reservation.stampMs, nowMs);
-  const { sinceMs = stampMs, sightedMs, ...rest } = reservation;
+  const { sinceMs = stampMs, overdueSeenMs, ...rest } = reservation;
   const since = sinceMs < stampMs ? { sinceMs } : {};
   // A clock that has gone back since saw it overdue: only by that clock it was so old.
-  const isSighted =
-    sightedMs !== undefined && ![reservation.stampMs, sightedMs].some((ms) => mendStamp(ms, nowMs) !== ms);
-  const sighted = isSighted ? { sightedMs } : {};
-  return { ...rest, stampMs, ...since, ...sighted };
+  const isOverdueSeen =
+    overdueSeenMs !== undefined && ![reservation.stampMs, overdueSeenMs].some((ms) => mendStamp(ms, nowMs) !== ms);
+  const overdueSeen = isOverdueSeen ? { overdueSeenMs } : {};
+  return { ...rest, stampMs, ...since, ...overdueSeen };
 }
 
 function mendVerdict(verdict: RecordedVerdict, nowMs: number): RecordedVerdict {

@@ -8,7 +8,7 @@ import type { Take, Verdict, Wait } from "../contract/verdict.ts";
 import type { NewEvent } from "../events/event.ts";
 import { eventReasons } from "../events/reasons.ts";
 import { tryCreateEvent } from "../events/recorder.ts";
-import { ClusterError, hasCode, isRightMissing, isTransient, lackOf, wordsOf } from "../kubernetes/cluster.ts";
+import { apiMessage, ClusterError, hasCode, isRightMissing, isTransient, lackOf } from "../kubernetes/cluster.ts";
 import type { ClaimContent } from "../ledger/claim.ts";
 import { finishAfterMs, type Reservation } from "../ledger/reservation.ts";
 import type { Pod } from "../workloads/pods.ts";
@@ -49,7 +49,7 @@ export interface Act {
   /** Sends no request later than `deadlineMs` of the monotonic clock (rule R9). Throws ClusterError. */
   carryOut(context: Context, deadlineMs: number): Promise<void>;
   /** The Event that says that it is done; absent: the verdict's own is enough. */
-  readonly announcement?: Omit<NewEvent, "about">;
+  readonly event?: Omit<NewEvent, "about">;
   /** Remembers by itself that it was refused, or that all has changed; absent: it is remembered as a deletion is. */
   refused?(context: Context, key: GroupKey, error: ClusterError): void;
   /** How soon to reconcile again once it is done, in milliseconds; absent: an event tells what comes of it. */
@@ -57,9 +57,9 @@ export interface Act {
 }
 
 /** Rule R4: what is left of a verdict where the ledger permits nothing yet. */
-export function whileYoung(verdict: Take<Act>, young: Wait): Verdict<Act> {
+export function whileTooNew(verdict: Take<Act>, tooNew: Wait): Verdict<Act> {
   const targets = verdict.targets.filter(({ takesNothing }) => takesNothing === true);
-  return targets.length === 0 ? young : { ...verdict, targets, requeueAfterMs: young.requeueAfterMs };
+  return targets.length === 0 ? tooNew : { ...verdict, targets, requeueAfterMs: tooNew.requeueAfterMs };
 }
 
 /** The acts that need a reservation, in their order, as long as the ledger has room for all that an act claims. */
@@ -128,13 +128,13 @@ async function carryOut(run: ActRun, act: Act): Promise<number | undefined> {
   try {
     await act.carryOut(context, deadlineMs);
     reporter.act({ ...report, result: "done", reason: "as decided" });
-    if (act.announcement !== undefined) await recordAbout(run, act, act.announcement);
+    if (act.event !== undefined) await recordAbout(run, act, act.event);
     return act.requeueAfterDoneMs;
   } catch (error) {
     if (!(error instanceof ClusterError)) return endByLedger(run, report, error);
     act.refused?.(context, key, error);
     const result = resultOf(error);
-    reporter.act({ ...report, result, reason: wordsOf(error) });
+    reporter.act({ ...report, result, reason: apiMessage(error) });
     if (result === "refused") return (await refuse(run, act, error)) ? endedRequeueMs : finishAfterMs;
     // The end of what was reserved is an event; of anything else no event need come.
     if (!isReserved) return endedRequeueMs;
@@ -191,12 +191,12 @@ async function refuse(run: ActRun, act: Act, error: ClusterError): Promise<boole
   const isOver = withdraw(run, act, error);
   const { object, subjectUid: uid } = act;
   const rightMissing: boolean = isRightMissing(error);
-  const sentence = cut(
+  const message = cut(
     rightMissing ? lackOf(error) : `${error.verb} of ${object} was refused with ${error.code}: ${error.message}`,
   );
-  context.memoryOf(key).refusals.set(uid, { uid, pod: object, sentence, stampMs: context.cluster.serverTimeMs() });
+  context.memoryOf(key).refusals.set(uid, { uid, pod: object, message, stampMs: context.cluster.serverTimeMs() });
   const reason = rightMissing ? eventReasons.forbidden : eventReasons.refused;
   const identity = rightMissing ? `${error.verb} ${error.resource}` : object;
-  await recordAbout(run, act, { type: "Warning", reason, message: sentence, identity });
+  await recordAbout(run, act, { type: "Warning", reason, message, identity });
   return isOver;
 }

@@ -4,7 +4,7 @@ import { membersNeed } from "../cache/cache.ts";
 import type { Context } from "../contract/context.ts";
 import type { ReconcileResult } from "../contract/definition.ts";
 import type { Claim } from "../ledger/claim.ts";
-import { holdsClaim } from "../transaction/claims.ts";
+import { hasClaim } from "../transaction/claims.ts";
 import { knownLedger } from "../transaction/ledger-copy.ts";
 import { type GroupKey, isStatefulSet, type StatefulSet } from "../workloads/statefulsets.ts";
 import { restMs, Throttle } from "./throttle.ts";
@@ -43,7 +43,7 @@ export async function skipUnconcerned(
   const postponed = context.cache.isLasting || sweep ? undefined : throttle.postpone(memory, nowMs);
   if (postponed !== undefined && !knownLedger(context, memory)?.claims.some(concern.isOwn)) return postponed;
   const asks = await concern.asks(context, key);
-  const isOfConcern = asks === "no" ? await holdsClaim(context, key, sweep, concern.isOwn) : asks === "yes";
+  const isOfConcern = asks === "no" ? await hasClaim(context, key, sweep, concern.isOwn) : asks === "yes";
   throttle.restUntil(memory, isOfConcern ? nowMs : nowMs + restMs);
-  return isOfConcern ? undefined : { requeueAfterMs: undefined, acting: undefined };
+  return isOfConcern ? undefined : { requeueAfterMs: undefined, pendingActs: undefined };
 }

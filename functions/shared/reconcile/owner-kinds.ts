@@ -15,14 +15,14 @@ interface OwnerKind {
 export const skipLabelKindsSetting = setting<readonly OwnerKind[]>({
   name: "SKIP_LABEL_KINDS",
   fallback: "",
-  says: "kinds whose objects may ask for skip labels, besides RabbitmqCluster and StatefulSet",
+  meaning: "kinds whose objects may ask for skip labels, besides RabbitmqCluster and StatefulSet",
   grammar: "KIND.GROUP, more of them after commas, such as Elasticsearch.elasticsearch.k8s.elastic.co",
   parse: parseKinds,
 });
 
 function parseKinds(text: string): readonly OwnerKind[] | undefined {
-  const words = text.split(",").map((word) => word.trim());
-  const named = words
+  const names = text.split(",").map((word) => word.trim());
+  const named = names
     .filter((word) => word !== "")
     .map((word) => /^([A-Z][A-Za-z0-9]*)(?:\.([a-z0-9][a-z0-9.-]*))?$/.exec(word));
   const kinds = named.flatMap((match) => (match === null ? [] : [{ kind: match[1] as string, group: match[2] ?? "" }]));

@@ -33,14 +33,14 @@ import {
 import { type GroupObservation, type Notes, observeGroup } from "../transaction/observe-group.ts";
 import { podNameOf } from "../workloads/pods.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
-import { type Act, carryOutAll, fittingInto, isOfPod, isOther, whileYoung } from "./act.ts";
+import { type Act, carryOutAll, fittingInto, isOfPod, isOther, whileTooNew } from "./act.ts";
 import {
   changeToRecord,
   type EventSource,
   recordOf,
   recordVerdictEvent,
+  reportMalformed,
   reportVerdict,
-  sayMalformed,
   writeAloneInMs,
 } from "./record.ts";
 
@@ -63,12 +63,12 @@ export interface GroupReconciler<Snapshot, Target> extends EventSource {
  */
 export async function reconcileGroup<Snapshot, Target>(
   context: Context,
-  gate: GroupReconciler<Snapshot, Target>,
+  reconciler: GroupReconciler<Snapshot, Target>,
   key: GroupKey,
-  wake: { readonly sweep: boolean },
+  trigger: { readonly sweep: boolean },
 ): Promise<ReconcileResult> {
-  if (wake.sweep) forgetForSweep(context.memoryOf(key));
-  return reconcileByKnown(context, gate, key, wake);
+  if (trigger.sweep) forgetForSweep(context.memoryOf(key));
+  return reconcileByKnown(context, reconciler, key, trigger);
 }
 
 /** A sweep reads the ledger, and tries a write again that was refused for good. */
@@ -80,82 +80,82 @@ export function forgetForSweep(memory: GroupMemory): void {
 /** The same of a reconcile that has begun already: a ledger that it has read serves, in a sweep as well. */
 export async function reconcileByKnown<Snapshot, Target>(
   context: Context,
-  gate: GroupReconciler<Snapshot, Target>,
+  reconciler: GroupReconciler<Snapshot, Target>,
   key: GroupKey,
-  wake: { readonly sweep: boolean },
+  trigger: { readonly sweep: boolean },
 ): Promise<ReconcileResult> {
   const memory = context.memoryOf(key);
-  const held = memory.holding;
+  const waiting = memory.waiting;
   for (let conflicts = 0; conflicts < maxConflicts; conflicts++) {
     let loaded = knownLedger(context, memory);
     try {
       loaded ??= await loadLedger(context, key, memory);
-      if (loaded === undefined) return { requeueAfterMs: undefined, acting: undefined, isGone: true };
-      return await attempt(context, gate, withoutRefused(memory, loaded), wake.sweep);
+      if (loaded === undefined) return { requeueAfterMs: undefined, pendingActs: undefined, isGone: true };
+      return await attempt(context, reconciler, withoutRefused(memory, loaded), trigger.sweep);
     } catch (error) {
       forgetLedger(memory, loaded);
       const unusable = waitForLedger(error);
       if (unusable !== undefined) {
         // The ledger holds no record of this wait, and its guard may have held before: what this attempt decided is void.
-        memory.holding = held;
-        reportVerdict(context, gate.name, key, unusable);
-        return { requeueAfterMs: unusable.requeueAfterMs, acting: undefined };
+        memory.waiting = waiting;
+        reportVerdict(context, reconciler.name, key, unusable);
+        return { requeueAfterMs: unusable.requeueAfterMs, pendingActs: undefined };
       }
       if (!(error instanceof Conflict)) throw error;
-      context.reporter.conflict(key, gate.name);
+      context.reporter.conflict(key, reconciler.name);
     }
   }
-  return { requeueAfterMs: contendedRequeueMs, acting: undefined };
+  return { requeueAfterMs: contendedRequeueMs, pendingActs: undefined };
 }
 
 async function attempt<Snapshot, Target>(
   context: Context,
-  gate: GroupReconciler<Snapshot, Target>,
+  reconciler: GroupReconciler<Snapshot, Target>,
   ledger: Ledger,
   sweep: boolean,
 ): Promise<ReconcileResult> {
   const { key } = ledger;
-  const look = await lookToPermit(context, gate, ledger, sweep);
-  const { observed, snapshot, young } = look;
-  const asking = mayPermit(look) ? gate.ask?.(context, observed, snapshot) : undefined;
-  const decided = asking === undefined ? look.verdict : verdictBy(gate, observed, await asking);
-  const verdict = limitedBy(look, decided);
-  sayMalformed(context, gate.name, observed);
-  const record = recordOf(context.memoryOf(key), gate, observed, verdict);
-  const notes = young === undefined ? gate.notesOn?.(snapshot) : undefined;
-  const outcome = await conclude(context, gate, { ...observed, notes }, verdict, record, young);
+  const current = await observeToPermit(context, reconciler, ledger, sweep);
+  const { observed, snapshot, tooNew } = current;
+  const asking = mayPermit(current) ? reconciler.ask?.(context, observed, snapshot) : undefined;
+  const decided = asking === undefined ? current.verdict : verdictBy(reconciler, observed, await asking);
+  const verdict = limitedBy(current, decided);
+  reportMalformed(context, reconciler.name, observed);
+  const record = recordOf(context.memoryOf(key), reconciler, observed, verdict);
+  const notes = tooNew === undefined ? reconciler.notesOn?.(snapshot) : undefined;
+  const outcome = await conclude(context, reconciler, { ...observed, notes }, verdict, record, tooNew);
   const { guard } = record;
-  const { zone, sentence } = verdict;
+  const { zone, message } = verdict;
   const wouldTake = isPermit(verdict) && verdict.targets.map(({ name: action, object }) => ({ action, object }));
-  reportVerdict(context, gate.name, key, { guard, zone, sentence, ...(wouldTake && { wouldTake }) });
+  reportVerdict(context, reconciler.name, key, { guard, zone, message, ...(wouldTake && { wouldTake }) });
   const isGone = observed.view.statefulSets.length === 0;
-  return { ...outcome, isGone, ...(failingGuards.has(guard) ? { failure: sentence } : {}) };
+  return { ...outcome, isGone, ...(failingGuards.has(guard) ? { failure: message } : {}) };
 }
 
 /** What a gate makes of one observation. `young`: why nothing may be permitted yet (rule R4). */
-interface GateLook<Snapshot> {
+interface GroupAttempt<Snapshot> {
   readonly observed: GroupObservation;
   readonly snapshot: Snapshot;
   readonly verdict: Verdict<Act>;
-  readonly young: Wait | undefined;
+  readonly tooNew: Wait | undefined;
 }
 
 /**
  * Rule R5: what a watch remembers of StatefulSets will do to wait; to permit, they are read, and those who joined are listed.
  * Until a ledger's first decision every observation is a consistent LIST (rule R4): one that may permit saves a second one.
  */
-async function lookToPermit<Snapshot, Target>(
+async function observeToPermit<Snapshot, Target>(
   context: Context,
-  gate: GroupReconciler<Snapshot, Target>,
+  reconciler: GroupReconciler<Snapshot, Target>,
   ledger: Ledger,
   consistent: boolean,
-): Promise<GateLook<Snapshot>> {
+): Promise<GroupAttempt<Snapshot>> {
   const memory = context.memoryOf(ledger.key);
-  const decideOn = async (permitSinceMs: number | undefined): Promise<GateLook<Snapshot>> => {
+  const decideOn = async (permitSinceMs: number | undefined): Promise<GroupAttempt<Snapshot>> => {
     const observed = await observeGroup(context, ledger, { permitSinceMs, consistent });
-    const snapshot = await gate.observe(observed, context);
-    const verdict = verdictBy(gate, observed, snapshot);
-    return { observed, snapshot, verdict, young: refuseNewLedger(context, observed) };
+    const snapshot = await reconciler.observe(observed, context);
+    const verdict = verdictBy(reconciler, observed, snapshot);
+    return { observed, snapshot, verdict, tooNew: refuseNewLedger(context, observed) };
   };
   const first = await decideOn(ledger.settledThrough === undefined ? memory.ledgerReadMs : undefined);
   const { view, joining } = first.observed;
@@ -163,18 +163,18 @@ async function lookToPermit<Snapshot, Target>(
   return mayPermit(first) && !isRead ? decideOn(memory.ledgerReadMs) : first;
 }
 
-function mayPermit({ verdict, young }: Pick<GateLook<unknown>, "verdict" | "young">): boolean {
-  return isPermit(verdict) && young === undefined;
+function mayPermit({ verdict, tooNew }: Pick<GroupAttempt<unknown>, "verdict" | "tooNew">): boolean {
+  return isPermit(verdict) && tooNew === undefined;
 }
 
 /** What is left of a verdict under a ledger that is new (rule R4), or full (rule R2). */
-function limitedBy({ observed, young }: GateLook<unknown>, decided: Verdict<Act>): Verdict<Act> {
-  const verdict = young !== undefined && isPermit(decided) ? whileYoung(decided, young) : decided;
+function limitedBy({ observed, tooNew }: GroupAttempt<unknown>, decided: Verdict<Act>): Verdict<Act> {
+  const verdict = tooNew !== undefined && isPermit(decided) ? whileTooNew(decided, tooNew) : decided;
   if (!isPermit(verdict)) return verdict;
   const room = roomIn(observed);
-  const isHeldByRoom =
+  const isBlockedByRoom =
     verdict.targets.every(({ claims }) => claims.length > 0) && fittingInto(room, verdict.targets).length === 0;
-  if (!isHeldByRoom) return verdict;
+  if (!isBlockedByRoom) return verdict;
   return wait("ledger-full", `the ledger holds ${maxReservations - room} reservations, and no more are made`);
 }
 
@@ -185,30 +185,31 @@ function roomIn({ open, ledger }: GroupObservation): number {
 
 /** The verdict of a gate, whose targets are the acts that are done to them. */
 function verdictBy<Snapshot, Target>(
-  gate: GroupReconciler<Snapshot, Target>,
+  reconciler: GroupReconciler<Snapshot, Target>,
   observed: GroupObservation,
   snapshot: Snapshot,
 ): Verdict<Act> {
-  const verdict = gate.decide(snapshot);
+  const verdict = reconciler.decide(snapshot);
   if (verdict.kind === "wait") return verdict;
-  return { ...verdict, targets: verdict.targets.map((target) => gate.actOn(target, observed)) };
+  return { ...verdict, targets: verdict.targets.map((target) => reconciler.actOn(target, observed)) };
 }
 
 /** What is done about a verdict: nothing in shadow mode (rule R16) or under a new ledger, acts, or a record of the wait. */
 function conclude(
   context: Context,
-  teller: EventSource,
+  source: EventSource,
   observed: GroupObservation,
   verdict: Verdict<Act>,
   record: RecordedVerdict,
-  young: Wait | undefined,
+  tooNew: Wait | undefined,
 ): ReconcileResult | Promise<ReconcileResult> {
-  if (context.mode === "shadow") return { requeueAfterMs: verdict.requeueAfterMs, acting: undefined };
+  if (context.mode === "shadow") return { requeueAfterMs: verdict.requeueAfterMs, pendingActs: undefined };
   // Rule R4: a new ledger is not written either, or its first decision would not begin with a consistent LIST. What takes nothing
   // writes none.
-  if (young !== undefined && !isPermit(verdict)) return { requeueAfterMs: young.requeueAfterMs, acting: undefined };
-  if (isPermit(verdict)) return takeTargets(context, teller, observed, verdict, record);
-  return recordAlone(context, teller, observed, verdict, record);
+  if (tooNew !== undefined && !isPermit(verdict))
+    return { requeueAfterMs: tooNew.requeueAfterMs, pendingActs: undefined };
+  if (isPermit(verdict)) return takeTargets(context, source, observed, verdict, record);
+  return recordAlone(context, source, observed, verdict, record);
 }
 
 function isPermit(verdict: Verdict<Act>): verdict is Take<Act> {
@@ -217,12 +218,12 @@ function isPermit(verdict: Verdict<Act>): verdict is Take<Act> {
 
 async function takeTargets(
   context: Context,
-  teller: EventSource,
+  source: EventSource,
   observed: GroupObservation,
   verdict: Take<Act>,
   record: RecordedVerdict,
 ): Promise<ReconcileResult> {
-  const [{ cluster }, { name: by }] = [context, teller];
+  const [{ cluster }, { name: by }] = [context, source];
   const room = roomIn(observed);
   const reserved = fittingInto(room, verdict.targets);
   const others = verdict.targets.filter(({ claims }) => claims.length === 0);
@@ -231,11 +232,11 @@ async function takeTargets(
   if (reserved.length > 0) {
     const stampMs = cluster.serverTimeMs();
     const claimed = reserved.flatMap(({ claims }) => claims);
-    const made = claimed.filter(isOfPod).map((claim): Reservation => ({ ...claim, by, stampMs }));
-    const taken = new Set(made.map(podNameOf));
+    const added = claimed.filter(isOfPod).map((claim): Reservation => ({ ...claim, by, stampMs }));
+    const taken = new Set(added.map(podNameOf));
     const kept = observed.open.filter((reservation) => !taken.has(podNameOf(reservation)));
     const claims = claimed.filter(isOther).map((claim) => claimNow(observed.ledger, { ...claim, by, stampMs }));
-    const reservations = [...kept, ...made];
+    const reservations = [...kept, ...added];
     // Rules R8 and R18: all of it is reserved, by one write, before anything is done.
     await writeChange(context, observed, {
       ...changeToRecord(observed, by, record),
@@ -243,7 +244,7 @@ async function takeTargets(
       ...adding(observed, claims),
     });
     const renewed = new Set(observed.open.map(({ uid }) => uid));
-    for (const reservation of made) if (!renewed.has(reservation.uid)) sole.set(reservation.uid, reservation);
+    for (const reservation of added) if (!renewed.has(reservation.uid)) sole.set(reservation.uid, reservation);
   } else if (observed.notes?.isDue) await writeChange(context, observed, changeToRecord(observed, by, record));
   else if (others.some(({ confirmsLedger }) => confirmsLedger)) {
     // Rules R13 and R18: nothing is written that could fail, and a ledger of long ago says nothing of the claims of now.
@@ -253,9 +254,9 @@ async function takeTargets(
   // Rule R9, and invariant Z3: no later than 5 s after the write, nor after the reads that it rests on.
   const deadlineMs = Math.min(sentMs, observed.view.statefulSetsReadMs ?? sentMs) + actWithinMs;
   const acts = carryOutAll({ context, by, key: observed.key, deadlineMs, sole, isOfLedger }, [...others, ...reserved]);
-  const said = reserved.length > 0 ? recordVerdictEvent(context, teller, observed, record) : Promise.resolve();
-  const acting = Promise.all([acts, said]).then(([requeueAfterMs]) => requeueAfterMs);
-  return { requeueAfterMs: verdict.requeueAfterMs ?? finishAfterMs, acting };
+  const recording = reserved.length > 0 ? recordVerdictEvent(context, source, observed, record) : Promise.resolve();
+  const pendingActs = Promise.all([acts, recording]).then(([requeueAfterMs]) => requeueAfterMs);
+  return { requeueAfterMs: verdict.requeueAfterMs ?? finishAfterMs, pendingActs };
 }
 
 function isOfLedger(error: unknown): boolean {
@@ -274,24 +275,24 @@ function claimNow({ claims }: Ledger, { id, kind, zone, ...content }: ClaimConte
 /** The claims of the ledger with these, each in place of the one of its id; nothing where there are none. */
 function adding({ ledger }: GroupObservation, claims: readonly KnownClaim[]): Pick<LedgerChange, "claims"> {
   if (claims.length === 0) return {};
-  const made = new Set(claims.map(({ id }) => id));
-  return { claims: [...ledger.claims.filter(({ id }) => !made.has(id)), ...claims] };
+  const ids = new Set(claims.map(({ id }) => id));
+  return { claims: [...ledger.claims.filter(({ id }) => !ids.has(id)), ...claims] };
 }
 
 /** A verdict that takes nothing: written to the ledger when it has changed, and at most every 5 s. */
 async function recordAlone(
   context: Context,
-  teller: EventSource,
+  source: EventSource,
   observed: GroupObservation,
   verdict: Verdict<Act>,
   record: RecordedVerdict,
 ): Promise<ReconcileResult> {
   const memory = context.memoryOf(observed.key);
-  const inMs = writeAloneInMs(context, memory, teller.name, observed, record);
-  let said: Promise<undefined> | undefined;
-  if (inMs === 0) await writeChange(context, observed, changeToRecord(observed, teller.name, record));
+  const inMs = writeAloneInMs(context, memory, source.name, observed, record);
+  let recording: Promise<undefined> | undefined;
+  if (inMs === 0) await writeChange(context, observed, changeToRecord(observed, source.name, record));
   if (inMs === 0 || inMs === undefined)
-    said = recordVerdictEvent(context, teller, observed, record).then(() => undefined);
+    recording = recordVerdictEvent(context, source, observed, record).then(() => undefined);
   const requeues = [verdict.requeueAfterMs, inMs].filter((ms) => ms !== undefined && ms > 0) as number[];
-  return { requeueAfterMs: requeues.length > 0 ? Math.min(...requeues) : undefined, acting: said };
+  return { requeueAfterMs: requeues.length > 0 ? Math.min(...requeues) : undefined, pendingActs: recording };
 }

@@ -36,7 +36,7 @@ export interface ClaimingFunction<Snapshot, Target, Prepared extends Preparation
   /** What becomes of a claim, by reads that are made after its ledger was read (rule R21). Throws as `openTransaction` does. */
   endOf(context: Context, observed: GroupObservation, claim: KnownClaim): Promise<OwnClaimEnd>;
   /** Done before the decision, also in shadow mode, by a ledger that is read anew; absent: nothing. Throws as `endOf` does. */
-  prepare?(context: Context, observed: GroupObservation, wake: { readonly sweep: boolean }): Promise<Prepared>;
+  prepare?(context: Context, observed: GroupObservation, trigger: { readonly sweep: boolean }): Promise<Prepared>;
   /** May read more than what was observed. `prepared`: undefined where that has failed. Throws ClusterError. */
   observe(observed: GroupObservation, context: Context, prepared: Prepared | undefined): Snapshot | Promise<Snapshot>;
   /** Done with the last snapshot that was decided on, whatever came of it. */
@@ -62,22 +62,22 @@ export async function reconcileClaims<Snapshot, Target, Prepared extends Prepara
   context: Context,
   claiming: ClaimingFunction<Snapshot, Target, Prepared>,
   key: GroupKey,
-  wake: { readonly sweep: boolean },
+  trigger: { readonly sweep: boolean },
 ): Promise<ReconcileResult> {
   const { name, asks } = claiming;
-  const idle = await skipUnconcerned(context, key, wake, { asks, isOwn: madeBy(name) });
+  const idle = await skipUnconcerned(context, key, trigger, { asks, isOwn: madeBy(name) });
   if (idle !== undefined) return idle;
-  if (wake.sweep) forgetForSweep(context.memoryOf(key));
-  const { prepared, requeueAfterMs } = await begin(context, claiming, key, wake);
+  if (trigger.sweep) forgetForSweep(context.memoryOf(key));
+  const { prepared, requeueAfterMs } = await begin(context, claiming, key, trigger);
   let last: Snapshot | undefined;
-  const gate: GroupReconciler<Snapshot, Target> = {
+  const reconciler: GroupReconciler<Snapshot, Target> = {
     ...claiming,
     async observe(observed) {
       last = await claiming.observe(observed, context, prepared);
       return last;
     },
   };
-  const outcome = await reconcileByKnown(context, gate, key, wake);
+  const outcome = await reconcileByKnown(context, reconciler, key, trigger);
   if (last !== undefined) await claiming.after?.(context, key, last);
   return requeueAfterMs === undefined
     ? outcome
@@ -92,7 +92,7 @@ async function begin<Prepared extends Preparation>(
   context: Context,
   claiming: Beginning<Prepared>,
   key: GroupKey,
-  wake: { readonly sweep: boolean },
+  trigger: { readonly sweep: boolean },
 ): Promise<BeginResult<Prepared>> {
   const { name, prepare } = claiming;
   const memory = context.memoryOf(key);
@@ -101,14 +101,16 @@ async function begin<Prepared extends Preparation>(
     // Another function may have claimed what the preparation is about.
     if (prepare !== undefined) forgetLedger(memory);
     else if (context.mode === "shadow" || !(await hasOwnClaim(context, key, name))) return {};
-    const look = await openTransaction(context, key);
-    if (look === undefined) return unprepared;
-    const isEnding = context.mode === "act" && look.young === undefined;
-    const ended = isEnding ? await endClaims(context, claiming, look.observed) : { observed: look.observed };
+    const transaction = await openTransaction(context, key);
+    if (transaction === undefined) return unprepared;
+    const isEnding = context.mode === "act" && transaction.tooNew === undefined;
+    const ended = isEnding
+      ? await endClaims(context, claiming, transaction.observed)
+      : { observed: transaction.observed };
     if (prepare === undefined) return { requeueAfterMs: ended.requeueAfterMs };
     const observed = ended.observed ?? (await openTransaction(context, key))?.observed;
     if (observed === undefined) return unprepared;
-    const prepared = await prepare(context, observed, wake);
+    const prepared = await prepare(context, observed, trigger);
     return { prepared, requeueAfterMs: prepared.requeueAfterMs };
   } catch (error) {
     forgetLedger(memory);

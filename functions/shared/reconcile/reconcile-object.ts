@@ -5,13 +5,13 @@ import type { Context } from "../contract/context.ts";
 import type { ReconcileResult } from "../contract/definition.ts";
 import type { ObjectRef } from "../contract/keys.ts";
 import type { ActReport } from "../contract/reporter.ts";
-import { ClusterError, isRefused, wordsOf } from "../kubernetes/cluster.ts";
+import { apiMessage, ClusterError, isRefused } from "../kubernetes/cluster.ts";
 import { reportVerdict } from "./record.ts";
 
 /** What is decided about an object that is a key: at most one step, after which the object is observed again. */
 export interface ObjectVerdict {
   readonly guard: string;
-  readonly sentence: string;
+  readonly message: string;
   readonly step: { readonly kind: string } | undefined;
   /** The object is reconciled again after this time, in milliseconds; undefined: when an event tells of it. */
   readonly requeueAfterMs: number | undefined;
@@ -42,18 +42,18 @@ export interface ObjectReconciler<Observation, Verdict extends ObjectVerdict> {
   /** `isRefused`: the reconcile goes on without its dispensable step. */
   decide(observed: Observation, isRefused: boolean): Verdict;
   /** Says what the verdict says before anything is done. Any answer but "told" ends this attempt. Throws ClusterError. */
-  announce(attempt: ObjectAttempt<Observation, Verdict>): Promise<WriteResult | "told">;
+  record(attempt: ObjectAttempt<Observation, Verdict>): Promise<WriteResult | "told">;
   /** Throws ClusterError where the API server was not there, having tried all of it. */
   carryOut(attempt: ObjectAttempt<Observation, Verdict>, step: NonNullable<Verdict["step"]>): Promise<WriteResult>;
 }
 
 /** A reconcile takes about four attempts. More come together only while other clients write what it writes. */
-const mostLooks = 10;
+const maxRounds = 10;
 /**
  * How long after an observation was begun a function may act on it, in milliseconds. It is longer than by rule R9: its time
  * begins before the reads, and a late write fails unless its object is still as it was read.
  */
-export const actOnLookWithinMs = 15_000;
+export const actOnReadWithinMs = 15_000;
 /** The same as `contendedRequeueMs`, in milliseconds, but sooner: labels must be there in seconds. */
 const contendedObjectMs = 500;
 
@@ -65,22 +65,22 @@ export async function reconcileObject<Observation, Verdict extends ObjectVerdict
 ): Promise<ReconcileResult> {
   const { name, refusedForMs, dispensable } = reconciler;
   let isRefused = false;
-  for (let looks = 0; looks < mostLooks; looks++) {
-    const notAfterMs = context.cluster.monotonicMs() + actOnLookWithinMs;
+  for (let rounds = 0; rounds < maxRounds; rounds++) {
+    const notAfterMs = context.cluster.monotonicMs() + actOnReadWithinMs;
     const observed = await reconciler.observe(context, key);
     const verdict = reconciler.decide(observed, isRefused);
     reportObjectVerdict(context, name, key, verdict);
     const became = await act(reconciler, { context, key, observed, verdict, notAfterMs });
     if (became === "idle")
-      return { requeueAfterMs: isRefused ? refusedForMs : verdict.requeueAfterMs, acting: undefined };
+      return { requeueAfterMs: isRefused ? refusedForMs : verdict.requeueAfterMs, pendingActs: undefined };
     if (became !== "refused") continue;
-    const sentence = `the API server does not take a write: ${verdict.sentence}`;
-    reportObjectVerdict(context, name, key, { ...verdict, guard: "owner-refused", sentence });
+    const message = `the API server does not take a write: ${verdict.message}`;
+    reportObjectVerdict(context, name, key, { ...verdict, guard: "owner-refused", message });
     if (dispensable === undefined || verdict.step?.kind !== dispensable)
-      return { requeueAfterMs: refusedForMs, acting: undefined };
+      return { requeueAfterMs: refusedForMs, pendingActs: undefined };
     isRefused = true;
   }
-  return { requeueAfterMs: contendedObjectMs, acting: undefined };
+  return { requeueAfterMs: contendedObjectMs, pendingActs: undefined };
 }
 
 /** "idle": there is nothing to do now. */
@@ -90,8 +90,8 @@ async function act<Observation, Verdict extends ObjectVerdict>(
 ): Promise<WriteResult | "idle"> {
   const { context, verdict, notAfterMs } = attempt;
   if (context.mode === "shadow") return "idle";
-  const told = await reconciler.announce(attempt);
-  if (told !== "told") return told;
+  const recorded = await reconciler.record(attempt);
+  if (recorded !== "told") return recorded;
   const step: Verdict["step"] = verdict.step;
   if (step === undefined) return "idle";
   // This process may have stood still: its observation is too old to act on.
@@ -103,10 +103,10 @@ export function reportObjectVerdict(
   context: Context,
   by: string,
   key: ObjectRef,
-  { guard, sentence, step }: Pick<ObjectVerdict, "guard" | "sentence" | "step">,
+  { guard, message, step }: Pick<ObjectVerdict, "guard" | "message" | "step">,
 ): void {
-  const taken = step === undefined ? {} : { wouldTake: [{ action: step.kind, object: sentence }] };
-  reportVerdict(context, by, key, { guard, zone: "", sentence, ...taken });
+  const taken = step === undefined ? {} : { wouldTake: [{ action: step.kind, object: message }] };
+  reportVerdict(context, by, key, { guard, zone: "", message, ...taken });
 }
 
 /** 404 and 409 say that there is something new to observe. Throws what may be better the next time. */
@@ -117,9 +117,9 @@ function resultOfFailure(error: unknown): Exclude<WriteResult, "done"> {
 }
 
 /** The API server's own words, for a message. */
-export function sayRefusal(error: unknown): string {
+export function describeRefusal(error: unknown): string {
   if (!(error instanceof ClusterError)) return messageOf(error);
-  return `the API server refused it with ${error.code}: ${wordsOf(error)}`;
+  return `the API server refused it with ${error.code}: ${apiMessage(error)}`;
 }
 
 /**

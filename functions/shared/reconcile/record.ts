@@ -41,28 +41,28 @@ export interface EventPolicy {
 /** Who says it: a function by its name. */
 export interface EventSource {
   readonly name: string;
-  readonly telling: EventPolicy;
+  readonly eventPolicy: EventPolicy;
 }
 
 /** The record of a verdict; `since` goes on while the same guard holds in the same zone. */
 export function recordOf(
   memory: GroupMemory,
-  { name: by, telling }: EventSource,
+  { name: by, eventPolicy }: EventSource,
   observed: GroupObservation,
   verdict: Verdict<unknown>,
 ): RecordedVerdict {
-  const guard = guardOf(verdict, telling.taking);
+  const guard = guardOf(verdict, eventPolicy.taking);
   const zone = verdict.zone;
-  const sentence = cut(verdict.sentence);
+  const message = cut(verdict.message);
   const written = observed.ledger.verdicts[by];
-  const holds = (other: { guard: string; zone: string } | undefined) => other?.guard === guard && other.zone === zone;
-  const held =
-    (holds(memory.holding) ? memory.holding?.sinceMs : undefined) ??
-    (holds(written) ? written?.since : undefined) ??
+  const isSame = (other: { guard: string; zone: string } | undefined) => other?.guard === guard && other.zone === zone;
+  const firstMs =
+    (isSame(memory.waiting) ? memory.waiting?.sinceMs : undefined) ??
+    (isSame(written) ? written?.since : undefined) ??
     observed.nowMs;
-  const since = mendStamp(held, observed.nowMs);
-  memory.holding = { guard, zone, sinceMs: since };
-  return { guard, zone, sentence, since, at: observed.nowMs };
+  const since = mendStamp(firstMs, observed.nowMs);
+  memory.waiting = { guard, zone, sinceMs: since };
+  return { guard, zone, sentence: message, since, at: observed.nowMs };
 }
 
 /** What a write of the ledger makes of it that records a verdict, and reserves nothing new. */
@@ -120,22 +120,22 @@ export function writeAloneInMs(
  */
 export async function recordVerdictEvent(
   context: Context,
-  { name: by, telling }: EventSource,
+  { name: by, eventPolicy }: EventSource,
   observed: GroupObservation,
   record: RecordedVerdict,
 ): Promise<void> {
   const before = observed.ledger.verdicts[by];
-  const kind = announcementOf(telling, before, record);
+  const kind = eventOf(eventPolicy, before, record);
   const zone = observed.zones.find(({ statefulSet }) => statefulSet.name === record.zone) ?? observed.zones[0];
   // A zone of an owner is no object that an Event could be about: its volume claims are told.
   if (kind === undefined || zone === undefined || isOwnerGroup(observed.key.group)) return;
   const identity = `${record.guard} ${record.zone} ${record.since}`;
-  const message = kind.reason === telling.reasons.waits ? `${record.guard}: ${record.sentence}` : record.sentence;
+  const message = kind.reason === eventPolicy.reasons.waits ? `${record.guard}: ${record.sentence}` : record.sentence;
   const about = { resource: "statefulsets" as const, ...zone.statefulSet };
   await recordOnce(context, by, observed.key, { about, ...kind, message, identity });
 }
 
-function announcementOf(
+function eventOf(
   { taking, reasons, quietGuards }: EventPolicy,
   before: RecordedVerdict | undefined,
   now: RecordedVerdict,
@@ -159,18 +159,18 @@ export function reportVerdict(
   context: Context,
   by: string,
   key: Key,
-  { guard, zone, sentence, wouldTake }: Pick<ReconcileReport, "guard" | "zone" | "sentence" | "wouldTake">,
+  { guard, zone, message, wouldTake }: Pick<ReconcileReport, "guard" | "zone" | "message" | "wouldTake">,
 ): void {
   const memory = context.memoryOf(key);
-  const sinceMs = memory.holding?.guard === guard ? memory.holding.sinceMs : context.cluster.serverTimeMs();
-  memory.holding = { guard, zone, sinceMs };
+  const sinceMs = memory.waiting?.guard === guard ? memory.waiting.sinceMs : context.cluster.serverTimeMs();
+  memory.waiting = { guard, zone, sinceMs };
   const shadow = context.mode === "shadow";
   const taken = shadow && wouldTake !== undefined ? { wouldTake } : {};
-  context.reporter.pass({ key, function: by, guard, zone, sentence, sinceMs, shadow, ...taken });
+  context.reporter.verdict({ key, function: by, guard, zone, message, sinceMs, shadow, ...taken });
 }
 
 /** Warns of the values of a group's StatefulSets that do not parse. */
-export function sayMalformed(context: Context, by: string, { key, zones }: GroupObservation): void {
+export function reportMalformed(context: Context, by: string, { key, zones }: GroupObservation): void {
   for (const { statefulSet } of zones) warnOfMalformed(context, by, key, key, statefulSet, statefulSet.malformed);
 }
 
@@ -183,7 +183,7 @@ export function warnOfMalformed(
   statefulSet: Pick<StatefulSet, "namespace" | "name" | "uid">,
   malformed: StatefulSet["malformed"],
 ): void {
-  for (const { key: annotation, sentence: message } of malformed) {
+  for (const { key: annotation, message } of malformed) {
     const identity = `${statefulSet.uid} ${annotation} ${message}`;
     if (!isNewEvent(context, key, identity)) continue;
     context.reporter.malformed(group, statefulSet.name, annotation, message);

@@ -13,7 +13,7 @@ export class Throttle {
   /** What a reconcile comes to that is too early: the one that it asks for serves all events before it. Undefined: it is due. */
   postpone(memory: GroupMemory, nowMs: number): ReconcileResult | undefined {
     const remainingMs = (this.#untilMs.get(memory) ?? Number.NEGATIVE_INFINITY) - nowMs;
-    return remainingMs > 0 ? { requeueAfterMs: remainingMs, absorbsEvents: true, acting: undefined } : undefined;
+    return remainingMs > 0 ? { requeueAfterMs: remainingMs, absorbsEvents: true, pendingActs: undefined } : undefined;
   }
 
   restUntil(memory: GroupMemory, untilMs: number): void {

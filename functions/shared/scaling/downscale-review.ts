@@ -80,8 +80,8 @@ export function readDownscale(request: AdmissionRequest): Downscale | AdmissionA
   if (old.replicas === undefined && now.replicas === undefined) return allow("not-a-downscale");
   if (old.replicas === undefined || now.replicas === undefined) {
     const which = old.replicas === undefined ? "old" : "new";
-    const sentence = `only the ${which} object of ${scaled}/${name} has no replicas: whether it becomes smaller is not known, and it goes through`;
-    return allow("replicas-unclear", { warnings: [sentence] });
+    const message = `only the ${which} object of ${scaled}/${name} has no replicas: whether it becomes smaller is not known, and it goes through`;
+    return allow("replicas-unclear", { warnings: [message] });
   }
   const from = { start: old.start, replicas: old.replicas };
   const to = { start: now.start, replicas: now.replicas };
@@ -90,8 +90,8 @@ export function readDownscale(request: AdmissionRequest): Downscale | AdmissionA
 }
 
 function refuseOrdinals(resource: ScaledResource, { namespace, name }: AdmissionRequest): Denied {
-  const sentence = `spec.ordinals.start of ${resource}/${name} in ${namespace} is no integer from 0 to ${largestOrdinal}, so that Sluice cannot tell which pods would leave: correct it`;
-  return badRequest("ordinals-malformed", sentence, { zone: name, field: "spec.ordinals.start" });
+  const message = `spec.ordinals.start of ${resource}/${name} in ${namespace} is no integer from 0 to ${largestOrdinal}, so that Sluice cannot tell which pods would leave: correct it`;
+  return badRequest("ordinals-malformed", message, { zone: name, field: "spec.ordinals.start" });
 }
 
 function unreadable(why: string): Allowed {

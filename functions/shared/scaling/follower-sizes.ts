@@ -47,30 +47,30 @@ async function readMirroredScale(
   { namespace, name: zone }: StatefulSet,
   { group, kind, name }: Mirrored,
 ): Promise<MirroredScale | SizeBlocked> {
-  const words = (why: string) => `${zone} keeps its size: it is to have the size of ${kind} ${name}: ${why}`;
+  const describe = (why: string) => `${zone} keeps its size: it is to have the size of ${kind} ${name}: ${why}`;
   if (group === undefined)
-    return { guard: "mirror-malformed", sentence: words("its API version has more than one slash") };
+    return { guard: "mirror-malformed", message: describe("its API version has more than one slash") };
   try {
     const { resource, hasScale } = await cluster.resourceOf(group, kind);
-    if (!hasScale) return { guard: "mirror-without-scale", sentence: words("that kind has no scale subresource") };
+    if (!hasScale) return { guard: "mirror-without-scale", message: describe("that kind has no scale subresource") };
     const { spec, status } = await cluster.get(resource, { namespace, name }, { subresource: "scale" });
     return { resource, replicas: spec?.replicas ?? 0, written: status?.replicas };
   } catch (error) {
-    if (hasCode(error, 404)) return { guard: "mirror-missing", sentence: words(error.message) };
-    if (isRightMissing(error)) return { guard: "mirror-forbidden", sentence: words(lackOf(error)) };
+    if (hasCode(error, 404)) return { guard: "mirror-missing", message: describe(error.message) };
+    if (isRightMissing(error)) return { guard: "mirror-forbidden", message: describe(lackOf(error)) };
     throw error;
   }
 }
 
 /** The wanted size of each that follows or mirrors, by name. */
 export function followerSizes(members: readonly StatefulSet[], scales: Scales, nowMs: number): FollowerSize[] {
-  const led = members.flatMap((statefulSet): FollowerSize[] => {
-    const wanted = wantedReplicas({ statefulSet, members, mirrored: saidBy(scales.get(statefulSet.uid)), nowMs });
+  const sizes = members.flatMap((statefulSet): FollowerSize[] => {
+    const wanted = wantedReplicas({ statefulSet, members, mirrored: mirroredSize(scales.get(statefulSet.uid)), nowMs });
     return wanted === undefined ? [] : [{ statefulSet, wanted }];
   });
-  return led.sort((one, other) => (one.statefulSet.name < other.statefulSet.name ? -1 : 1));
+  return sizes.sort((one, other) => (one.statefulSet.name < other.statefulSet.name ? -1 : 1));
 }
 
-function saidBy(scale: MirroredScale | SizeBlocked | undefined): number | SizeBlocked | undefined {
+function mirroredSize(scale: MirroredScale | SizeBlocked | undefined): number | SizeBlocked | undefined {
   return scale !== undefined && "replicas" in scale ? scale.replicas : scale;
 }

@@ -23,7 +23,7 @@ export interface PrepareEndpoint extends ToldAt {
 export function prepareEndpointOf(statefulSet: StatefulSet): PrepareEndpoint | Blocked {
   const { namespace, name, serviceName, scaling } = statefulSet;
   const { preparePort, preparePath } = scaling ?? {};
-  const lacking = (guard: string, what: string): Blocked => ({ guard, sentence: `StatefulSet ${name} ${what}` });
+  const lacking = (guard: string, what: string): Blocked => ({ guard, message: `StatefulSet ${name} ${what}` });
   if (preparePort === undefined)
     return lacking("prepare-port-missing", `has no annotation ${prepareDownscalePort.key}: write a port, such as 80`);
   if (preparePath === undefined)
@@ -45,7 +45,7 @@ export function prepareEndpointOf(statefulSet: StatefulSet): PrepareEndpoint | B
 }
 
 /** The pods that must be told: all but those that were never ready and whose ordinals the StatefulSet releases. */
-export function podsToTell(pods: readonly Pod[], statefulSet: StatefulSet | undefined): readonly Pod[] {
+export function podsToNotify(pods: readonly Pod[], statefulSet: StatefulSet | undefined): readonly Pod[] {
   const released = statefulSet?.scaling?.unprepared ?? [];
   return pods.filter(({ ordinal, neverReady }) => !neverReady || !isWithin(released, ordinal));
 }

@@ -28,7 +28,7 @@ interface ReplicasOrigin {
   /** Managers that own `spec.replicas`; undefined if the object does not say which fields its managers own. */
   readonly owners: readonly FieldManager[] | undefined;
   /** What `kubectl apply` keeps of the manifest: whether it said replicas; undefined where there is none. */
-  readonly isSaid: boolean | undefined;
+  readonly isDeclared: boolean | undefined;
 }
 
 /** How the two numbers of a downscale came about, and whether its manifest alone says them. */
@@ -36,7 +36,7 @@ export interface Origin {
   /** Why its size is not a matter of its manifest alone, in words, such as `follows "a"`; empty where it is. */
   readonly care: string;
   /** As it is to be, its size is for another object to say. */
-  readonly isLed: boolean;
+  readonly followsLeader: boolean;
   readonly old: ReplicasOrigin;
   readonly now: ReplicasOrigin;
 }
@@ -44,8 +44,8 @@ export interface Origin {
 /** The refusal of a downscale of what is protected; the message is rollout-operator's. */
 export function refuseProtected(downscale: Downscale): Denied {
   const { resource, namespace, name, from, to } = downscale;
-  const sentence = `downscale of ${resource}/${name} in ${namespace} ${describeSizes(from, to)} is not allowed because it has the label '${noDownscale.key}=true'`;
-  return badRequest("no-downscale", sentence, { zone: name });
+  const message = `downscale of ${resource}/${name} in ${namespace} ${describeSizes(from, to)} is not allowed because it has the label '${noDownscale.key}=true'`;
+  return badRequest("no-downscale", message, { zone: name });
 }
 
 /** The refusal of a downscale to 1 that no user asked for; undefined where a user may have meant it. */
@@ -53,14 +53,14 @@ export function refuseDropped(change: Downscale, origin: Origin): Denied | undef
   const { resource, namespace, name, from } = change;
   const by = droppedBy(change, origin);
   if (by === undefined) return undefined;
-  const sentence =
+  const message =
     `${resource}/${name} in ${namespace} would go from ${from.replicas} replicas to 1: ${by}. It ${origin.care}. ` +
     `Write "replicas: ${from.replicas}" into the manifest; where 1 is meant, use kubectl scale`;
-  return badRequest("replicas-dropped", sentence, { zone: name, field: "spec.replicas" });
+  return badRequest("replicas-dropped", message, { zone: name, field: "spec.replicas" });
 }
 
 /** Whose manifest left the number out, so that 1 came in its place; undefined where a user may have meant 1. */
-function droppedBy(change: Downscale, { care, isLed, old, now }: Origin): string | undefined {
+function droppedBy(change: Downscale, { care, followsLeader, old, now }: Origin): string | undefined {
   if (change.isScale || change.resource !== "statefulsets" || care === "") return undefined;
   if (change.to.replicas !== 1 || change.from.replicas <= 1) return undefined;
   const [before] = old.owners ?? [];
@@ -69,12 +69,12 @@ function droppedBy(change: Downscale, { care, isLed, old, now }: Origin): string
     return `the manifest that is applied leaves out spec.replicas, which ${before.manager} had written, and Kubernetes takes 1`;
   }
   // What is kept of the manifest changes with each `kubectl apply`, and with nothing else.
-  if (old.isSaid === true && now.isSaid === false) {
+  if (old.isDeclared === true && now.isDeclared === false) {
     return "the manifest that is applied leaves out spec.replicas, which the one before it had, and Kubernetes takes 1";
   }
   // A patch that takes the field away comes to us as one that writes 1.
   const whole = now.owners?.find(({ isApply, ownsTemplate }) => !isApply && ownsTemplate);
-  if (isLed && whole !== undefined)
+  if (followsLeader && whole !== undefined)
     return `the manifest that ${whole.manager} writes leaves out spec.replicas, or says 1`;
   return undefined;
 }
@@ -85,7 +85,7 @@ export function originOf({ old, object }: Downscale, request: AdmissionRequest):
   return {
     // One manifest may both begin to follow, or to prepare, and leave the number out.
     care: careOf(after) || careOf(before),
-    isLed: after !== undefined && hasLeader(after),
+    followsLeader: after !== undefined && hasLeader(after),
     old: writtenOf(old, request.oldObject),
     now: writtenOf(object, request.object),
   };
@@ -101,12 +101,12 @@ function careOf(scaling: Scaling | undefined): string {
 
 function writtenOf(object: SizedObject | undefined, raw: unknown): ReplicasOrigin {
   const { managedFields } = fieldsOf(fieldsOf(raw)?.metadata) ?? {};
-  const said: readonly unknown[] = Array.isArray(managedFields) ? managedFields : [];
-  const entries = said.map(fieldsOf).filter((entry) => entry !== undefined);
-  const isTold = entries.some(({ fieldsV1 }) => fieldsOf(fieldsV1) !== undefined);
+  const managed: readonly unknown[] = Array.isArray(managedFields) ? managedFields : [];
+  const entries = managed.map(fieldsOf).filter((entry) => entry !== undefined);
+  const hasFields = entries.some(({ fieldsV1 }) => fieldsOf(fieldsV1) !== undefined);
   return {
-    owners: isTold ? entries.flatMap(ownerOf) : undefined,
-    isSaid: object === undefined ? undefined : read(lastApplied, object.metadata),
+    owners: hasFields ? entries.flatMap(ownerOf) : undefined,
+    isDeclared: object === undefined ? undefined : read(lastApplied, object.metadata),
   };
 }
 

@@ -4,7 +4,7 @@ import { getStatefulSet } from "../cache/listing.ts";
 import type { Context } from "../contract/context.ts";
 import type { Need } from "../contract/definition.ts";
 import { refusedRequeueMs } from "../contract/verdict.ts";
-import { ClusterError, isRefused, wordsOf } from "../kubernetes/cluster.ts";
+import { apiMessage, ClusterError, isRefused } from "../kubernetes/cluster.ts";
 import type { KnownClaim } from "../ledger/claim.ts";
 import type { ClaimedObjects } from "../ledger/claim-kinds.ts";
 import { type ClaimEnd, findEnd, isWithdrawn, noteWithdrawn } from "../transaction/claims.ts";
@@ -24,7 +24,7 @@ export function refusedSizes(context: Context, key: GroupKey): ReadonlyMap<strin
   const { refusedSizes: refused } = context.memoryOf(key);
   const nowMs = context.cluster.monotonicMs();
   for (const [uid, { untilMs }] of refused) if (untilMs <= nowMs) refused.delete(uid);
-  return new Map([...refused].map(([uid, { sentence }]) => [uid, sentence]));
+  return new Map([...refused].map(([uid, { message }]) => [uid, message]));
 }
 
 /** Remembers that a size was not changed to `target` replicas, with the claim that was written for it, if one was. */
@@ -51,8 +51,8 @@ export function isOver(error: unknown): boolean {
 
 /** Remembers what the API server has not let a zone do, by the zone's uid; `wish` follows "does not let". */
 export function noteRefused(context: Context, key: GroupKey, uid: string, wish: string, error: ClusterError): void {
-  const sentence = `the API server does not let ${wish}: ${wordsOf(error)}`;
-  context.memoryOf(key).refusedSizes.set(uid, { sentence, untilMs: context.cluster.monotonicMs() + refusedRequeueMs });
+  const message = `the API server does not let ${wish}: ${apiMessage(error)}`;
+  context.memoryOf(key).refusedSizes.set(uid, { message, untilMs: context.cluster.monotonicMs() + refusedRequeueMs });
 }
 
 export type ScaleDownEnd = ClaimEnd | { readonly kind: "withdrawn" };

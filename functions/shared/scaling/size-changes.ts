@@ -74,8 +74,8 @@ export function joinScaleDown(claims: readonly Claim[], change: SizeChange): Sca
   if (claim === undefined) return { kind: "unclaimed" };
   const why = claim.isKnown ? whyApart(claim, change) : "it cannot be told what for";
   if (claim.isKnown && why === undefined) return { kind: "joins", claim };
-  const sentence = `${describeClaim(claim)}: no other change of its size is let through until that has ended: ${why}`;
-  return { kind: "held", guard: guardOfClaim(claim), sentence };
+  const message = `${describeClaim(claim)}: no other change of its size is let through until that has ended: ${why}`;
+  return { kind: "held", guard: guardOfClaim(claim), message };
 }
 
 function whyApart(claim: KnownClaim, change: SizeChange): string | undefined {

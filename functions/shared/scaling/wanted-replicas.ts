@@ -9,7 +9,7 @@ import type { StatefulSet } from "../workloads/statefulsets.ts";
 /** Why a size stays as it is. */
 export interface SizeBlocked {
   readonly guard: string;
-  readonly sentence: string;
+  readonly message: string;
   /** When time alone may end it, in milliseconds; absent: it does not. */
   readonly requeueAfterMs?: number;
   /** Number of replicas that it is to have later; absent if Sluice does not know it. */
@@ -38,8 +38,8 @@ export function wantedReplicas({ statefulSet, members, mirrored, nowMs }: Wish):
   if (leader === undefined) return noLeader(statefulSet, scaling.leader);
   const circle = circleFrom(statefulSet, members);
   if (circle !== undefined) {
-    const sentence = `${statefulSet.name} keeps its size: ${circle.join(" follows ")}, and that is a circle`;
-    return { guard: "leader-circle", sentence };
+    const message = `${statefulSet.name} keeps its size: ${circle.join(" follows ")}, and that is a circle`;
+    return { guard: "leader-circle", message };
   }
   if (scaling.forced !== undefined) return scaling.forced;
   if (leader.replicas > statefulSet.replicas) return raised(statefulSet, leader);
@@ -48,8 +48,8 @@ export function wantedReplicas({ statefulSet, members, mirrored, nowMs }: Wish):
 }
 
 function noLeader({ name, group = "" }: StatefulSet, leader: string): SizeBlocked {
-  const sentence = `${name} keeps its size: it is to follow ${leader}, and the group ${group} has no StatefulSet of that name`;
-  return { guard: "leader-missing", sentence };
+  const message = `${name} keeps its size: it is to follow ${leader}, and the group ${group} has no StatefulSet of that name`;
+  return { guard: "leader-missing", message };
 }
 
 /** The names on the way from a StatefulSet back to itself; undefined where its leaders come to an end. */
@@ -70,8 +70,8 @@ function circleFrom(from: StatefulSet, members: readonly StatefulSet[]): string[
 function raised({ name, scaling }: StatefulSet, leader: StatefulSet): number | SizeBlocked {
   const { replicas, readyReplicas } = leader;
   if (!scaling?.upscalesOnlyWhenLeaderReady || readyReplicas === replicas) return replicas;
-  const sentence = `${name} is to have ${replicas} replicas once all pods of ${leader.name} are ready: ${readyReplicas} of ${replicas} are`;
-  return { guard: "leader-not-ready", sentence, later: replicas };
+  const message = `${name} is to have ${replicas} replicas once all pods of ${leader.name} are ready: ${readyReplicas} of ${replicas} are`;
+  return { guard: "leader-not-ready", message, later: replicas };
 }
 
 /** The newest downscale of another zone must be longer ago than this zone's own time between two (spec 3.1.4). */
@@ -84,8 +84,8 @@ function lowered(
   const others = members.filter((one) => one.uid !== uid);
   const unreadable = others.find((one) => one.scaling !== undefined && isMalformed(one.scaling, lastDownscale));
   if (unreadable !== undefined) {
-    const sentence = `${name} is not made smaller: when ${unreadable.name} last was cannot be read from its annotation ${lastDownscale.key}`;
-    return { guard: "last-downscale-malformed", sentence, later: leader.replicas };
+    const message = `${name} is not made smaller: when ${unreadable.name} last was cannot be read from its annotation ${lastDownscale.key}`;
+    return { guard: "last-downscale-malformed", message, later: leader.replicas };
   }
   const timed = others.filter((one) => one.scaling?.lastDownscaleMs !== undefined);
   const lastMs = (one: StatefulSet) => one.scaling?.lastDownscaleMs ?? 0;
@@ -94,15 +94,15 @@ function lowered(
   const minTimeMs = scaling?.minTimeMs;
   if (minTimeMs === undefined) {
     const { key, grammar } = minTimeBetweenZonesDownscale;
-    const sentence = `${name} is not made smaller: ${newest.name} was at ${formatTime(lastMs(newest))}, and ${name} has no label ${key} that says how long after that it may be; write ${grammar}`;
-    return { guard: "min-time-missing", sentence, later: leader.replicas };
+    const message = `${name} is not made smaller: ${newest.name} was at ${formatTime(lastMs(newest))}, and ${name} has no label ${key} that says how long after that it may be; write ${grammar}`;
+    return { guard: "min-time-missing", message, later: leader.replicas };
   }
   const remainingMs = lastMs(newest) + minTimeMs - nowMs;
   if (remainingMs < 0) return leader.replicas;
   const at = formatTime(lastMs(newest) + minTimeMs);
   const ahead = lastMs(newest) > nowMs ? ", a time that has not come yet" : "";
-  const sentence = `${name} may have ${leader.replicas} replicas from ${at} on: ${newest.name} was made smaller at ${formatTime(lastMs(newest))}${ahead}`;
-  return { guard: "min-time-between-zones", sentence, requeueAfterMs: remainingMs + 1, later: leader.replicas };
+  const message = `${name} may have ${leader.replicas} replicas from ${at} on: ${newest.name} was made smaller at ${formatTime(lastMs(newest))}${ahead}`;
+  return { guard: "min-time-between-zones", message, requeueAfterMs: remainingMs + 1, later: leader.replicas };
 }
 
 /** What a ledger knows of the downscales of its zones, in milliseconds since the epoch. */
@@ -146,7 +146,7 @@ export function restAfter(
 }
 
 /** The same for one zone among others: why it keeps its size, where one of these was made smaller not long ago. */
-export function heldAfterOthers(
+export function blockedAfterOthers(
   { name }: StatefulSet,
   members: readonly StatefulSet[],
   { ledger, isMalformed: isLedgerMalformed, ledgerSinceMs }: DownscaleTimes,
@@ -155,14 +155,14 @@ export function heldAfterOthers(
   for (const other of members) {
     if (other.name === name || other.scaling?.minTimeMs === undefined) continue;
     if (isLedgerMalformed) {
-      const sentence = `${name} is not made smaller: the annotation ${lastDownscales.key} of the ledger is no list of times; correct it`;
-      return { guard: "last-downscale-malformed", sentence };
+      const message = `${name} is not made smaller: the annotation ${lastDownscales.key} of the ledger is no list of times; correct it`;
+      return { guard: "last-downscale-malformed", message };
     }
     const known = [other.scaling.lastDownscaleMs, ledger[other.name]].filter((ms) => ms !== undefined);
     const rest = restAfter(other, known, ledgerSinceMs, nowMs);
     if (rest === undefined) continue;
-    const sentence = `${name} keeps its size until ${formatTime(rest.untilMs)}: ${rest.because}`;
-    return { guard: "min-time-between-zones", sentence, requeueAfterMs: rest.untilMs - nowMs + 1 };
+    const message = `${name} keeps its size until ${formatTime(rest.untilMs)}: ${rest.because}`;
+    return { guard: "min-time-between-zones", message, requeueAfterMs: rest.untilMs - nowMs + 1 };
   }
   return undefined;
 }

@@ -30,6 +30,6 @@ export function whyClocksUnsure({ nowMs, wallMs }: Clocks) {
   const apartMs = Math.abs(nowMs - wallMs);
   if (apartMs <= wallClockSkewMs) return undefined;
   const [server, own] = [formatTime(nowMs), formatTime(wallMs)];
-  const sentence = `it is ${server} by the API server's clock and ${own} by the clock of this process, ${describeSpan(apartMs)} apart: correct the one that is wrong`;
-  return { guard: "clock-unsure", sentence } as const;
+  const message = `it is ${server} by the API server's clock and ${own} by the clock of this process, ${describeSpan(apartMs)} apart: correct the one that is wrong`;
+  return { guard: "clock-unsure", message } as const;
 }

@@ -13,7 +13,7 @@ import type { GroupKey } from "../workloads/statefulsets.ts";
 
 /** So many members are asked about in one reconcile; the others have their turn in the next, some seconds later. */
 const mostAtOnce = 16;
-const askTurnMs = 10_000;
+const askRoundMs = 10_000;
 /** So many pods are asked about one member. */
 const mostWitnesses = 3;
 
@@ -28,7 +28,7 @@ export async function withDrainAnswers(
   members: readonly Member[],
   isAsked: (member: Member) => boolean,
 ): Promise<readonly Member[]> {
-  const asked = inTurn(
+  const asked = inRounds(
     members.filter((one) => valueIn(one.set.policy.drain) !== undefined && isAsked(one)),
     context.cluster.serverTimeMs(),
   );
@@ -45,9 +45,9 @@ export async function withDrainAnswers(
 }
 
 /** By the clock, so that no process has to remember whose turn it was: no member waits for those that always hear a no. */
-function inTurn(asked: readonly Member[], nowMs: number): readonly Member[] {
-  const turns = Math.ceil(asked.length / mostAtOnce);
-  const first = turns < 2 ? 0 : (Math.floor(nowMs / askTurnMs) % turns) * mostAtOnce;
+function inRounds(asked: readonly Member[], nowMs: number): readonly Member[] {
+  const rounds = Math.ceil(asked.length / mostAtOnce);
+  const first = rounds < 2 ? 0 : (Math.floor(nowMs / askRoundMs) % rounds) * mostAtOnce;
   return asked.slice(first, first + mostAtOnce);
 }
 
@@ -82,8 +82,8 @@ async function ask(
   witnesses: readonly Witness[],
 ): Promise<DrainAnswer> {
   if (witnesses.length === 0) {
-    const words = `no other pod of the group is ready and has a name in DNS, to be asked about ${name}`;
-    return { pod: undefined, health: unknownHealth(words) };
+    const detail = `no other pod of the group is ready and has a name in DNS, to be asked about ${name}`;
+    return { pod: undefined, health: unknownHealth(detail) };
   }
   const { namespace } = set;
   const { group } = key;
@@ -95,8 +95,8 @@ async function ask(
   const answers = await Promise.all(witnesses.map(askOne));
   const [first] = answers as [DrainAnswer];
   const isState = (state: DrainAnswer["health"]["state"]) => (one: DrainAnswer) => one.health.state === state;
-  const held = answers.find(isState("bad")) ?? answers.find((one) => !isState("good")(one));
-  return held ?? { ...first, agreeing: answers.flatMap(({ pod }) => pod ?? []) };
+  const worst = answers.find(isState("bad")) ?? answers.find((one) => !isState("good")(one));
+  return worst ?? { ...first, agreeing: answers.flatMap(({ pod }) => pod ?? []) };
 }
 
 /** The first answer that is a yes or a no; where no pod gives one, the last silence. */

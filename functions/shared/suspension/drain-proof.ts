@@ -11,7 +11,7 @@ import type { Pvc } from "../volumes/pvc.ts";
 
 export interface NoProof {
   readonly guard: "not-drained" | "pod-newer" | "claim-newer";
-  readonly sentence: string;
+  readonly message: string;
 }
 
 /** Why it is unproven that the data of a member is not needed; undefined where each of its volume claims says so. */
@@ -33,18 +33,20 @@ function whyUnproven(member: Member, pvc: Pvc, nowMs: number): NoProof | undefin
   if (drainedMs === undefined || drainedMs > nowMs + wallClockSkewMs)
     return {
       guard: "not-drained",
-      sentence: `not each of its volume claims says by ${drainedAt.key} that its data is not needed`,
+      message: `not each of its volume claims says by ${drainedAt.key} that its data is not needed`,
     };
   const again = `move its data once more, and write ${drainedAt.key} of ${pvc.name} anew`;
   if (!(drainedMs >= pvc.createdMs)) {
-    const sentence = `${drainedAt.key} says ${formatTime(drainedMs)}, and ${pvc.name} was made after that: ${again}`;
-    return { guard: "claim-newer", sentence };
+    const message = `${drainedAt.key} says ${formatTime(drainedMs)}, and ${pvc.name} was made after that: ${again}`;
+    return { guard: "claim-newer", message };
   }
   const podMs = newestPodMs(member, pvc);
   if (podMs === undefined || drainedMs >= podMs) return undefined;
-  const made = Number.isNaN(podMs) ? "Sluice does not know when it was made" : `it was made at ${formatTime(podMs)}`;
-  const sentence = `${drainedAt.key} says ${formatTime(drainedMs)}, and its pod may have got new data since: ${made}; ${again}`;
-  return { guard: "pod-newer", sentence };
+  const creation = Number.isNaN(podMs)
+    ? "Sluice does not know when it was made"
+    : `it was made at ${formatTime(podMs)}`;
+  const message = `${drainedAt.key} says ${formatTime(drainedMs)}, and its pod may have got new data since: ${creation}; ${again}`;
+  return { guard: "pod-newer", message };
 }
 
 /** Of the pod that stands and of those that were seen; NaN where Sluice does not know when one was made. */

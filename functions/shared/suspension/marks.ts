@@ -16,10 +16,10 @@ import { type Pvc, valueIn } from "../volumes/pvc.ts";
  * our finalizer nothing can be saved: its claim has ended before it.
  */
 function isMarkFalse(
-  { name, uid, state, removalClaim, isTerminating, isHeld }: Pvc,
+  { name, uid, state, removalClaim, isTerminating, hasOurFinalizer }: Pvc,
   claims: readonly Claim[],
 ): boolean {
-  if (valueIn(state) !== "Removing" || (isTerminating && !isHeld)) return false;
+  if (valueIn(state) !== "Removing" || (isTerminating && !hasOurFinalizer)) return false;
   return !claims.some(
     (one) => one.isKnown && one.kind === "volume" && one.id === removalClaim && one.uids?.[name] === uid,
   );
@@ -29,8 +29,8 @@ function isMarkFalse(
 export function withoutFalseMark(pvc: Pvc, claims: readonly Claim[]): Pvc {
   if (!isMarkFalse(pvc, claims)) return pvc;
   const named = pvc.removalClaim === undefined ? "and names no claim" : `by the claim ${pvc.removalClaim}`;
-  const sentence = `${suspendState.key} of ${pvc.name} says Removing, ${named} in ${removalClaim.key}, and the ledger holds none for its uid`;
-  return { ...pvc, state: { kind: "malformed", sentence }, isMarkFalse: true };
+  const message = `${suspendState.key} of ${pvc.name} says Removing, ${named} in ${removalClaim.key}, and the ledger holds none for its uid`;
+  return { ...pvc, state: { kind: "malformed", message }, isMarkFalse: true };
 }
 
 /**

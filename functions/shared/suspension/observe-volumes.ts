@@ -10,7 +10,7 @@ import { withDrainAnswers } from "./drain-answers.ts";
 import type { SuspensionTimes } from "./looks.ts";
 import { withTrueMarks } from "./marks.ts";
 import { readMembers, type Suspendables } from "./reading.ts";
-import { saidLately } from "./said.ts";
+import { recentMessages } from "./said.ts";
 
 /** A group with its suspended volumes, as both decisions read it. */
 export interface VolumesSnapshot extends LedgerSurroundings, Suspendables {
@@ -20,7 +20,7 @@ export interface VolumesSnapshot extends LedgerSurroundings, Suspendables {
   /** What the ledger says of the last removal, and of observations. */
   readonly times: SuspensionTimes;
   /** The uids of volume claims that keep what they say for now. */
-  readonly saidLately: ReadonlySet<string>;
+  readonly recentMessages: ReadonlySet<string>;
 }
 
 /** What one of the functions wants to know of the members. */
@@ -52,6 +52,6 @@ export async function observeVolumes(
     members: await withDrainAnswers(context, by, key, marked, (one) => isAsked(one, read.nowMs)),
     claims: claimsBy(observed, claimKind, by),
     times: ledger,
-    saidLately: saidLately(context, key),
+    recentMessages: recentMessages(context, key),
   };
 }

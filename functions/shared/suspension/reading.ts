@@ -12,7 +12,7 @@ import { listClaimed } from "../transaction/claims.ts";
 import { findMembers, type Member, parseVolumeUser, type Stray, type VolumeUser } from "../volumes/members.ts";
 import { findOwned, groupOfPvc, notOf } from "../volumes/owners.ts";
 import { isSuspensionAsked, type Pvc, parsePvc } from "../volumes/pvc.ts";
-import { type OwnerPace, parseOwnerPace } from "../volumes/removal-policy.ts";
+import { type OwnerRemovalPolicy, parseOwnerRemovalPolicy } from "../volumes/removal-policy.ts";
 import { ordinalOfPvc, parseSuspendableSet, type SuspendableSet, setNamesIn } from "../volumes/suspendable-set.ts";
 import { foundationClusterOf, isOwnerGroup } from "../workloads/group-key.ts";
 import { type GroupKey, groupPathOf } from "../workloads/statefulsets.ts";
@@ -21,14 +21,14 @@ import type { Clocks } from "./clocks.ts";
 type Lists = Pick<Cluster, "list">;
 
 /** The groups whose ledgers hold a claim of any kind: that of a volume outlives the volume. */
-const listHolding = listClaimed(() => true);
+const listClaiming = listClaimed(() => true);
 
 /** The groups in which a user asks, or Sluice has begun something, in a namespace or in all. Throws ClusterError. */
 export async function listKeys(context: Context, namespace: string | undefined): Promise<readonly GroupKey[]> {
   const { cluster, cache } = context;
-  const [asked, claimed] = await Promise.all([listAsked(cluster, namespace), listHolding(context, namespace)]);
-  const made = await Promise.all(byNamespace(asked).map(([where, names]) => groupsOf(cluster, cache, where, names)));
-  const keys = [...made.flat(), ...asked.flatMap(ownerKeyOf), ...claimed];
+  const [asked, claimed] = await Promise.all([listAsked(cluster, namespace), listClaiming(context, namespace)]);
+  const groups = await Promise.all(byNamespace(asked).map(([where, names]) => groupsOf(cluster, cache, where, names)));
+  const keys = [...groups.flat(), ...asked.flatMap(ownerKeyOf), ...claimed];
   return [...new Map(keys.map((key) => [groupPathOf(key), key])).values()];
 }
 
@@ -46,11 +46,11 @@ export function keysOfPvc({ namespace, name }: ObjectKey, known: KnownKeys): rea
   return {
     name: `volume claims ${namespace}/${name}`,
     async find({ cluster, cache }) {
-      const [made, object] = await Promise.all([
+      const [found, object] = await Promise.all([
         names.length === 0 ? [] : groupsOf(cluster, cache, namespace, [name]),
         find(cluster, "persistentvolumeclaims", { namespace, name }),
       ]);
-      return [...made, ...(object === undefined ? [] : ownerKeyOf(object))];
+      return [...found, ...(object === undefined ? [] : ownerKeyOf(object))];
     },
   };
 }
@@ -116,16 +116,16 @@ export async function readMembers(
   statefulSets: readonly string[],
   isLive: (member: Member) => boolean = () => false,
 ): Promise<Suspendables> {
-  const [sets, listed, pods, ending, pace] = await Promise.all([
+  const [sets, listed, pods, ending, removalPolicy] = await Promise.all([
     listSets(cluster, namespace),
     cluster.list("persistentvolumeclaims", { namespace }),
     listUsers(cluster, namespace),
     isNamespaceEnding(cluster, namespace),
-    readPace(cluster, { namespace, group }),
+    readRemovalPolicy(cluster, { namespace, group }),
   ]);
   const pvcs = listed.items.map(parsePvc);
   const all = isOwnerGroup(group)
-    ? findOwned(group, notOf(sets, pvcs), pods, pace)
+    ? findOwned(group, notOf(sets, pvcs), pods, removalPolicy)
     : findMembers(
         sets.filter(({ name }) => statefulSets.includes(name)),
         pvcs,
@@ -163,10 +163,13 @@ export async function asksForSuspension({ cluster, cache }: Context, key: GroupK
 }
 
 /** What the owner of a group says now of how its members go; undefined where it is gone, or is of a kind that says nothing. */
-async function readPace(cluster: Pick<Cluster, "get">, { namespace, group }: GroupKey): Promise<OwnerPace | undefined> {
+async function readRemovalPolicy(
+  cluster: Pick<Cluster, "get">,
+  { namespace, group }: GroupKey,
+): Promise<OwnerRemovalPolicy | undefined> {
   const name = foundationClusterOf(group);
   const object = name === undefined ? undefined : await find(cluster, "foundationdbclusters", { namespace, name });
-  return object && parseOwnerPace(object);
+  return object && parseOwnerRemovalPolicy(object);
 }
 
 /** Their StatefulSets, by name; one that is gone, or another one by now, is about to be deleted. */

@@ -6,7 +6,7 @@ import { type Clocks, earlierMs, whyClocksUnsure } from "./clocks.ts";
 /** Those that may go now, all of one zone; or why none may. */
 export type RemovalTurn =
   | { readonly kind: "now"; readonly members: readonly Member[] }
-  | { readonly kind: "wait"; readonly guard: string; readonly sentence: string; readonly requeueAfterMs?: number };
+  | { readonly kind: "wait"; readonly guard: string; readonly message: string; readonly requeueAfterMs?: number };
 
 /**
  * Whose turn it is of those that are due. `lastMs`: when something of the group last went; undefined where nothing has.
@@ -28,34 +28,34 @@ export function chooseTurn(
   const [next] = inZone;
   if (next === undefined) {
     const names = permitted.map(({ name }) => name).join(", ");
-    return { kind: "wait", guard: "zone-busy", sentence: `${names}: something of ${zone} goes first` };
+    return { kind: "wait", guard: "zone-busy", message: `${names}: something of ${zone} goes first` };
   }
   const { mode, waitMs } = next.set.policy;
-  const held = mode === "All" ? undefined : holdForWait(next, lastMs, waitMs, now);
-  return held ?? { kind: "now", members: mode === "Group" ? [next] : inZone };
+  const blocked = mode === "All" ? undefined : blockedByWait(next, lastMs, waitMs, now);
+  return blocked ?? { kind: "now", members: mode === "Group" ? [next] : inZone };
 }
 
 /** Why nothing goes of what a member is of, neither its pod nor its volumes; undefined where it may. */
 export function whyFrozen({ name, set: { name: of, policy } }: Member) {
   if (policy.mode !== "None") return undefined;
   const why = policy.frozenBecause ?? `${removalMode.key} of ${of} is None, or malformed`;
-  return { guard: "mode-none", sentence: `${name} waits: ${why}` } as const;
+  return { guard: "mode-none", message: `${name} waits: ${why}` } as const;
 }
 
-function holdForWait({ name, set }: Member, lastMs: number | undefined, waitMs: number | undefined, now: Clocks) {
+function blockedByWait({ name, set }: Member, lastMs: number | undefined, waitMs: number | undefined, now: Clocks) {
   if (waitMs === undefined) {
-    const sentence = `${name} waits: Sluice cannot read ${waitBetweenRemovals.key} of ${set.name}`;
-    return { kind: "wait", guard: "wait-malformed", sentence } as const;
+    const message = `${name} waits: Sluice cannot read ${waitBetweenRemovals.key} of ${set.name}`;
+    return { kind: "wait", guard: "wait-malformed", message } as const;
   }
   if (lastMs === undefined || waitMs <= 0) return undefined;
   const unsure = whyClocksUnsure(now);
   if (unsure !== undefined)
-    return { kind: "wait", guard: unsure.guard, sentence: `${name} waits: ${unsure.sentence}` } as const;
+    return { kind: "wait", guard: unsure.guard, message: `${name} waits: ${unsure.message}` } as const;
   const agoMs = earlierMs(now) - lastMs;
   const remainingMs = waitMs - agoMs;
   if (remainingMs <= 0) return undefined;
-  const sentence = `${name} waits: something of the group went ${Math.round(Math.max(0, agoMs) / 1000)} s ago, and ${waitMs / 1000} s are to pass`;
-  return { kind: "wait", guard: "wait-between-removals", sentence, requeueAfterMs: remainingMs } as const;
+  const message = `${name} waits: something of the group went ${Math.round(Math.max(0, agoMs) / 1000)} s ago, and ${waitMs / 1000} s are to pass`;
+  return { kind: "wait", guard: "wait-between-removals", message, requeueAfterMs: remainingMs } as const;
 }
 
 /** The zone with most of them; of several the first by name. */

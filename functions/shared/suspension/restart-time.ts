@@ -9,7 +9,7 @@ import { type Pvc, valueIn } from "../volumes/pvc.ts";
 /** What begins anew, and why. */
 export interface Anew {
   readonly guard: string;
-  readonly sentence: string;
+  readonly message: string;
   /** At least one; each of them has a time that runs. */
   readonly pvcs: readonly Pvc[];
   /** When the pod that was seen was made, in milliseconds since the epoch: an older word on the drain says nothing of it. */
@@ -28,7 +28,7 @@ export function hasTime({ state, suspendedMs, isTerminating }: Pvc): boolean {
 
 /** Our finalizer holds it, or a time runs on it that can still be taken away: both go before an uninstall. */
 export function isOurs(pvc: Pvc): boolean {
-  return pvc.isHeld || (hasTime(pvc) && !pvc.isTerminating);
+  return pvc.hasOurFinalizer || (hasTime(pvc) && !pvc.isTerminating);
 }
 
 /** What was said about the data of a volume is void where a pod was made after that: it may have written. */
@@ -47,13 +47,13 @@ export function whyAnew(member: Member): Anew | undefined {
     return {
       ...rest,
       guard: "wanted-again",
-      sentence: `${set.name} wants ${name} again: its time begins again when it is gone`,
+      message: `${set.name} wants ${name} again: its time begins again when it is gone`,
     };
   const users = others.map((one) => one.name).join(", ") || "a pod";
   const why = pod === undefined ? `${users} uses a volume of ${name}` : `${name} is there`;
   return {
     ...rest,
     guard: "restamping",
-    sentence: `${why}: the time of its volumes begins again when nothing uses them`,
+    message: `${why}: the time of its volumes begins again when nothing uses them`,
   };
 }

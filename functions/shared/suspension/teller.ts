@@ -9,9 +9,9 @@ import { valueIn } from "../volumes/pvc.ts";
 import { isPodNews } from "./drain-proof.ts";
 
 /** How long a volume claim keeps a word before the same process writes another one over it, in milliseconds. */
-export const keptWordMs = 10_000;
+export const keptMessageMs = 10_000;
 /** How soon to look again at what holds a member, in milliseconds: a volume claim has no watch. */
-export const heldRequeueMs = 15_000;
+export const blockedRequeueMs = 15_000;
 /** How soon to look whether a database has moved its data, in milliseconds: no event tells of that. */
 export const dataRequeueMs = 10_000;
 
@@ -24,10 +24,10 @@ export function isProgress(guard: string | undefined): boolean {
  * True where a member's volume claim was told a moment ago what it waits for: another word is written later, if it still holds
  * then. What is nowhere else is never put off: the names of the pod's other volume claims, and when the pod was made.
  */
-export function keepsWord(member: Member, saidLately: ReadonlySet<string>): boolean {
+export function keepsMessage(member: Member, recentMessages: ReadonlySet<string>): boolean {
   if (hasNewPartners(member)) return false;
   return member.pvcs.some(
-    (pvc) => saidLately.has(pvc.uid) && !isProgress(pvc.message?.guard) && !isPodNews(member.pod?.createdMs, pvc),
+    (pvc) => recentMessages.has(pvc.uid) && !isProgress(pvc.message?.guard) && !isPodNews(member.pod?.createdMs, pvc),
   );
 }
 
@@ -40,7 +40,7 @@ export function isSuspended({ pvcs }: Member): boolean {
  * Who writes `sluice.dev/suspend-message`: the function that takes pods, or the one that removes their volumes. A member is
  * suspended, asked for and not wanted back: then only its removal is left to wait for. Otherwise its pod is.
  */
-export function tellerOf(member: Member): "suspender" | "collector" {
+export function reporterOf(member: Member): "suspender" | "collector" {
   const isLeft = isSuspended(member) && isRequested(member) && !isRecovering(member);
   return isLeft ? "collector" : "suspender";
 }

@@ -8,19 +8,19 @@ import { longestGapMs } from "./looks.ts";
 
 export type KeptFor =
   | { readonly kind: "value"; readonly value: number }
-  | { readonly kind: "unknown"; readonly guard: "duration-missing" | "duration-malformed"; readonly sentence: string };
+  | { readonly kind: "unknown"; readonly guard: "duration-missing" | "duration-malformed"; readonly message: string };
 
 /** How long its volumes are kept, by what is said now: a user who changes the time changes it for suspended volumes, too. */
 export function durationNow(member: Member): KeptFor {
-  const said = durationOf(member);
-  if (said.kind === "value") return said;
-  if (said.kind === "malformed") return { kind: "unknown", guard: "duration-malformed", sentence: said.sentence };
+  const duration = durationOf(member);
+  if (duration.kind === "value") return duration;
+  if (duration.kind === "malformed") return { kind: "unknown", guard: "duration-malformed", message: duration.message };
   const of =
     member.set.owner === undefined
       ? `${member.set.name} has no ${suspendDuration.key}`
       : `${suspendDuration.key} is gone`;
-  const sentence = `${of}, so that Sluice does not know how long they are kept`;
-  return { kind: "unknown", guard: "duration-missing", sentence };
+  const message = `${of}, so that Sluice does not know how long they are kept`;
+  return { kind: "unknown", guard: "duration-missing", message };
 }
 
 /**
@@ -32,7 +32,7 @@ export function ageOf({ set, pvcs }: Member, nowMs: number, seenSinceMs: number)
   let youngestMs = Number.POSITIVE_INFINITY;
   for (const { suspendedMs, unused } of pvcs) {
     if (suspendedMs === undefined || suspendedMs > nowMs + wallClockSkewMs) return undefined;
-    const sinceMs = Math.max(suspendedMs, seenSinceMs, lookAfterMs(set, suspendedMs), unused?.sinceMs ?? 0);
+    const sinceMs = Math.max(suspendedMs, seenSinceMs, observedAfterMs(set, suspendedMs), unused?.sinceMs ?? 0);
     youngestMs = Math.min(youngestMs, nowMs - sinceMs);
   }
   return Number.isFinite(youngestMs) ? youngestMs : undefined;
@@ -42,7 +42,7 @@ export function ageOf({ set, pvcs }: Member, nowMs: number, seenSinceMs: number)
  * The latest moment of the first observation after the size changed; 0 where it has not changed since the stamp. A pod that had
  * come back by that size may have ended slowly: only the observation that followed has seen it absent.
  */
-function lookAfterMs({ resizedMs = 0 }: Member["set"], suspendedMs: number): number {
+function observedAfterMs({ resizedMs = 0 }: Member["set"], suspendedMs: number): number {
   return resizedMs > suspendedMs ? resizedMs + longestGapMs : 0;
 }
 

@@ -55,15 +55,15 @@ export async function patchPvc(
 }
 
 /** What a volume claim is to say that it waits for, as an annotation. */
-export function messageFor(guard: string, sentence: string): Readonly<Record<string, string>> {
-  return { [keys.suspendMessage.key]: keys.formatMessage({ guard, sentence: cut(sentence) }) };
+export function messageFor(guard: string, message: string): Readonly<Record<string, string>> {
+  return { [keys.suspendMessage.key]: keys.formatMessage({ guard, text: cut(message) }) };
 }
 
 /**
  * Takes the time away, so that it begins when nothing uses the volume any more. Both functions write exactly this, and there is
  * nothing left to write once one of them has: they do not write against each other.
  */
-export function anewPatch(anew: Pick<Anew, "guard" | "sentence" | "podCreatedMs">, pvc: Pvc): PvcPatch {
+export function anewPatch(anew: Pick<Anew, "guard" | "message" | "podCreatedMs">, pvc: Pvc): PvcPatch {
   return {
     annotations: {
       // A state that cannot be read stays for its user to correct.
@@ -72,7 +72,7 @@ export function anewPatch(anew: Pick<Anew, "guard" | "sentence" | "podCreatedMs"
       [keys.removalClaim.key]: null,
       ...(isDrainVoid(anew, pvc) ? { [keys.drainedAt.key]: null } : {}),
       ...podSeen(anew.podCreatedMs, pvc),
-      ...messageFor(anew.guard, anew.sentence),
+      ...messageFor(anew.guard, anew.message),
     },
   };
 }
@@ -96,7 +96,7 @@ export async function beginAnew(
 ): Promise<void> {
   for (const pvc of anew.pvcs) await patchPvc(context, pvc, anewPatch(anew, pvc), notAfterMs);
   for (const pvc of anew.pvcs) {
-    const news = normal(eventReasons.volumeSuspended, anew.sentence, `restamp ${pvc.suspendedMs ?? 0}`);
+    const news = normal(eventReasons.volumeSuspended, anew.message, `restamp ${pvc.suspendedMs ?? 0}`);
     await recordPvcEvent(context, by, key, pvc, news);
   }
 }

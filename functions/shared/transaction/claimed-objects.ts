@@ -25,7 +25,7 @@ import { type GroupKey, isWanted, type StatefulSet, type ZoneWorkload } from "..
  */
 export type UnknownStatefulSets = ReadonlyMap<string, StatefulSet | undefined>;
 
-export async function readStrangers(context: Context, ledger: Ledger, view: GroupView): Promise<UnknownStatefulSets> {
+export async function readUnknownSets(context: Context, ledger: Ledger, view: GroupView): Promise<UnknownStatefulSets> {
   const seen = new Set(view.statefulSets.map(({ name }) => name));
   const { members, key } = ledger;
   const { namespace } = key;
@@ -50,8 +50,8 @@ async function namesByLabels({ cache }: Context, { namespace, group }: GroupKey,
 }
 
 /** True when one of them belongs to the group. Then the view is from before it joined, and does not know it. */
-export function isMissingMember({ key }: Ledger, view: GroupView, strangers: UnknownStatefulSets): boolean {
-  return [...strangers.values()].some((one) => one !== undefined && isMember(one, key, view.budgets, view.hasPods));
+export function isMissingMember({ key }: Ledger, view: GroupView, unknownSets: UnknownStatefulSets): boolean {
+  return [...unknownSets.values()].some((one) => one !== undefined && isMember(one, key, view.budgets, view.hasPods));
 }
 
 /**
@@ -62,7 +62,7 @@ export async function findReserved(
   context: Context,
   ledger: Ledger,
   view: GroupView,
-  strangers: UnknownStatefulSets,
+  unknownSets: UnknownStatefulSets,
 ): Promise<ReadonlyMap<Reservation, ReservedPodState>> {
   if (ledger.reservations.length === 0) return new Map();
   const members = new Map(view.statefulSets.map((statefulSet) => [statefulSet.name, statefulSet]));
@@ -76,10 +76,10 @@ export async function findReserved(
       if (member !== undefined && (isOwned || isMissing)) {
         return [reservation, { pod: seen, statefulSet: member, isMember: true, orphans: 0 }];
       }
-      const stranger = strangers.get(reservation.statefulSet);
+      const unknownSet = unknownSets.get(reservation.statefulSet);
       // One that was made again since the view was read is of the group all the same, and not of another one.
-      const isOne = stranger !== undefined && isMember(stranger, ledger.key, view.budgets, view.hasPods);
-      const found = await findByName(context, ledger, reservation, member ?? stranger, member !== undefined || isOne);
+      const isOne = unknownSet !== undefined && isMember(unknownSet, ledger.key, view.budgets, view.hasPods);
+      const found = await findByName(context, ledger, reservation, member ?? unknownSet, member !== undefined || isOne);
       return [reservation, found];
     }),
   );
@@ -120,13 +120,13 @@ export async function findLeft(
   { cache }: Context,
   { key: { namespace, group }, members = [] }: Ledger,
   view: GroupView,
-  { strangers, open, nowMs }: { strangers: UnknownStatefulSets; open: readonly Reservation[]; nowMs: number },
+  { unknownSets, open, nowMs }: { unknownSets: UnknownStatefulSets; open: readonly Reservation[]; nowMs: number },
 ): Promise<Left> {
   // The pods of an owner are found by its volume claims, and never by their names.
   if (isOwnerGroup(group)) return { standing: [], down: [], isOver: false };
   const reserved = new Set(open.map(podNameOf));
   const madeFor = async (name: string) => [name, await cache.podsMadeFor({ namespace, name })] as const;
-  const gone = [...strangers].flatMap(([name, found]) => (found === undefined ? [name] : []));
+  const gone = [...unknownSets].flatMap(([name, found]) => (found === undefined ? [name] : []));
   const left = await Promise.all(gone.map(madeFor));
   const standing = left.flatMap(([name, pods]) => (pods.length > 0 ? [name] : []));
   // While it is being deleted it releases its pods one by one; those that it has still count in its own zone.
@@ -185,7 +185,7 @@ export async function readClaimedObjects(
     getStatefulSet(cluster, { namespace, name: claim.zone }),
     // Without a revision that will do, a LIST is consistent.
     cluster.list("pods", { namespace }),
-    holdsAnchor(cluster, namespace, claim),
+    hasAnchor(cluster, namespace, claim),
   ]);
   const pods = items
     .map(parsePod)
@@ -197,7 +197,7 @@ export async function readClaimedObjects(
  * Rule R10a: true while the anchor is there and names the claim. One of a type that a later version knows cannot be read here: it
  * is taken to be there. Throws ClusterError.
  */
-async function holdsAnchor(cluster: Cluster, ledgers: string, { id, anchor }: KnownClaim): Promise<boolean> {
+async function hasAnchor(cluster: Cluster, ledgers: string, { id, anchor }: KnownClaim): Promise<boolean> {
   if (anchor === undefined) return false;
   const { resource, namespace = ledgers, name, annotation } = anchor;
   if (!isKnown(resource)) return true;

@@ -33,7 +33,7 @@ import { type GroupObservation, keptRefusals, observeGroup } from "./observe-gro
 /** One observation of a group by its ledger, and what keeps the ledger from permitting anything yet (rule R4). */
 export interface Transaction {
   readonly observed: GroupObservation;
-  readonly young: Wait | undefined;
+  readonly tooNew: Wait | undefined;
 }
 
 /**
@@ -45,7 +45,7 @@ export async function openTransaction(context: Context, key: GroupKey): Promise<
   const ledger = knownLedger(context, memory) ?? (await loadLedger(context, key, memory));
   if (ledger === undefined) return undefined;
   const observed = await observeGroup(context, ledger, { permitSinceMs: memory.ledgerReadMs, consistent: false });
-  return { observed, young: refuseNewLedger(context, observed) };
+  return { observed, tooNew: refuseNewLedger(context, observed) };
 }
 
 /** The claims of one kind that a function has made. */
@@ -72,7 +72,7 @@ export function madeBy(name: string): (claim: Claim) => claim is KnownClaim {
  * True if the ledger of a group holds such a claim, as this process knows it, or in a sweep as it is. One that cannot be used is
  * said to hold none: the functions that decide by it say what is the matter. No ledger is made. Throws ClusterError.
  */
-export async function holdsClaim(
+export async function hasClaim(
   context: Context,
   key: GroupKey,
   sweep: boolean,

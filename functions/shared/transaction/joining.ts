@@ -85,6 +85,6 @@ export function refuseJoining({ awaited }: JoiningZones): Wait | undefined {
   const [first] = awaited;
   if (first === undefined) return undefined;
   const [zone, remainingMs] = first;
-  const sentence = `${zone} has joined the group, and this process has known it for less than ${ledgerNewMs / 1000} s; a function that took its pods in another group may still be acting`;
-  return wait("zone-joined", sentence, { zone, requeueAfterMs: remainingMs });
+  const message = `${zone} has joined the group, and this process has known it for less than ${ledgerNewMs / 1000} s; a function that took its pods in another group may still be acting`;
+  return wait("zone-joined", message, { zone, requeueAfterMs: remainingMs });
 }

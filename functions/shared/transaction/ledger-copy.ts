@@ -90,8 +90,8 @@ export function refuseNewLedger(
   const seenLongMs = seenMs + ledgerNewMs - lastedMs(cluster);
   const remainingMs = Number.isNaN(oldEnoughMs) ? seenLongMs : Math.min(oldEnoughMs, seenLongMs);
   if (remainingMs <= 0) return joining && refuseJoining(joining);
-  const sentence = `the ledger ${ledger.name} is new, and this process has known it for less than ${ledgerNewMs / 1000} s; if an older one was lost, a process that used it may still be acting`;
-  return wait("ledger-new", sentence, { requeueAfterMs: remainingMs });
+  const message = `the ledger ${ledger.name} is new, and this process has known it for less than ${ledgerNewMs / 1000} s; if an older one was lost, a process that used it may still be acting`;
+  return wait("ledger-new", message, { requeueAfterMs: remainingMs });
 }
 
 /**
@@ -102,8 +102,8 @@ function refuseElsewhere(cluster: Cluster, { name, uid, resourceVersion }: Ledge
   const remainingMs =
     noteLedger(cluster, `${uid} from elsewhere at ${resourceVersion}`) + ledgerNewMs - lastedMs(cluster);
   if (remainingMs <= 0) return undefined;
-  const sentence = `the ledger ${name} names revisions that this cluster has not reached: it is from another cluster, or from a backup; its reservations count, and it starts anew in ${Math.ceil(remainingMs / 1000)} s`;
-  return wait("ledger-elsewhere", sentence, { requeueAfterMs: remainingMs });
+  const message = `the ledger ${name} names revisions that this cluster has not reached: it is from another cluster, or from a backup; its reservations count, and it starts anew in ${Math.ceil(remainingMs / 1000)} s`;
+  return wait("ledger-elsewhere", message, { requeueAfterMs: remainingMs });
 }
 
 /** A function that waits for a claim writes nothing, and no event tells of the claim's end: a copy with one serves so long. */

@@ -8,9 +8,9 @@ import type { Claim } from "../ledger/claim.ts";
 import { isGivenUp, refusalOfRenewals } from "../ledger/renewals.ts";
 import { dropAfterMs, type Ledger, type LedgerTimes, type Refusal, type Reservation } from "../ledger/reservation.ts";
 import { noteKnown, type ReservedPodState } from "../ledger/settling.ts";
-import { isSightedLongAgo, mendStamp, mendStamps, sight } from "../ledger/stamps.ts";
+import { isOverdueSeenLongAgo, mendStamp, mendStamps, noteOverdue } from "../ledger/stamps.ts";
 import type { GroupKey, ZoneWorkload } from "../workloads/statefulsets.ts";
-import { findLeft, findReserved, isMissingMember, readAsNew, readStrangers } from "./claimed-objects.ts";
+import { findLeft, findReserved, isMissingMember, readAsNew, readUnknownSets } from "./claimed-objects.ts";
 import { findJoining, type JoiningZones } from "./joining.ts";
 
 export interface GroupObservation {
@@ -64,19 +64,19 @@ export async function observeGroup(
   const { key } = given;
   const read = async (consistent: boolean) => {
     const read = await readAsNew(context, given, { ...need, consistent });
-    return { ...read, strangers: await readStrangers(context, read.ledger, read.view) };
+    return { ...read, unknownSets: await readUnknownSets(context, read.ledger, read.view) };
   };
   const joiningIn = ({ ledger, view }: Awaited<ReturnType<typeof read>>) =>
     findJoining(context.cluster, context.memoryOf(key).joinedSince, ledger, view);
   let seen = await read(need.consistent);
-  if (isMissingMember(seen.ledger, seen.view, seen.strangers)) seen = await read(true);
+  if (isMissingMember(seen.ledger, seen.view, seen.unknownSets)) seen = await read(true);
   let joining = joiningIn(seen);
   if (joining.needsList && need.permitSinceMs !== undefined) {
     seen = await read(true);
     joining = joiningIn(seen);
   }
-  const { ledger, view, strangers } = seen;
-  const reserved = new Map(await findReserved(context, ledger, view, strangers));
+  const { ledger, view, unknownSets } = seen;
+  const reserved = new Map(await findReserved(context, ledger, view, unknownSets));
   const nowMs = context.cluster.serverTimeMs();
   const members = new Set(view.statefulSets.map(({ name }) => name));
 
@@ -85,7 +85,7 @@ export async function observeGroup(
   );
   const { open, abandoned, unsighted } = await leaveAbandoned(context, ledger, reserved, { unsettled, nowMs });
 
-  const left = await findLeft(context, ledger, view, { strangers, open, nowMs });
+  const left = await findLeft(context, ledger, view, { unknownSets, open, nowMs });
   const { claims } = ledger;
   const zones = view.statefulSets.map((set) => surveyZone(set, view.podsOf(set), open, nowMs, claims));
   zones.sort(byName);
@@ -131,15 +131,15 @@ async function leaveAbandoned(
   });
   const { knownSince } = context.memoryOf(ledger.key);
   const isKnown = noteKnown(knownSince, ledger.reservations, cluster.monotonicMs());
-  const old = overdue.filter((one) => isKnown(one) || (!cache.isLasting && isSightedLongAgo(one, nowMs)));
+  const old = overdue.filter((one) => isKnown(one) || (!cache.isLasting && isOverdueSeenLongAgo(one, nowMs)));
   const abandoned =
     old.length === 0 ? new Set<Reservation>() : await protocol.findAbandoned(cluster, ledger.key.namespace, old);
-  const isUnsighted = (one: Reservation) => !cache.isLasting && !isKnown(one) && one.sightedMs === undefined;
+  const isUnsighted = (one: Reservation) => !cache.isLasting && !isKnown(one) && one.overdueSeenMs === undefined;
   const unsighted = new Set(overdue.filter(isUnsighted));
   const open: Reservation[] = [];
   for (const one of unsettled) {
     if (abandoned.has(one)) continue;
-    const kept = unsighted.has(one) ? sight(one, nowMs) : one;
+    const kept = unsighted.has(one) ? noteOverdue(one, nowMs) : one;
     reserved.set(kept, reserved.get(one) as ReservedPodState);
     open.push(kept);
   }

@@ -32,9 +32,9 @@ export function parseDrainQuestion(metadata: Metadata, malformed: Malformed[]): 
     return { kind: "value", value: { url: url.value, ...how, isOneEnough: witnesses.kind === "value" } };
   }
   if ([field, secret, authority, witnesses].every(({ kind }) => kind === "absent")) return { kind: "absent" };
-  const sentence = `annotation ${keys.drainUrl.key} is missing, though others say how to ask: write ${keys.drainUrl.grammar}`;
-  malformed.push({ key: keys.drainUrl.key, sentence });
-  return { kind: "malformed", sentence };
+  const message = `annotation ${keys.drainUrl.key} is missing, though others say how to ask: write ${keys.drainUrl.grammar}`;
+  malformed.push({ key: keys.drainUrl.key, message });
+  return { kind: "malformed", message };
 }
 
 /** The path that is asked about one pod. */

@@ -139,7 +139,7 @@ export function isSuspendedInPart({ pvcs }: Member): boolean {
 
 /** Something of ours stands on one of its volume claims. */
 export function isBegun({ pvcs }: Member): boolean {
-  return pvcs.some(({ state, isHeld }) => state.kind !== "absent" || isHeld);
+  return pvcs.some(({ state, hasOurFinalizer }) => state.kind !== "absent" || hasOurFinalizer);
 }
 
 /** True if one of its volume claims has an annotation, malformed or not, by which a user wants it back. */
@@ -157,18 +157,18 @@ export function whyNeeded({
   set,
   name,
   drain,
-}: Member): { readonly guard: string; readonly sentence: string } | undefined {
+}: Member): { readonly guard: string; readonly message: string } | undefined {
   const { kind } = set.policy.drain;
   if (kind === "absent") return undefined;
-  if (kind === "malformed") return { guard: "drain-question-malformed", sentence: set.policy.drain.sentence };
+  if (kind === "malformed") return { guard: "drain-question-malformed", message: set.policy.drain.message };
   if (drain === undefined)
-    return { guard: "drain-not-asked", sentence: `others are asked first whether the data of ${name} is needed` };
+    return { guard: "drain-not-asked", message: `others are asked first whether the data of ${name} is needed` };
   const { pod, health } = drain;
   if (health.state === "good") return undefined;
   const whom = pod === undefined ? "" : `${pod}, `;
   if (health.state === "bad")
-    return { guard: "drain-refused", sentence: `${whom}asked about its data, says that it is needed: ${health.words}` };
-  return { guard: "drain-unknown", sentence: `${whom}asked about its data, gives no answer: ${health.words}` };
+    return { guard: "drain-refused", message: `${whom}asked about its data, says that it is needed: ${health.detail}` };
+  return { guard: "drain-unknown", message: `${whom}asked about its data, gives no answer: ${health.detail}` };
 }
 
 /** Which pods say that the data of a member is not needed; undefined where none was asked, or not all of them say so. */
@@ -190,9 +190,9 @@ export function durationOf({ set, pvcs }: Member): AnnotationValue<number> {
   if (least.kind === "malformed" || (least.kind === "absent" && set.owner === undefined)) return least;
   let longestMs = valueIn(least) ?? 0;
   for (const { duration } of pvcs) {
-    const said = duration.kind === "absent" ? least : duration;
-    if (said.kind !== "value") return said;
-    longestMs = Math.max(longestMs, said.value);
+    const effective = duration.kind === "absent" ? least : duration;
+    if (effective.kind !== "value") return effective;
+    longestMs = Math.max(longestMs, effective.value);
   }
   return { kind: "value", value: longestMs };
 }

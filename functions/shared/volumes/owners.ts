@@ -9,7 +9,7 @@ import { groupOfOwner } from "../workloads/group-key.ts";
 import { largestOrdinal } from "../workloads/pods.ts";
 import { findMembers, type Member, type VolumeUser } from "./members.ts";
 import { labelled, type Pvc, valueIn } from "./pvc.ts";
-import { type OwnerPace, strictestMode } from "./removal-policy.ts";
+import { type OwnerRemovalPolicy, strictestMode } from "./removal-policy.ts";
 import { ordinalOfPvc, type SuspendableSet, type SuspensionPolicy } from "./suspendable-set.ts";
 
 /** Zone of a volume claim that has neither an annotation nor a label about its zone. */
@@ -29,10 +29,10 @@ export function findOwned(
   group: string,
   pvcs: readonly Pvc[],
   pods: readonly VolumeUser[],
-  pace?: OwnerPace,
+  removalPolicy?: OwnerRemovalPolicy,
 ): readonly Member[] {
   const own = pvcs.filter((pvc) => groupOfPvc(pvc) === group);
-  const policy = strictest(own, pace);
+  const policy = strictest(own, removalPolicy);
   const users = usersByPvc(pods);
   const elsewhere = new Set(pvcs.filter((pvc) => (groupOfPvc(pvc) ?? group) !== group).map(({ name }) => name));
   const sets = new Map<string, SuspendableSet>();
@@ -57,7 +57,7 @@ export function findOwned(
 }
 
 /** What a volume claim is to say of those beside it. A StatefulSet's are known by their names; another owner's by their pod. */
-export function wordsOnPartners({ set, pvcs }: Pick<Member, "set" | "pvcs">): Readonly<Record<string, string>> {
+export function partnerAnnotations({ set, pvcs }: Pick<Member, "set" | "pvcs">): Readonly<Record<string, string>> {
   if (set.owner === undefined || pvcs.length < 2) return {};
   return { [suspendTogether.key]: partnersOf(pvcs) };
 }
@@ -92,10 +92,10 @@ function podOf({ name, podUid }: Pvc, all: Users): VolumeUser | undefined {
 }
 
 function zoneOf(pvcs: readonly Pvc[], pod: VolumeUser | undefined): string {
-  const words = pvcs.flatMap(({ owned }) => owned ?? []);
-  const said = words.find(({ zone }) => zone !== undefined)?.zone;
-  const byPod = words.map((one) => labelled(pod?.labels, one.zoneLabel)).find((zone) => zone !== undefined);
-  return said ?? byPod ?? unknownZone;
+  const fields = pvcs.flatMap(({ owned }) => owned ?? []);
+  const stated = fields.find(({ zone }) => zone !== undefined)?.zone;
+  const byPod = fields.map((one) => labelled(pod?.labels, one.zoneLabel)).find((zone) => zone !== undefined);
+  return stated ?? byPod ?? unknownZone;
 }
 
 /** What its ledger calls a member: it has no ordinal, so that its first volume claim's name makes a number that stays. */
@@ -139,7 +139,7 @@ export function zoneAsSet(
     start: 0,
     replicas: 0,
     isDeleting: false,
-    isLed: false,
+    followsLeader: false,
     preparesDownscale: false,
     templates: [],
     deletesWhenScaled: false,
@@ -152,25 +152,25 @@ export function zoneAsSet(
  * Of what several volume claims say the strictest counts, for all of the group, and what the owner says itself counts besides.
  * What each says of itself counts for itself.
  */
-function strictest(pvcs: readonly Pvc[], pace?: OwnerPace): SuspensionPolicy {
-  const words = pvcs.flatMap(({ owned }) => owned ?? []);
-  const modes = words.flatMap(({ mode }) => (mode.kind === "absent" ? [] : [valueIn(mode) ?? "None"]));
-  const waits = words.flatMap(({ wait }) => (wait.kind === "absent" ? [] : [valueIn(wait)]));
-  const own = pace === undefined ? [] : [pace];
+function strictest(pvcs: readonly Pvc[], removalPolicy?: OwnerRemovalPolicy): SuspensionPolicy {
+  const fields = pvcs.flatMap(({ owned }) => owned ?? []);
+  const modes = fields.flatMap(({ mode }) => (mode.kind === "absent" ? [] : [valueIn(mode) ?? "None"]));
+  const waits = fields.flatMap(({ wait }) => (wait.kind === "absent" ? [] : [valueIn(wait)]));
+  const own = removalPolicy === undefined ? [] : [removalPolicy];
   const allModes = [...modes, ...own.map(({ mode }) => mode)];
   const allWaits = [...waits, ...own.map(({ waitMs }) => waitMs)];
   const known = allWaits.filter((ms) => ms !== undefined);
   return {
-    duration: pace?.duration ?? { kind: "absent" },
+    duration: removalPolicy?.duration ?? { kind: "absent" },
     mode: strictestMode(allModes) ?? "Zone",
     waitMs: known.length < allWaits.length ? undefined : known.length === 0 ? usualWaitMs : Math.max(...known),
-    ...(pace?.mode === "None" ? { frozenBecause: pace.frozenBecause } : {}),
+    ...(removalPolicy?.mode === "None" ? { frozenBecause: removalPolicy.frozenBecause } : {}),
     isOnHold: false,
     isRetained: false,
     drain: { kind: "absent" },
     malformed: pvcs.flatMap(({ name, owned }) =>
       owned?.selector.kind === "malformed"
-        ? [{ key: podSelector.key, sentence: `of the volume claim ${name}, ${owned.selector.sentence}` }]
+        ? [{ key: podSelector.key, message: `of the volume claim ${name}, ${owned.selector.message}` }]
         : [],
     ),
   };
@@ -182,19 +182,19 @@ export function whyUnclear({
   name,
   pvcs,
   foreign = [],
-}: Member): { readonly guard: string; readonly sentence: string } | undefined {
+}: Member): { readonly guard: string; readonly message: string } | undefined {
   const [other] = foreign;
   if (other !== undefined) {
-    const sentence = `${name} stays: its volume claim ${other} names another owner, and one pod cannot be of two groups`;
-    return { guard: "owner-mixed", sentence };
+    const message = `${name} stays: its volume claim ${other} names another owner, and one pod cannot be of two groups`;
+    return { guard: "owner-mixed", message };
   }
   const [zone] = pvcs.flatMap(({ owned }) => owned?.unreadableZone ?? []);
   if (set.owner !== undefined && zone !== undefined)
-    return { guard: "zone-malformed", sentence: `${name} stays: Sluice does not know its zone: ${zone}` };
+    return { guard: "zone-malformed", message: `${name} stays: Sluice does not know its zone: ${zone}` };
   const [first] = set.owner === undefined ? [] : set.policy.malformed;
   if (first === undefined) return undefined;
-  const sentence = `${name} stays: Sluice does not know which pods ${set.owner} has: ${first.sentence}`;
-  return { guard: "selector-malformed", sentence };
+  const message = `${name} stays: Sluice does not know which pods ${set.owner} has: ${first.message}`;
+  return { guard: "selector-malformed", message };
 }
 
 /** All members of a namespace, of StatefulSets and of owners. A volume claim that a StatefulSet made is its own. */

@@ -10,7 +10,7 @@ import { writtenByOthers } from "../workloads/managed-fields.ts";
 /** What an annotation says: nothing, something that does not parse, or a value. */
 export type AnnotationValue<T> =
   | { readonly kind: "absent" }
-  | { readonly kind: "malformed"; readonly sentence: string }
+  | { readonly kind: "malformed"; readonly message: string }
   | { readonly kind: "value"; readonly value: T };
 
 /** What a volume claim says of an owner that is no StatefulSet, and of how its volumes go. */
@@ -41,7 +41,7 @@ export interface Pvc {
   /** When that began, in milliseconds since the epoch. */
   readonly deletedMs: number | undefined;
   /** A finalizer of ours holds it: that of a suspension, or once it is being deleted that of its protection. */
-  readonly isHeld: boolean;
+  readonly hasOurFinalizer: boolean;
   /** Our finalizer is on it that has nothing to do with a suspension. */
   readonly isProtected: boolean;
   readonly finalizers: readonly string[];
@@ -89,11 +89,11 @@ export interface Pvc {
 export function parsePvc(object: PvcObject): Pvc {
   const { metadata, spec, status } = object;
   const malformed: Malformed[] = [];
-  const say = <T>(entry: Annotation<T>): AnnotationValue<T> => readValue(entry, metadata, malformed);
-  const value = <T>(entry: Annotation<T>): T | undefined => valueIn(say(entry));
+  const annotation = <T>(entry: Annotation<T>): AnnotationValue<T> => readValue(entry, metadata, malformed);
+  const value = <T>(entry: Annotation<T>): T | undefined => valueIn(annotation(entry));
   const deletedMs = Date.parse(metadata.deletionTimestamp ?? "");
-  const hold = say(keys.hold);
-  const retained = say(keys.retainVolume);
+  const hold = annotation(keys.hold);
+  const retained = annotation(keys.retainVolume);
   const suspendedMs = value(keys.suspendedAt);
   return {
     namespace: metadata.namespace ?? "",
@@ -103,19 +103,19 @@ export function parsePvc(object: PvcObject): Pvc {
     createdMs: Date.parse(metadata.creationTimestamp ?? ""),
     isTerminating: metadata.deletionTimestamp !== undefined,
     deletedMs: Number.isNaN(deletedMs) ? undefined : deletedMs,
-    isHeld: isHeldByUs(metadata),
+    hasOurFinalizer: hasOurFinalizer(metadata),
     isProtected: metadata.finalizers?.includes(keys.volumeProtection) ?? false,
     finalizers: metadata.finalizers ?? [],
     isOwnedByPod: metadata.ownerReferences?.some(({ kind }) => kind === "Pod") ?? false,
-    duration: say(keys.suspendDuration),
-    request: say(keys.suspendRequest),
+    duration: annotation(keys.suspendDuration),
+    request: annotation(keys.suspendRequest),
     drainedMs: value(keys.drainedAt),
-    recover: say(keys.recover),
+    recover: annotation(keys.recover),
     isRemovalHeld: value(keys.removalHeld) === true,
     // What cannot be read holds.
     isOnHold: hold.kind === "malformed" || valueIn(hold) === true,
     isRetained: retained.kind === "malformed" ? true : valueIn(retained),
-    state: say(keys.suspendState),
+    state: annotation(keys.suspendState),
     ownerUid: value(keys.suspendOwnerUid),
     podUid: value(keys.suspendPodUid),
     together: (value(keys.suspendTogether) ?? "").split(",").filter((name) => name !== ""),
@@ -127,12 +127,12 @@ export function parsePvc(object: PvcObject): Pvc {
     volumeName: spec?.volumeName || undefined,
     bytes: parseQuantity(status?.capacity?.storage ?? ""),
     unused: witnessOf(object),
-    owned: ownerWordsOf(metadata, malformed),
+    owned: ownerFieldsOf(metadata, malformed),
     malformed,
   };
 }
 
-function ownerWordsOf(metadata: Metadata, malformed: Malformed[]): PvcOwnerFields | undefined {
+function ownerFieldsOf(metadata: Metadata, malformed: Malformed[]): PvcOwnerFields | undefined {
   const owner = readValue(keys.volumeOwner, metadata, malformed);
   if (owner.kind === "absent") return undefined;
   const written = readValue(keys.volumeZone, metadata, malformed);
@@ -142,7 +142,7 @@ function ownerWordsOf(metadata: Metadata, malformed: Malformed[]): PvcOwnerField
   return {
     owner,
     zone: valueIn(written) ?? labelled(metadata.labels, zoneLabel),
-    unreadableZone: unreadable?.kind === "malformed" ? unreadable.sentence : undefined,
+    unreadableZone: unreadable?.kind === "malformed" ? unreadable.message : undefined,
     isZoneWritten: written.kind === "value",
     zoneLabel,
     selector: readValue(keys.podSelector, metadata, malformed),
@@ -164,7 +164,7 @@ export function readValue<T>(entry: Annotation<T>, metadata: Metadata, malformed
   const [first] = wrong;
   if (first === undefined) return { kind: "absent" };
   malformed.push(first);
-  return { kind: "malformed", sentence: first.sentence };
+  return { kind: "malformed", message: first.message };
 }
 
 /** The value that an annotation gives; undefined where it gives none. */
@@ -176,12 +176,13 @@ export function valueIn<T>(one: AnnotationValue<T>): T | undefined {
 export function isSuspensionAsked({ metadata }: PvcObject): boolean {
   const { annotations = {} } = metadata;
   return (
-    isHeldByUs(metadata) || [...keys.pvcEntries, ...keys.stateEntries].some(({ key }) => annotations[key] !== undefined)
+    hasOurFinalizer(metadata) ||
+    [...keys.pvcEntries, ...keys.stateEntries].some(({ key }) => annotations[key] !== undefined)
   );
 }
 
 /** A volume claim that is only protected is as any other until a client deletes it. */
-function isHeldByUs({ finalizers = [], deletionTimestamp }: Metadata): boolean {
+function hasOurFinalizer({ finalizers = [], deletionTimestamp }: Metadata): boolean {
   const isKept = deletionTimestamp !== undefined && finalizers.includes(keys.volumeProtection);
   return isKept || finalizers.includes(keys.volumeHold);
 }

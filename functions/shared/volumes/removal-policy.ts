@@ -13,7 +13,7 @@ import type { OtherObject } from "../kubernetes/cluster.ts";
 import { type AnnotationValue, readValue, valueIn } from "./pvc.ts";
 
 /** How an owner lets its members go. What is said elsewhere can make it stricter, and never looser. */
-export interface OwnerPace {
+export interface OwnerRemovalPolicy {
   /** How long a volume is kept at least, in milliseconds; absent where only its volume claim says it. */
   readonly duration: AnnotationValue<number>;
   readonly mode: RemovalMode;
@@ -47,7 +47,7 @@ const options = "spec.automationOptions";
 const show = (value: unknown): string => JSON.stringify(value)?.slice(0, shownCharacters) ?? "";
 
 /** Of its settings and its annotations the stricter ones. */
-export function parseOwnerPace(object: Pick<OtherObject, "metadata" | "spec">): OwnerPace {
+export function parseOwnerRemovalPolicy(object: Pick<OtherObject, "metadata" | "spec">): OwnerRemovalPolicy {
   const { metadata } = object;
   const own = parseOptions(object);
   const mode = readValue(removalMode, metadata, []);
@@ -70,15 +70,15 @@ function parseOptions({ metadata, spec }: Pick<OtherObject, "metadata" | "spec">
   const { removalMode: word, waitBetweenRemovalsSeconds: seconds } = fields ?? {};
   const mode = modes.get(word);
   const waitMs = waitOf(seconds);
-  const says = (field: string, value: unknown, what: string) =>
+  const describeFault = (field: string, value: unknown, what: string) =>
     `${field} of ${metadata.name} is ${show(value)}, and ${what}: it counts as removalMode None until a user corrects it`;
   const unreadable =
     fields === undefined
-      ? says(options, automationOptions, "no object")
+      ? describeFault(options, automationOptions, "no object")
       : mode === undefined
-        ? says(`${options}.removalMode`, word, "none of All, Zone, ProcessGroup and None")
+        ? describeFault(`${options}.removalMode`, word, "none of All, Zone, ProcessGroup and None")
         : waitMs === undefined
-          ? says(`${options}.waitBetweenRemovalsSeconds`, seconds, "no number of seconds")
+          ? describeFault(`${options}.waitBetweenRemovalsSeconds`, seconds, "no number of seconds")
           : undefined;
   return {
     mode: unreadable === undefined ? (mode ?? "None") : ("None" as const),

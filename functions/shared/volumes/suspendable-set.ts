@@ -44,7 +44,7 @@ export interface SuspendableSet {
   readonly resizedMs?: number | undefined;
   readonly isDeleting: boolean;
   /** Another object says its size. */
-  readonly isLed: boolean;
+  readonly followsLeader: boolean;
   /** The webhook of its own size claims what leaves, and tells the pods. */
   readonly preparesDownscale: boolean;
   /** The names of its volume claim templates. */
@@ -68,7 +68,7 @@ export function parseSuspendableSet({ metadata, spec }: StatefulSetObject): Susp
     replicas: isDeleting ? 0 : (spec?.replicas ?? 1),
     resizedMs: writtenByOthers(metadata, isSize),
     isDeleting,
-    isLed: scaling !== undefined && hasLeader(scaling),
+    followsLeader: scaling !== undefined && hasLeader(scaling),
     preparesDownscale: scaling?.preparesDownscale === true,
     templates: (spec?.volumeClaimTemplates ?? []).flatMap((template) => template.metadata?.name ?? []),
     deletesWhenScaled: spec?.persistentVolumeClaimRetentionPolicy?.whenScaled === "Delete",

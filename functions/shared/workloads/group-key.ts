@@ -49,15 +49,15 @@ export function readGroup(group: string): LedgerGroup {
 
 /** The FoundationDBCluster whose process groups a group is made of; undefined for a group of another kind. */
 export function foundationClusterOf(group: string): string | undefined {
-  const made = readGroup(group);
-  const isOne = made.kind === "owner" && made.ownerKind === "FoundationDBCluster";
-  return isOne && made.apiGroup === "apps.foundationdb.org" ? made.name : undefined;
+  const parsed = readGroup(group);
+  const isOne = parsed.kind === "owner" && parsed.ownerKind === "FoundationDBCluster";
+  return isOne && parsed.apiGroup === "apps.foundationdb.org" ? parsed.name : undefined;
 }
 
 /** The name of the budget that a group is made of; undefined for a group of another kind. */
 export function budgetOfGroup(group: string): string | undefined {
-  const made = readGroup(group);
-  return made.kind === "budget" ? made.name : undefined;
+  const parsed = readGroup(group);
+  return parsed.kind === "budget" ? parsed.name : undefined;
 }
 
 /** The group whose ledger keeps what is reserved of a StatefulSet; `budget` names the one that governs its pods, if any does. */
@@ -72,9 +72,9 @@ export function groupKeyOf({ namespace, group, name }: StatefulSet, budget?: str
  * before it, and another process goes on where one was killed. Each is a write of its own, and none waits for another: half
  * announced, it makes others wait, and nothing more. `holds`: whether the group's ledger, read after the fence's Lease, has it.
  */
-export function nextToAnnounce(keys: readonly GroupKey[], holds: (key: GroupKey) => boolean): GroupKey | undefined {
+export function nextToAnnounce(keys: readonly GroupKey[], hasClaim: (key: GroupKey) => boolean): GroupKey | undefined {
   const inOrder = keys.toSorted((one, other) => (groupPathOf(one) < groupPathOf(other) ? -1 : 1));
-  return inOrder.find((key) => !holds(key));
+  return inOrder.find((key) => !hasClaim(key));
 }
 
 export function isOwnerGroup(group: string): boolean {

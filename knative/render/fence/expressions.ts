@@ -108,7 +108,7 @@ function fieldCovered(now: string, then: string, name: string, prefix: string, l
 export const skipLabelKeys = "skipLabelKeys";
 
 /** True where labels and annotations differ only by keys that may be changed. */
-export function onlyOurWords(variables: readonly Variable[]): string {
+export function onlyOurLabels(variables: readonly Variable[]): string {
   const isListed = variables.some(({ name }) => name === skipLabelKeys);
   const keys = `variables.${skipLabelKeys}`;
   const isPrefix = "p.endsWith('/*') && k.startsWith(p.substring(0, size(p) - 1))";

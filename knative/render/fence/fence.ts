@@ -17,7 +17,7 @@ import {
   onlyBundlesAndKeys,
   onlyChanges,
   onlyOurFinalizers,
-  onlyOurWords,
+  onlyOurLabels,
   skipLabelKeys,
   type Table,
   type Variable,
@@ -33,7 +33,7 @@ const free = "events";
 /** One policy: which of the written resources it is about, and what it says besides. */
 interface Part {
   readonly name: string;
-  holds(need: Need): boolean;
+  covers(need: Need): boolean;
   /** Absent: all writes, also those that no account may make. */
   readonly operations?: (needs: readonly Need[]) => readonly string[];
   readonly variables?: readonly Variable[];
@@ -64,7 +64,7 @@ const isLedger = (when: string) =>
 const parts: readonly Part[] = [
   {
     name: "webhooks",
-    holds: isWebhook,
+    covers: isWebhook,
     moreVariables: [mayKey("webhooks[*].clientConfig.service.path", reviewKey.key)],
     besides: ["webhooks"],
     validations: [
@@ -77,7 +77,7 @@ const parts: readonly Part[] = [
   },
   {
     name: "volumes",
-    holds: isVolume,
+    covers: isVolume,
     variables: [{ name: "namespaces", expression: listIn([placeholderNamespace]) }],
     validations: [
       {
@@ -91,13 +91,13 @@ const parts: readonly Part[] = [
   },
   {
     name: "objects",
-    holds: hasNamespace,
+    covers: hasNamespace,
     operations: (needs) => [...(needs.some(({ verbs }) => verbs.includes("create")) ? ["CREATE"] : []), "UPDATE"],
     variables: [{ name: skipLabelKeys, expression: listIn(usualSkipLabelKeys) }],
   },
   {
     name: "leases",
-    holds: isLease,
+    covers: isLease,
     isDeleted: true,
     validations: [
       {
@@ -114,7 +114,7 @@ const parts: readonly Part[] = [
 export function fenceOf(workloads: readonly Workload[]): readonly Manifest[] {
   const written = workloads.flatMap(({ name, needs }) => needs.filter((need) => isWritten(name, need)));
   return parts.flatMap((part) => {
-    const needs = written.filter((need) => part.holds(need));
+    const needs = written.filter((need) => part.covers(need));
     return needs.length === 0 ? [] : policyOfPart(part, workloads, needs);
   });
 }
@@ -137,12 +137,12 @@ function policyOfPart(part: Part, workloads: readonly Workload[], needs: readonl
     matchConstraints: { ...places, resourceRules: rulesOf(part, needs) },
     matchConditions: [{ name: "by-an-account-of-sluice", expression: isOurs(accounts) }],
     variables: [...variables, ...variablesOf(table), ...moreVariables],
-    validations: [...validations, ...onlyWhatIsSaid(table, part)],
+    validations: [...validations, ...onlyListedChanges(table, part)],
   });
 }
 
 /** The validations that hold an account to its row of the table, whatever the objects are. */
-export function onlyWhatIsSaid(
+export function onlyListedChanges(
   table: Table,
   { besides = [], variables = [], isDeleted }: Pick<Part, "besides" | "variables" | "isDeleted">,
 ): readonly Validation[] {
@@ -155,7 +155,7 @@ export function onlyWhatIsSaid(
       messageExpression: mayChange("field"),
     },
     {
-      expression: unlessDeleted(onlyOurWords(variables)),
+      expression: unlessDeleted(onlyOurLabels(variables)),
       message: "a label or an annotation is changed that this account may not change",
       messageExpression: mayChange("label or annotation"),
     },
@@ -189,9 +189,9 @@ function nameOf({ group: apiGroup, resource }: Need): string {
 }
 
 /** Accounts with nothing to change are left out, and may change nothing, whatever their Roles say. */
-export function tableOf({ holds }: Pick<Part, "holds">, workloads: readonly Workload[]): Table {
+export function tableOf({ covers }: Pick<Part, "covers">, workloads: readonly Workload[]): Table {
   const rows = workloads.map(({ name, needs }): [string, Table[string]] => {
-    const written = needs.filter((need) => holds(need) && isWritten(name, need));
+    const written = needs.filter((need) => covers(need) && isWritten(name, need));
     const byResource = Map.groupBy(written, nameOf);
     const changes = [...byResource].map(([resource, some]): [string, readonly string[]] => [
       resource,

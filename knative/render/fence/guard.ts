@@ -30,9 +30,9 @@ const editNeed: Need = { group: ourDomain, resource: "ledgers", verbs: ["edit"] 
  * The words of a volume claim of which "true" needs no right but that to write the claim: it keeps a volume, or brings it back.
  * To take it away again may have the volume deleted, and needs what a deletion needs.
  */
-const savingWords: readonly Annotation<unknown>[] = [hold, recover, retainVolume];
+const savingAnnotations: readonly Annotation<unknown>[] = [hold, recover, retainVolume];
 /** The words of an owner that have Sluice change labels of its pods. */
-const labellingWords: readonly Annotation<unknown>[] = [skipLabel, stopAll, skipDeadline];
+const labellingAnnotations: readonly Annotation<unknown>[] = [skipLabel, stopAll, skipDeadline];
 const finalizers = [volumeHold, volumeProtection];
 
 const entries: readonly Annotation<unknown>[] = annotationTable;
@@ -45,10 +45,10 @@ function writtenByUs(on: Annotation<unknown>["on"], kind: Annotation<unknown>["k
  * The annotations of ours that a volume claim may have: those of its StatefulSet, too. A loop over the annotations of the object
  * would take the API server 20 s where an account has written 50,000 of them: the policy asks for each of these by its key.
  */
-function claimWords(): readonly string[] {
+function pvcAnnotationKeys(): readonly string[] {
   const isOnClaims = ({ on }: Annotation<unknown>) => on === "PersistentVolumeClaim" || on === "StatefulSet";
-  const words = entries.filter((one) => one.kind === "annotation" && isOnClaims(one) && one.key.startsWith(ours));
-  return words.map(({ key }) => key);
+  const annotations = entries.filter((one) => one.kind === "annotation" && isOnClaims(one) && one.key.startsWith(ours));
+  return annotations.map(({ key }) => key);
 }
 
 /** One policy. Its conditions say which writes it validates, so that all others cost no evaluation. */
@@ -115,11 +115,11 @@ const correcting = "only Sluice writes this; an account that corrects it needs t
 
 /** True where the list in a variable is empty, or the account has the right. The refusal names what is in the list. */
 function unless(list: string, right: string, message: string): Validation {
-  const words = `variables.${list}`;
+  const listed = `variables.${list}`;
   return {
-    expression: `size(${words}) == 0 ||\n${right}`,
+    expression: `size(${listed}) == 0 ||\n${right}`,
     message,
-    messageExpression: `${words}.join(', ') + ${literal(`: ${message}`)}`,
+    messageExpression: `${listed}.join(', ') + ${literal(`: ${message}`)}`,
   };
 }
 
@@ -146,14 +146,14 @@ function claimsPolicy(): Policy {
         expression:
           `${listIn(marks)}.exists(k, ${differs(spelled("labels"))}) ||\n` +
           `${listIn(finalizers)}.exists(k, ${isMoved(spelled("finalizers"))}) ||\n` +
-          `${listIn(claimWords())}.exists(k, ${differs(spelled("annotations"))})`,
+          `${listIn(pvcAnnotationKeys())}.exists(k, ${differs(spelled("annotations"))})`,
       },
     ],
     variables: [
       { name: "writtenByUs", expression: listIn(writtenByUs(on, "annotation")) },
-      { name: "saving", expression: listIn(savingWords.map(({ key }) => key)) },
+      { name: "saving", expression: listIn(savingAnnotations.map(({ key }) => key)) },
       ...variablesFor("annotations", "labels", "finalizers"),
-      { name: "changed", expression: `${listIn(claimWords())}.filter(k, ${differs(named("annotations"))})` },
+      { name: "changed", expression: `${listIn(pvcAnnotationKeys())}.filter(k, ${differs(named("annotations"))})` },
       {
         name: "ofOurs",
         expression:
@@ -188,7 +188,7 @@ function claimsPolicy(): Policy {
 
 function ownersPolicy(rules: Policy["rules"]): Policy {
   const written = writtenByUs("Owner", "annotation");
-  const labelling = labellingWords.map(({ key }) => key);
+  const labelling = labellingAnnotations.map(({ key }) => key);
   return {
     name: "owners",
     rules,

@@ -1,6 +1,6 @@
 /** Evictions that wait their turn: what it does to other requests that as many are held as ever may be. */
 import { setTimeout as delay } from "node:timers/promises";
-import { mostHeld, mostHeldOfGroup } from "../../../functions/evaluate-eviction/group-commit/parked-reviews.ts";
+import { mostParked, mostParkedOfGroup } from "../../../functions/evaluate-eviction/group-commit/parked-reviews.ts";
 import { Api, eventually } from "../../controlplane/api.ts";
 import { createGroup } from "../../controlplane/fixtures.ts";
 import { ANNOTATIONS } from "../../controlplane/kubelet.ts";
@@ -21,7 +21,7 @@ export interface HeldFigures {
 
 const measuredMs = 20_000;
 const never = 3_600_000;
-const groups = mostHeld / mostHeldOfGroup;
+const groups = mostParked / mostParkedOfGroup;
 
 export function runHeld(place: TestBed, name: ContenderName, size: Size): Promise<Trial<HeldFigures>> {
   return runTrial(place, name, size, (scene) =>
@@ -34,7 +34,7 @@ async function measureHeld(setting: Setting): Promise<HeldFigures> {
   const { controlPlane, group } = setting;
   const { namespace } = group;
   const names = Array.from({ length: groups }, (_, index) => `held-${index + 1}`);
-  const api = await Api.open(controlPlane, { userAgent, connections: 2 * mostHeld });
+  const api = await Api.open(controlPlane, { userAgent, connections: 2 * mostParked });
   try {
     await letUser(controlPlane);
     for (const name of names) await makeStuck(setting, api, name);
@@ -51,7 +51,9 @@ async function measureHeld(setting: Setting): Promise<HeldFigures> {
         await delay(100, undefined, { signal: ended.signal }).catch(() => {});
       }
     };
-    const pods = names.flatMap((name) => Array.from({ length: mostHeldOfGroup }, (_, one) => `${name}-zone-a-${one}`));
+    const pods = names.flatMap((name) =>
+      Array.from({ length: mostParkedOfGroup }, (_, one) => `${name}-zone-a-${one}`),
+    );
     const asking = Promise.all(pods.map(ask));
     await delay(1_000);
     const { bystander } = await beside(controlPlane, namespace, async () => {
@@ -71,7 +73,7 @@ async function measureHeld(setting: Setting): Promise<HeldFigures> {
 async function makeStuck({ controlPlane, group }: Setting, api: Api, name: string): Promise<void> {
   const { namespace } = group;
   const podAnnotations = { [ANNOTATIONS.readyAfterMs]: String(never) };
-  await createGroup(controlPlane, { name, namespace, zones: 2, pods: mostHeldOfGroup, podAnnotations });
+  await createGroup(controlPlane, { name, namespace, zones: 2, pods: mostParkedOfGroup, podAnnotations });
   await api.post(`/apis/rollout-operator.grafana.com/v1/namespaces/${namespace}/zoneawarepoddisruptionbudgets`, {
     apiVersion: "rollout-operator.grafana.com/v1",
     kind: "ZoneAwarePodDisruptionBudget",
@@ -81,7 +83,7 @@ async function makeStuck({ controlPlane, group }: Setting, api: Api, name: strin
   const path = `/api/v1/namespaces/${namespace}/pods?labelSelector=rollout-group=${name}`;
   await eventually(`the pods of ${name}`, 60_000, async () => {
     const { items } = await api.get<{ items: unknown[] }>(path);
-    return items.length === 2 * mostHeldOfGroup ? true : undefined;
+    return items.length === 2 * mostParkedOfGroup ? true : undefined;
   });
 }
 
@@ -108,6 +110,6 @@ export function heldTable(
     { label: "beside them, at most", value: ({ with: beside }) => beside.seats?.mostTaken, digits: 0 },
     { label: "requests in its queues, at most", value: ({ with: beside }) => beside.seats?.mostInQueue, digits: 0 },
   ];
-  const title = `Held: ${mostHeld} evictions of ${groups} groups under way, none of which may go; ${size.label}`;
+  const title = `Held: ${mostParked} evictions of ${groups} groups under way, none of which may go; ${size.label}`;
   return [title, ...compare(rows, contenders, trials)].join("\n");
 }

@@ -109,7 +109,7 @@ export const toldByIssues: readonly Accident[] = [
     async story(scene) {
       const answer = await scene.evict("db-a-0");
       scene.holds("the guard says never", answer.guard === "never-possible");
-      scene.holds("with numbers", !answer.allowed && /wants 2 of its 2 pods healthy/.test(answer.sentence));
+      scene.holds("with numbers", !answer.allowed && /wants 2 of its 2 pods healthy/.test(answer.message));
       const budget = { namespace, name: "budget" };
       scene.world.store.patch("zoneawarepoddisruptionbudgets", budget, { spec: { maxUnavailable: 0 } });
       const none = await scene.evict("db-a-0");

@@ -98,7 +98,7 @@ export const toldOfSizes: readonly Accident[] = [
       scene.holds("the guard names it", refusal?.guard === "replicas-dropped");
       scene.holds(
         "the sentence says what to write",
-        refusal !== undefined && !refusal.allowed && refusal.sentence.includes('Write "replicas: 3"'),
+        refusal !== undefined && !refusal.allowed && refusal.message.includes('Write "replicas: 3"'),
       );
       await scene.goOn(120);
       scene.holds("all three stay", sizeOf(scene) === 3 && podsOf(scene).length === 3);

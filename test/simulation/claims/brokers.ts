@@ -61,7 +61,7 @@ export class Brokers {
     const others = upIn(world, namespace, zone).filter((name) => name !== pod);
     const isNeeded = others.length < quorumOf(world, namespace, zone);
     await cluster.sleep(latencyMs());
-    const answered: HealthAnswer = { health: { state: isNeeded ? "bad" : "good", words: "quorum" }, askedMs };
+    const answered: HealthAnswer = { health: { state: isNeeded ? "bad" : "good", detail: "quorum" }, askedMs };
     this.#answers.set(pod, answered);
     return answered;
   }

@@ -200,7 +200,7 @@ export const claimRules: readonly RemovedRule[] = [
       claims: {
         join: (claims, change) => {
           const joining = joinScaleDown(claims, change);
-          return joining.kind === "joins" ? { kind: "held", guard: "zone-scaling-down", sentence: "" } : joining;
+          return joining.kind === "joins" ? { kind: "held", guard: "zone-scaling-down", message: "" } : joining;
         },
       },
     },

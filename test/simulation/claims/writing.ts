@@ -20,5 +20,5 @@ export function writeClaim(
 /** A group by its ledger; undefined while nothing may be permitted by it. Throws ClusterError. */
 export async function observeLedger(context: Context, key: GroupKey): Promise<GroupObservation | undefined> {
   const look = await openTransaction(context, key);
-  return look?.young === undefined ? look?.observed : undefined;
+  return look?.tooNew === undefined ? look?.observed : undefined;
 }

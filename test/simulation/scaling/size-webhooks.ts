@@ -105,7 +105,7 @@ export class SizeWebhooks {
       if (old !== undefined && replicas < (old.spec.replicas ?? 1)) {
         const answer = await this.#ask(old, { ...old, spec: { ...old.spec, replicas } });
         if (!answer.allowed) {
-          const { code, reason, sentence: message } = answer;
+          const { code, reason, message } = answer;
           throw new ClusterError({ code, reason, message, verb: "patch", resource: "statefulsets" });
         }
       }
@@ -125,7 +125,7 @@ export class SizeWebhooks {
     const { draw, world, namespace, log, onResume } = this.#run;
     const alive = this.#webhooks.filter(({ process }) => process.alive);
     const refused = { allowed: false, guard: "", reason: "InternalError", cause: "", field: "" } as const;
-    const unanswered: AdmissionAnswer = { ...refused, code: 500, sentence: "the webhook does not answer" };
+    const unanswered: AdmissionAnswer = { ...refused, code: 500, message: "the webhook does not answer" };
     if (alive.length === 0) return unanswered;
     const { process, context } = draw.pick(alive);
     const judge = openAlone(context);
@@ -164,7 +164,7 @@ export class SizeWebhooks {
     });
     const answer = await promise;
     giveUp();
-    const said = answer.allowed ? "allowed" : `${answer.guard}: ${answer.sentence}`;
+    const said = answer.allowed ? "allowed" : `${answer.guard}: ${answer.message}`;
     log(process.name, `review of ${oldObject.metadata.name}: ${said}`);
     return answer;
   }

@@ -87,7 +87,7 @@ export class Markers {
       protocol,
       reporter: {
         ...silentReporter,
-        pass: ({ guard, sentence }) => log(process.name, `verdict ${guard}: ${sentence}`),
+        verdict: ({ guard, message }) => log(process.name, `verdict ${guard}: ${message}`),
         act: ({ action, object, result, reason }) => log(process.name, `${action} ${object}: ${result} (${reason})`),
       },
       mode: "act",

@@ -4,7 +4,7 @@ import type { EventPolicy } from "../../../../functions/shared/reconcile/record.
 import type { Target } from "./decide.ts";
 import { anchorAnnotation, claimIdOf } from "./observe.ts";
 
-export const telling: EventPolicy = {
+export const eventPolicy: EventPolicy = {
   taking: "announcing",
   reasons: { begins: "OutageBegins", waits: "OutageWaits", ends: "OutagesAnnounced" },
   quietGuards: new Set(["node-present", "not-approved"]),
@@ -35,6 +35,6 @@ export function actOn({ statefulSet, outage }: Target): Act {
       const metadata = { uid, annotations: { [anchorAnnotation]: id } };
       await cluster.patch("configmaps", { namespace, name }, { metadata }, { notAfterMs });
     },
-    announcement: { type: "Normal", reason: "OutageAnnounced", message: `${pod} is lost, says ${name}`, identity: id },
+    event: { type: "Normal", reason: "OutageAnnounced", message: `${pod} is lost, says ${name}`, identity: id },
   };
 }

@@ -7,7 +7,7 @@ import { type GroupReconciler, reconcileGroup } from "../../../../functions/shar
 import { ledgerNeeds } from "../../../../functions/shared/transaction/ledger-copy.ts";
 import { groupKeyOf } from "../../../../functions/shared/workloads/group-key.ts";
 import { parseStatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
-import { actOn, telling } from "./act.ts";
+import { actOn, eventPolicy } from "./act.ts";
 import { decide, type OutageSnapshot, type Target } from "./decide.ts";
 import { anchorAnnotation, listOwners, listOwnersOnNode, name, observe, ownersOf } from "./observe.ts";
 
@@ -65,9 +65,9 @@ async function reconcile(
     const group = groupKeyOf(parseStatefulSet(await context.cluster.get("statefulsets", key)));
     const observing: GroupReconciler<OutageSnapshot, Target>["observe"] = (observed, { cluster }) =>
       observe(key, observed, { cluster });
-    return await reconcileGroup(context, { name, telling, observe: observing, decide, actOn }, group, wake);
+    return await reconcileGroup(context, { name, eventPolicy, observe: observing, decide, actOn }, group, wake);
   } catch (error) {
-    if (hasCode(error, 404)) return { requeueAfterMs: undefined, acting: undefined };
+    if (hasCode(error, 404)) return { requeueAfterMs: undefined, pendingActs: undefined };
     throw error;
   }
 }

@@ -19,7 +19,7 @@ for (const kind of claimKinds) {
     assert.equal(outcome(verdict), guard);
     assert.equal(verdict.zone, "b");
     assert.match(
-      verdict.sentence,
+      verdict.message,
       /^b: 2 claimed for .* \(begun\) by another-function, since 2026-01-01T00:09:59\.000Z; /,
     );
   });
@@ -66,7 +66,7 @@ test("zone-claim-unknown: of a kind that this version does not know the whole zo
   assert.equal(outcome(decideOn([zone("a", "ooo", { claims, maxUnavailable: 3 })])), "zone-claim-unknown");
   const verdict = decideOn([zone("a", "nnn", { claims }), zone("b", "ooo")]);
   assert.equal(outcome(verdict), "zone-claim-unknown");
-  assert.match(verdict.sentence, /^a is claimed for "later", which this version of Sluice does not know/);
+  assert.match(verdict.message, /^a is claimed for "later", which this version of Sluice does not know/);
 });
 
 test("broken pods that no claim names are replaced beside a claim (R13)", () => {

@@ -37,7 +37,7 @@ test("zone-budget: the budget's limit is spent, by pods that are down or reserve
   assert.equal(outcome(verdict), "zone-budget");
   assert.equal(verdict.zone, "a");
   assert.equal(
-    verdict.sentence,
+    verdict.message,
     "a: 1 of 3 down (1 reserved), 1 may be down by the budget db, although the StatefulSet allows 2; 3 outdated pods wait",
   );
   assert.equal(verdict.requeueAfterMs, 7_000);
@@ -59,9 +59,9 @@ test("a take says whose limit it keeps to", () => {
   const verdict = under(zoneBudget("db", {}), zone("a", "ooo", { maxUnavailable: 2 }));
   const sentence =
     "rolling a: 1 of 3 outdated pods go now, 1 may be down by the budget db, although the StatefulSet allows 2";
-  assert.equal(verdict.sentence, sentence);
+  assert.equal(verdict.message, sentence);
   const own = under(zoneBudget("db", { maxUnavailable: 5 }), zone("a", "ooo", { maxUnavailable: 2 }));
-  assert.equal(own.sentence, "rolling a: 2 of 3 outdated pods go now, 2 may be down");
+  assert.equal(own.message, "rolling a: 2 of 3 outdated pods go now, 2 may be down");
 });
 
 test("a budget governs the pods that it selects by their labels, and where one of them goes, those that go with it count", () => {
@@ -98,14 +98,14 @@ test("partition-budget: a zone without a pod of the partition counts as one unkn
   const verdict = under(zoneBudget("db", byOrdinal), ...zones);
   assert.equal(outcome(verdict), "delete a-0, delete a-1");
   assert.equal(
-    verdict.sentence,
+    verdict.message,
     "rolling a: 2 of 3 outdated pods go now, 3 may be down; a-2 waits: 1 pod unknown in partition 2, and the budget db lets 1 be down there",
   );
   const last = under(zoneBudget("db", byOrdinal), zone("a", "nno"), zone("b", "nn", current));
   assert.equal(outcome(last), "partition-budget");
   assert.equal(last.zone, "a");
   assert.equal(
-    last.sentence,
+    last.message,
     "a-2 waits: 1 pod unknown in partition 2, and the budget db lets 1 be down there; 1 outdated pods wait",
   );
   assert.equal(last.requeueAfterMs, 30_000);
@@ -155,7 +155,7 @@ test("the cross-zone delay holds a pod back until its peers have been ready for 
   const verdict = under(budget, ...zones(45));
   assert.equal(outcome(verdict), "partition-budget");
   assert.equal(
-    verdict.sentence,
+    verdict.message,
     "b-0 waits: 1 pod not ready in partition 0, and the budget db lets 1 be down there, the first of them in 16 s by its cross-zone delay; 1 outdated pods wait",
   );
   assert.equal(verdict.requeueAfterMs, 15_001);
@@ -178,7 +178,7 @@ test("partition-not-identified: a pod whose name does not match waits, the other
   const verdict = under(budget, ...zones("onn"));
   assert.equal(outcome(verdict), "partition-not-identified");
   assert.equal(
-    verdict.sentence,
+    verdict.message,
     "a-0 waits: group 1 of the expression [a-z]-([1-9]) in the budget db finds nothing in its name, so its partition is not known; 1 outdated pods wait",
   );
 });
@@ -191,7 +191,7 @@ test("several-budgets: a pod that two of them select waits, and its zone holds n
   assert.equal(outcome(verdict), "several-budgets");
   assert.equal(verdict.zone, "a");
   assert.equal(
-    verdict.sentence,
+    verdict.message,
     "the budgets one and two all select pod a-0, and only one may: change the selector of one of them; 2 outdated pods wait",
   );
 });
@@ -200,7 +200,7 @@ test("invalid-budget: a stored budget that cannot be kept holds back the pods th
   const budgets = [zoneBudget("db", { maxUnavailable: -1 })];
   const verdict = decideOn([zone("a", "oo")], [], { budgets });
   assert.equal(outcome(verdict), "invalid-budget");
-  assert.match(verdict.sentence, /^the budget db, which may govern pod a-0, is invalid: spec.maxUnavailable is -1/);
+  assert.match(verdict.message, /^the budget db, which may govern pod a-0, is invalid: spec.maxUnavailable is -1/);
   const elsewhere = [zoneBudget("db", { maxUnavailable: -1, selector: { matchLabels: { app: "other" } } })];
   assert.equal(outcome(decideOn([zone("a", "oo")], [], { budgets: elsewhere })), "delete a-0");
 });
@@ -211,7 +211,7 @@ test("budget-spans-groups: a budget that selects StatefulSets of another group c
   const verdict = decideOn([zone("a", "oo")], [], { budgets, neighbours });
   assert.equal(outcome(verdict), "budget-spans-groups");
   assert.match(
-    verdict.sentence,
+    verdict.message,
     /^the budget db selects StatefulSets of rollout-group "group" and other of rollout-group "elsewhere", and/,
   );
   assert.equal(outcome(decideOn([zone("a", "oo")], [], { budgets })), "delete a-0");
@@ -258,7 +258,7 @@ for (const kind of ["lists", "watches"]) {
     await passes.run();
     assert.equal(passes.acts.length, 1);
     assert.match(
-      passes.verdicts.at(-1)?.sentence ?? "",
+      passes.verdicts.at(-1)?.message ?? "",
       /1 may be down by the budget db, although the StatefulSet allows 3/,
     );
     await passes.run();

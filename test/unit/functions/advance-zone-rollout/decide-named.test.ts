@@ -24,8 +24,8 @@ test("of several zones in the same state the first by name is named", () => {
 
 test("delete-refused names the first pod that was refused, of a zone at rest and of one that is not", () => {
   const refused = [refusal("a-0"), refusal("a-1")];
-  assert.match(decideOn([zone("a", "oo")], refused).sentence, /^a-0 stays outdated/);
-  assert.match(decideOn([zone("a", "oow")], refused).sentence, /^a-0 stays outdated/);
+  assert.match(decideOn([zone("a", "oo")], refused).message, /^a-0 stays outdated/);
+  assert.match(decideOn([zone("a", "oow")], refused).message, /^a-0 stays outdated/);
 });
 
 test("delete-refused is not named while another reservation may still end", () => {
@@ -51,22 +51,22 @@ test("a take names the smallest limit of those that it keeps to, and the first o
   const budgets = [budgetOf("one", 2), budgetOf("two", 2)];
   const mixed = decideOn([three(labelled("a-0", "one"), pod("a-1"))], [], { budgets });
   assert.equal(outcome(mixed), "delete a-0, delete a-1");
-  assert.match(mixed.sentence, /, 2 may be down by the budget one, although the StatefulSet allows 3$/);
+  assert.match(mixed.message, /, 2 may be down by the budget one, although the StatefulSet allows 3$/);
   const alike = decideOn([three(labelled("a-0", "one"), labelled("a-1", "two"))], [], { budgets });
   assert.equal(outcome(alike), "delete a-0, delete a-1");
-  assert.match(alike.sentence, /, 2 may be down by the budget one, although the StatefulSet allows 3$/);
+  assert.match(alike.message, /, 2 may be down by the budget one, although the StatefulSet allows 3$/);
 });
 
 test("a take says why the first of the others stays, where it is not the limit that is spent", () => {
   const unknown = zoneBudget("db", { podNamePartitionRegex: "[a-z]-([1-9])" });
   const partition = decideOn([zone("a", "ooo"), zone("b", "nnn", current)], [], { budgets: [unknown] });
   assert.equal(outcome(partition), "delete a-1");
-  assert.match(partition.sentence, /, 1 may be down; a-0 waits: group 1 of the expression/);
+  assert.match(partition.message, /, 1 may be down; a-0 waits: group 1 of the expression/);
   const budgets = [budgetOf("one", 2), zoneBudget("two", { selector: { matchLabels: { app: "one" } } })];
   const extra = [labelled("a-0", "one"), pod("a-1")];
   const several = decideOn([zone("a", "", { replicas: 2, extra })], [], { budgets });
   assert.equal(outcome(several), "delete a-1");
-  assert.match(several.sentence, /, 1 may be down; the budgets one and two all select pod a-0/);
+  assert.match(several.message, /, 1 may be down; the budgets one and two all select pod a-0/);
 });
 
 test("of several pods that wait for their delays the one that may go first wakes", () => {
@@ -109,5 +109,5 @@ test("a repair that is due in a millisecond is looked for then", () => {
 test("a repair tells the whole seconds that have passed", () => {
   const pending = pod("a-0", { readySinceMs: undefined, neverReady: true, pending: true, createdMs: nowMs - 3_900 });
   const verdict = decideOn([zone("a", ".n", { extra: [pending] })]);
-  assert.match(verdict.sentence, /^replacing broken outdated pods a-0 \(Pending for 3 s\)/);
+  assert.match(verdict.message, /^replacing broken outdated pods a-0 \(Pending for 3 s\)/);
 });

@@ -31,14 +31,14 @@ test("the first outdated pods of the first zone by name go, as many as may be do
 test("a take says which zone rolls, how many pods go and how many may be down", () => {
   const verdict = decideOn([zone("a", "nooo", { maxUnavailable: 2 })]);
   assert.equal(verdict.zone, "a");
-  assert.equal(verdict.sentence, "rolling a: 2 of 3 outdated pods go now, 2 may be down");
+  assert.equal(verdict.message, "rolling a: 2 of 3 outdated pods go now, 2 may be down");
 });
 
 test("a group that runs the wanted revision everywhere is done, and so is one without pods or without zones", () => {
   const verdict = decideOn([zone("a", "nn", { currentRevision: "new" }), zone("b", "", { currentRevision: "new" })]);
   assert.equal(outcome(verdict), "done");
   assert.equal(guardOf(verdict, "rolling"), "done");
-  assert.equal(verdict.sentence, "every pod of group runs the wanted revision");
+  assert.equal(verdict.message, "every pod of group runs the wanted revision");
   assert.equal(verdict.requeueAfterMs, undefined);
   assert.equal(outcome(decideOn([])), "done");
 });
@@ -48,7 +48,7 @@ test("strategy-not-on-delete: one StatefulSet of another strategy stops the whol
   const verdict = decideOn(zones);
   assert.equal(outcome(verdict), "strategy-not-on-delete");
   assert.equal(verdict.zone, "b");
-  assert.match(verdict.sentence, /^b has update strategy RollingUpdate/);
+  assert.match(verdict.message, /^b has update strategy RollingUpdate/);
   const finished = [zone("a", "nn"), zone("b", "nn", { strategy: "RollingUpdate" })];
   assert.equal(outcome(decideOn(finished)), "strategy-not-on-delete");
 });
@@ -56,7 +56,7 @@ test("strategy-not-on-delete: one StatefulSet of another strategy stops the whol
 test("zones-down: with pods down in two zones no healthy pod is taken (Z1)", () => {
   const verdict = decideOn([zone("a", "oow", { maxUnavailable: 3 }), zone("b", "oo.", { maxUnavailable: 3 })]);
   assert.equal(outcome(verdict), "zones-down");
-  assert.match(verdict.sentence, /a: 1 of 3 down \(1 not ready\); b: 1 of 3 down \(1 missing\)$/);
+  assert.match(verdict.message, /a: 1 of 3 down \(1 not ready\); b: 1 of 3 down \(1 missing\)$/);
   assert.equal(verdict.requeueAfterMs, 30_000);
 });
 
@@ -85,7 +85,7 @@ test("paused: a ready paused zone is passed over, and named when all others are 
   assert.equal(outcome(decideOn([paused, zone("b", "oo")])), "delete b-0");
   const verdict = decideOn([paused, zone("b", "nn", { currentRevision: "new" })]);
   assert.equal(outcome(verdict), "paused");
-  assert.equal(verdict.sentence, "a is paused with 1 outdated pods; every other zone is done");
+  assert.equal(verdict.message, "a is paused with 1 outdated pods; every other zone is done");
   assert.equal(outcome(decideOn([zone("a", "nn", { paused: true })])), "done");
 });
 
@@ -119,14 +119,14 @@ test("budget: no healthy pod goes while as many as allowed are down or reserved 
   const reserved = zone("a", "nooo", { maxUnavailable: 2, reserved: [1, 2].map((n) => reservation(`a-${n}`)) });
   const verdict = decideOn([reserved]);
   assert.equal(outcome(verdict), "budget");
-  assert.equal(verdict.sentence, "a: 2 of 4 down (2 reserved), 2 may be down; 3 outdated pods wait");
+  assert.equal(verdict.message, "a: 2 of 4 down (2 reserved), 2 may be down; 3 outdated pods wait");
   assert.equal(verdict.requeueAfterMs, 7_000);
 });
 
 test("budget: a zone that wants 2^31 pods is decided on like any other, by a share of them too", () => {
   const verdict = decideOn([zone("a", "oo", { replicas: mostReplicas }), zone("b", "oo")]);
   assert.equal(outcome(verdict), "budget");
-  assert.match(verdict.sentence, /^a: 2147483645 of 2147483647 down \(2147483645 missing\), 1 may be down; 2 outdated/);
+  assert.match(verdict.message, /^a: 2147483645 of 2147483647 down \(2147483645 missing\), 1 may be down; 2 outdated/);
   const share = parseStatefulSet(
     statefulSetObject("a", {
       metadata: { annotations: { "rollout-max-unavailable": "25%" } },
@@ -193,7 +193,7 @@ test("delete-refused is named, with what the API server said, once nothing else 
   const verdict = decideOn([zone("a", "on"), zone("b", "nn", { currentRevision: "new" })], [refusal("a-0")]);
   assert.equal(outcome(verdict), "delete-refused");
   assert.equal(verdict.zone, "a");
-  assert.equal(verdict.sentence, "a-0 stays outdated: a webhook said no");
+  assert.equal(verdict.message, "a-0 stays outdated: a webhook said no");
   assert.equal(outcome(decideOn([zone("a", "xn"), zone("b", "oo")], [refusal("a-0")])), "delete-refused");
 });
 
@@ -248,10 +248,10 @@ test("a pod of the wanted revision is never replaced, however broken, nor any in
     const [paused, other] = [zone("a", `${letter}o`, { paused: true }), zone("b", "nn")];
     const verdict = decideOn([paused, other]);
     assert.match(
-      `${outcome(verdict)}: ${verdict.sentence}`,
+      `${outcome(verdict)}: ${verdict.message}`,
       /^record-revision b: .*a: 1 of 2 down \(1 not ready\) and is paused/,
     );
-    assert.doesNotMatch(verdict.sentence, /never ready/);
+    assert.doesNotMatch(verdict.message, /never ready/);
   }
   assert.equal(outcome(decideOn([zone("a", "p", { updateRevision: undefined })])), "status-behind");
 });
@@ -259,14 +259,14 @@ test("a pod of the wanted revision is never replaced, however broken, nor any in
 test("a rollout that waits says which pod is replaced unless it becomes ready, and looks again when it is due", () => {
   const verdict = decideOn([zone("a", "xwo"), zone("b", "ny")]);
   assert.equal(outcome(verdict), "zones-down");
-  assert.match(verdict.sentence, /; b-1 was never ready, and is replaced if it is not ready 120 s after it was made$/);
+  assert.match(verdict.message, /; b-1 was never ready, and is replaced if it is not ready 120 s after it was made$/);
   assert.equal(verdict.requeueAfterMs, 20_000);
   const younger = pod("b-1", { readySinceMs: undefined, neverReady: true, createdMs: nowMs - 119_000 });
   const both = [zone("a", "xwy"), zone("b", "n", { replicas: 2, extra: [younger] })];
-  assert.match(decideOn(both).sentence, /; b-1 was never ready/);
+  assert.match(decideOn(both).message, /; b-1 was never ready/);
   assert.equal(decideOn(both).requeueAfterMs, 1_000);
-  assert.match(decideOn([zone("a", "xyy")]).sentence, /; a-1 was never ready/);
-  assert.match(decideOn(both, [refusal("b-1")]).sentence, /; a-2 was never ready/);
+  assert.match(decideOn([zone("a", "xyy")]).message, /; a-1 was never ready/);
+  assert.match(decideOn(both, [refusal("b-1")]).message, /; a-2 was never ready/);
   const young = pod("a-1", { readySinceMs: undefined, neverReady: true, createdMs: nowMs });
   assert.equal(
     decideOn([zone("a", "xw", { replicas: 3, extra: [{ ...young, name: "a-2", ordinal: 2 }] })]).requeueAfterMs,
@@ -287,7 +287,7 @@ test("a rollout that takes pods looks again no later than it would, though a rep
 
 test("a repair names its cause", () => {
   const cause = (drawing: string, extra: ReturnType<typeof pod>[] = []) =>
-    decideOn([zone("a", drawing, { replicas: 3, extra })]).sentence.replace(/;.*/, "");
+    decideOn([zone("a", drawing, { replicas: 3, extra })]).message.replace(/;.*/, "");
   assert.equal(cause("bnn"), "replacing broken outdated pods a-0 (stuck in CrashLoopBackOff)");
   assert.equal(cause("pnn"), "replacing broken outdated pods a-0 (Pending for 3 s)");
   assert.equal(cause("rnn"), "replacing broken outdated pods a-0 (never ready in 130 s)");
@@ -307,7 +307,7 @@ test("a repair that was refused is not tried again", () => {
 test("a take that repairs says what is broken, and goes on to say what the others wait for", () => {
   const verdict = decideOn([zone("a", "bbbbbbo")]);
   assert.match(
-    verdict.sentence,
+    verdict.message,
     /^replacing broken outdated pods a-0 \(stuck in CrashLoopBackOff\), (a-\d \([^)]+\), ){4}…; a: 6 of 7 down/,
   );
   assert.equal(verdict.zone, "a");
@@ -318,16 +318,16 @@ test("status.currentRevision is written for a zone that is complete, once", () =
   assert.equal(outcome(decideOn([zone("a", "nn"), zone("b", "oo")])), "record-revision a, delete b-0");
   assert.equal(outcome(decideOn([zone("a", "nn", { currentRevision: "new" })])), "done");
   assert.equal(outcome(decideOn([zone("a", "nn", { currentRevision: undefined })])), "done");
-  assert.match(decideOn([zone("a", "nn")]).sentence, /^recording the revision of a; every pod/);
+  assert.match(decideOn([zone("a", "nn")]).message, /^recording the revision of a; every pod/);
 });
 
 test("zone-settling: a pod that a function let go and that still stands is named, with the function and the end of it (R10)", () => {
   const evicted = reservation("a-0", { by: "evaluate-eviction", stampMs: nowMs - 30_000 });
   assert.equal(
-    decideOn([zone("a", "nn", { reserved: [evicted] }), zone("b", "oo")]).sentence,
+    decideOn([zone("a", "nn", { reserved: [evicted] }), zone("b", "oo")]).message,
     "a: 1 of 2 down (1 reserved); the next zone starts when it is ready; a-0 may still go, by evaluate-eviction, until 2026-01-01T00:12:00Z at the latest",
   );
-  assert.match(decideOn([zone("a", "nw", { reserved: [reservation("a-1")] })]).sentence, /starts when it is ready$/);
+  assert.match(decideOn([zone("a", "nw", { reserved: [reservation("a-1")] })]).message, /starts when it is ready$/);
 });
 
 test("status.currentRevision is not written for a zone that is incomplete, unsettled, paused or refused it", () => {
@@ -354,5 +354,5 @@ test("zone-departed: while a pod reserved in a zone that has left the group stil
   };
   const verdict = decide({ ...group, zones: [zone("a", "ooo")] });
   assert.equal(outcome(verdict), "zone-departed");
-  assert.match(verdict.sentence, /gone-0 is reserved, but its StatefulSet has left the group/);
+  assert.match(verdict.message, /gone-0 is reserved, but its StatefulSet has left the group/);
 });

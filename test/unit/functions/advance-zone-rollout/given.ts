@@ -236,7 +236,7 @@ export function reservation(podName: string, changes: Partial<Reservation> = {})
 
 export function refusal(podName: string): [string, Refusal] {
   const uid = `uid-of-${podName}`;
-  return [uid, { uid, pod: podName, sentence: "a webhook said no", stampMs: nowMs - 1_000 }];
+  return [uid, { uid, pod: podName, message: "a webhook said no", stampMs: nowMs - 1_000 }];
 }
 
 /** A stored budget; unless its spec says otherwise, it selects every pod and StatefulSet that is drawn here. */

@@ -29,7 +29,7 @@ test("outdated pods that are down in several zones are replaced in the first of 
   assert.equal(outcome(decideOn(limited(2))), "repair a-0, repair a-1");
   const verdict = decideOn(limited(1));
   assert.match(
-    verdict.sentence,
+    verdict.message,
     /^replacing broken outdated pods a-0 \(not ready\); pods are down in more than one zone/,
   );
 });

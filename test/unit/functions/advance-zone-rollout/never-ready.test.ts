@@ -42,7 +42,7 @@ async function secondsUntilDone(passes: Passes): Promise<number> {
     await passes.goOn(20);
     requeueAfterMs = (await passes.run()) ?? 30_000;
   }
-  assert.equal(passes.guard, "done", passes.verdicts.at(-1)?.sentence);
+  assert.equal(passes.guard, "done", passes.verdicts.at(-1)?.message);
   return Math.round(spentMs() / 1000);
 }
 

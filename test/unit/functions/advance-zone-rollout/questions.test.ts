@@ -44,7 +44,7 @@ test("health-bad: one that says no stays, and the next one is asked; the verdict
   const requeueAfterMs = await all.passes.run();
   assert.deepEqual([deleted(all.passes), all.passes.guard], [[], "health-bad"]);
   assert.match(
-    all.passes.verdicts.at(-1)?.sentence ?? "",
+    all.passes.verdicts.at(-1)?.message ?? "",
     /^group-a-0 stays: .*queue 'orders' in vhost '\/'; 3 outdated pods wait$/,
   );
   assert.ok(

@@ -104,9 +104,9 @@ test("replacement-reserved: by its name alone a pod is let go again only once th
   const own = (stampMs: number) => [reservation("a-0", { by: "evaluate-eviction", stampMs, sinceMs: stampMs })];
   const zones = (agoMs: number) => [zone("a", "ooo", { reserved: own(nowMs - agoMs) }), zone("b", "ooo")];
   const question = { name: "a-0", isPinned: false };
-  const { guard, code, sentence, curedInMs } = refusal(zones(finishAfterMs - 2_000), question);
+  const { guard, code, message, curedInMs } = refusal(zones(finishAfterMs - 2_000), question);
   assert.deepEqual([guard, code, curedInMs], ["replacement-reserved", 429, 2_000]);
-  assert.match(sentence, /^a-0 was allowed to go a moment ago, .+ if a-0 is still there it may go in 2 s$/);
+  assert.match(message, /^a-0 was allowed to go a moment ago, .+ if a-0 is still there it may go in 2 s$/);
   assert.deepEqual(guards(zones(finishAfterMs), [question]), ["allowed"]);
   assert.deepEqual(guards(zones(0), ["a-0"]), ["allowed"], "a pinned one cannot hit the replacement");
   for (const first of ["a-0", question] as const) {
@@ -122,7 +122,7 @@ test("replacement-reserved: a pod that another function has reserved is not evic
     const question = { name: "a-0", isPinned: false };
     const answer = refusal(zones(nowMs - 1_000), question);
     assert.deepEqual([answer.guard, answer.code, answer.zone], ["replacement-reserved", 429, "a"]);
-    assert.match(answer.sentence, new RegExp(`^a-0 is reserved by ${by}, whose deletion may be on its way`));
+    assert.match(answer.message, new RegExp(`^a-0 is reserved by ${by}, whose deletion may be on its way`));
     assert.deepEqual(guards(zones(nowMs - dropAfterMs), [question]), ["replacement-reserved"], "as long as it is open");
     assert.deepEqual(guards(zones(nowMs - 1_000), ["a-0"]), ["allowed"], "a pinned one cannot hit the replacement");
   }

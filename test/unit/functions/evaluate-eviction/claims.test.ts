@@ -21,10 +21,10 @@ for (const kind of claimKinds) {
     const budget = { maxUnavailable: 3 };
     assert.deepEqual(guards(zones, ["a-1", "a-2"], { budget }), [guard, guard]);
     assert.deepEqual(guards(zones, ["a-1"], { budget: { ...budget, ...byPartition } }), [guard]);
-    const { code, cause, sentence } = refusal(zones, "a-1", { budget });
+    const { code, cause, message } = refusal(zones, "a-1", { budget });
     assert.deepEqual([code, cause], [429, "DisruptionBudget"]);
     assert.match(
-      sentence,
+      message,
       /^a: 1-2 claimed for .* by another-function, since 2026-01-01T00:09:59\.000Z: a-1 stays until it ends/,
     );
   });

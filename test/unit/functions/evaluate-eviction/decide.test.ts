@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Alone, decideAlone } from "../../../../functions/evaluate-eviction/decide-alone.ts";
-import { renewForMs, turnMs } from "../../../../functions/shared/ledger/renewals.ts";
+import { renewForMs, yieldMs } from "../../../../functions/shared/ledger/renewals.ts";
 import type { Refusal } from "../../../../functions/shared/ledger/reservation.ts";
 import { claimOf, nowMs, pod, reservation, statefulSet, zone, zoneBudget } from "../advance-zone-rollout/given.ts";
 import { disruptionBudget, guards, refusal, rule } from "./given-evictions.ts";
@@ -25,7 +25,7 @@ test("zone-budget: as many pods of a zone may be down as the budget says, howeve
   }
   const zones = [zone("a", "o.xtoo"), zone("b", "oooooo")];
   const answer = refusal(zones, "a-0", { budget: { maxUnavailable: 3 } });
-  assert.equal(answer.sentence, "2 pods not ready, 1 pod unknown in a: 3 may be down, so a-0 stays until one is back");
+  assert.equal(answer.message, "2 pods not ready, 1 pod unknown in a: 3 may be down, so a-0 stays until one is back");
   assert.deepEqual([answer.code, answer.reason, answer.cause], [429, "TooManyRequests", "DisruptionBudget"]);
   assert.equal(answer.zone, "a");
   assert.deepEqual(guards(zones, ["a-0"], { budget: { maxUnavailable: 4 } }), ["allowed"]);
@@ -76,7 +76,7 @@ test("zones-down: no pod goes while another zone is not whole, however much its 
     const zones = [zone("a", "ooo"), zone("b", drawing), zone("c", "ooo")];
     const answer = refusal(zones, "a-0", { budget: { maxUnavailable: 3 } });
     assert.equal(answer.guard, "zones-down");
-    assert.equal(answer.sentence, `${count} in b: no pod of a goes until that zone is whole`);
+    assert.equal(answer.message, `${count} in b: no pod of a goes until that zone is whole`);
     assert.equal(answer.code, 429);
     assert.deepEqual(guards(zones, ["b-0"], { budget: { maxUnavailable: 3 } }), [
       drawing[0] === "." ? "pod-unseen" : "allowed",
@@ -87,12 +87,12 @@ test("zones-down: no pod goes while another zone is not whole, however much its 
 test("pods that are being scaled away leave their zone unsettled, and count in their own while they are not ready", () => {
   const shrinking = zone("b", "ooo", { extra: [pod("b-3")] });
   const answer = refusal([zone("a", "ooo"), shrinking], "a-0");
-  assert.equal(answer.sentence, "1 pod not ready in b: no pod of a goes until that zone is whole");
+  assert.equal(answer.message, "1 pod not ready in b: no pod of a goes until that zone is whole");
   assert.deepEqual(guards([zone("a", "ooo"), shrinking], ["b-0"]), ["allowed"]);
   const broken = zone("b", "ooo", { extra: [pod("b-3", { readySinceMs: undefined })] });
   assert.deepEqual(guards([zone("a", "ooo"), broken], ["b-0", "b-3"]), ["zone-budget", "allowed"]);
   const both = zone("b", "oox", { extra: [pod("b-3")] });
-  assert.match(refusal([zone("a", "ooo"), both], "a-0").sentence, /^1 pod not ready in b:/);
+  assert.match(refusal([zone("a", "ooo"), both], "a-0").message, /^1 pod not ready in b:/);
 });
 
 test("a pod that is being scaled away counts once, and is ready only after minReadySeconds", () => {
@@ -123,7 +123,7 @@ test("an eviction counts the reservations of every function, not only its own", 
 test("zone-departed: a reserved pod whose StatefulSet has left the group holds every zone back", () => {
   const answer = refusal(whole, "a-0", { departed: [reservation("z-3")], budget: { maxUnavailable: 3 } });
   assert.deepEqual([answer.guard, answer.code], ["zone-departed", 429]);
-  assert.match(answer.sentence, /^1 pod not ready in z: z-3 is reserved, but its StatefulSet has left the group/);
+  assert.match(answer.message, /^1 pod not ready in z: z-3 is reserved, but its StatefulSet has left the group/);
 });
 
 test("zone-departed: a pod that is down and was left behind by its StatefulSet holds every zone, or its partition", () => {
@@ -131,7 +131,7 @@ test("zone-departed: a pod that is down and was left behind by its StatefulSet h
   const answer = refusal(whole, "a-0", { departed, budget: { maxUnavailable: 3 } });
   assert.deepEqual([answer.guard, answer.code], ["zone-departed", 429]);
   assert.match(
-    answer.sentence,
+    answer.message,
     /^1 pod not ready in z: z-1 is not ready, and its StatefulSet z is gone; .* make z again/,
   );
   const budget = { maxUnavailable: 1, podNamePartitionRegex: "[a-z]+-([0-9]+)" };
@@ -176,7 +176,7 @@ test("max-unavailable-zero: a share of no replicas is a 403 for a pod that is wa
     ["max-unavailable-zero", 403, "Forbidden", ""],
   );
   assert.equal(
-    answer.sentence,
+    answer.message,
     "max unavailable = 0: the budget budget allows a share of the pods of a, and its controller has counted none of them yet",
   );
 });
@@ -194,7 +194,7 @@ test("never-possible: a budget of nothing is a 403 at once, whatever else the po
         ["never-possible", 403, "Forbidden", ""],
       );
       assert.equal(
-        answer.sentence,
+        answer.message,
         `max unavailable = 0: the budget budget has ${field} 0, so it never lets a pod be evicted: raise it when pods may go`,
       );
     }
@@ -207,10 +207,7 @@ test("never-possible: a PodDisruptionBudget that wants all of its pods healthy i
   for (const zones of [whole, [zone("a", "ooo"), zone("b", "xxx")]]) {
     const answer = refusal(zones, "a-0", { disruptionBudgets });
     assert.deepEqual([answer.guard, answer.code, answer.cause], ["never-possible", 429, "DisruptionBudget"]);
-    assert.match(
-      answer.sentence,
-      /^a-0 stays: PodDisruptionBudget pdb wants 6 of its 6 pods healthy, so it never lets/,
-    );
+    assert.match(answer.message, /^a-0 stays: PodDisruptionBudget pdb wants 6 of its 6 pods healthy, so it never lets/);
   }
   const some = [disruptionBudget("pdb", {}, { ...all, desiredHealthy: 5, currentHealthy: 5 })];
   assert.deepEqual(guards(whole, ["a-0"], { disruptionBudgets: some }), ["pod-disruption-budget"]);
@@ -225,7 +222,7 @@ test("never-possible: a pod that two PodDisruptionBudgets select is told so at o
     const answer = refusal(zones, "a-0", { disruptionBudgets });
     assert.deepEqual([answer.guard, answer.code, answer.curedInMs], ["never-possible", 429, undefined]);
     assert.match(
-      answer.sentence,
+      answer.message,
       /^a-0 stays: the PodDisruptionBudgets one and two both select it, .+ change the selector/,
     );
   }
@@ -253,7 +250,7 @@ test("without either field one pod may be down", () => {
 test("too-few-zones: a group of one StatefulSet is a 400, in rollout-operator's words", () => {
   const answer = refusal([zone("a", "ooo")], "a-0");
   assert.deepEqual([answer.guard, answer.code, answer.cause], ["too-few-zones", 400, ""]);
-  assert.match(answer.sentence, /^minimum number of StatefulSets not found: the budget budget needs two zones or more/);
+  assert.match(answer.message, /^minimum number of StatefulSets not found: the budget budget needs two zones or more/);
 });
 
 test("pod-unseen: a pod that the view does not have, or has under another uid, is a 429", () => {
@@ -271,7 +268,7 @@ test("a zone whose name is the start of another's is not taken for it", () => {
 /** A pod whose reservation could be dropped so long ago, for it was renewed for too long. */
 function givenUp(name: string, agoMs: number): [string, Refusal] {
   const uid = `uid-of-${name}`;
-  return [uid, { uid, pod: name, sentence: `${name} was given up`, stampMs: nowMs - agoMs, by: "evaluate-eviction" }];
+  return [uid, { uid, pod: name, message: `${name} was given up`, stampMs: nowMs - agoMs, by: "evaluate-eviction" }];
 }
 
 test("eviction-not-carried-out: a pod that was renewed for a minute, or is given up, is refused before its budget is asked", () => {
@@ -282,7 +279,7 @@ test("eviction-not-carried-out: a pod that was renewed for a minute, or is given
   assert.deepEqual(guards(zones(renewForMs - 1), ["a-0"]), ["allowed"]);
   const answer = refusal(zones(renewForMs), "a-0");
   assert.deepEqual([answer.guard, answer.code, answer.zone], ["eviction-not-carried-out", 429, "a"]);
-  assert.match(answer.sentence, /^a-0 was allowed to go again and again for 60 s, and is still there: /);
+  assert.match(answer.message, /^a-0 was allowed to go again and again for 60 s, and is still there: /);
   const another = [zone("a", "ooo", { reserved: renewed(renewForMs).map((one) => ({ ...one, uid: "before" })) })];
   assert.deepEqual(guards([...another, zone("b", "ooo")], ["a-0"]), ["allowed"], "another pod of that name");
   const down = [zone("a", "oxo"), zone("b", "oxo")];
@@ -299,11 +296,11 @@ test("rollout-first: for a minute after a pod was given up, no other goes before
   const answer = refusal(outdated, "a-0", after(20_000));
   assert.deepEqual([answer.guard, answer.code, answer.zone], ["rollout-first", 429, "a"]);
   assert.equal(
-    answer.sentence,
+    answer.message,
     "something behind Sluice refused the evictions of a-1, so the rollout of its group goes first for 40 s more; a-0 may go then",
   );
-  assert.deepEqual(guards(outdated, ["a-0"], after(turnMs - 1)), ["rollout-first"]);
-  assert.deepEqual(guards(outdated, ["a-0"], after(turnMs)), ["allowed"]);
+  assert.deepEqual(guards(outdated, ["a-0"], after(yieldMs - 1)), ["rollout-first"]);
+  assert.deepEqual(guards(outdated, ["a-0"], after(yieldMs)), ["allowed"]);
   assert.deepEqual(guards(rolled, ["a-0"], after(0)), ["allowed"]);
   assert.deepEqual(guards([zone("a", "nnn"), zone("b", "ooo", { paused: true })], ["a-0"], after(0)), ["allowed"]);
   const own = [zone("a", "ooo", { reserved: [reservation("a-0")] }), zone("b", "ooo")];
@@ -317,7 +314,7 @@ test("rollout-first: for a minute after a pod was given up, no other goes before
 test("pod-disruption-budget: what the API server would refuse after us is refused at once, and not reserved (R15)", () => {
   const answer = refusal(whole, "a-0", { disruptionBudgets: [disruptionBudget("pdb")] });
   assert.deepEqual([answer.guard, answer.code], ["pod-disruption-budget", 429]);
-  assert.match(answer.sentence, /^pod a-0 could go within its zone's budget, but PodDisruptionBudget pdb allows no/);
+  assert.match(answer.message, /^pod a-0 could go within its zone's budget, but PodDisruptionBudget pdb allows no/);
   const free = [disruptionBudget("pdb", {}, { disruptionsAllowed: 1 })];
   assert.deepEqual(guards(whole, ["a-0"], { disruptionBudgets: free }), ["allowed"]);
   const others = [disruptionBudget("pdb", { selector: { matchLabels: { name: "b" } } })];
@@ -351,7 +348,7 @@ test("several-budgets, invalid-budget, budget-spans-groups: budgets that no func
   ] as const) {
     const answer = refusal(whole, "a-0", changes);
     assert.deepEqual([answer.guard, answer.code, answer.field, answer.zone], [guard, code, field, "a"]);
-    assert.match(answer.sentence, sentence);
+    assert.match(answer.message, sentence);
   }
 });
 

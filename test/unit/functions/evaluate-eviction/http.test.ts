@@ -41,7 +41,7 @@ class Door {
   constructor(passes: Passes, changes: Partial<Context> = {}, judge?: AdmissionHandler) {
     this.passes = passes;
     this.replica = new Replica(passes, () => changes);
-    const admissions = [{ definition: evaluateEviction, judge: judge ?? this.replica.judge }];
+    const admissions = [{ definition: evaluateEviction, handler: judge ?? this.replica.judge }];
     const monotonicMs = () => this.replica.cluster.monotonicMs();
     ({ app: this.app, lines: this.lines } = createTestApp({ admissions, monotonicMs }));
   }

@@ -8,7 +8,7 @@ import { guards, refusal } from "./given-evictions.ts";
 
 function givenUp(name: string, agoMs: number): [string, Refusal] {
   const uid = `uid-of-${name}`;
-  return [uid, { uid, pod: name, sentence: `${name} was given up`, stampMs: nowMs - agoMs, by: "evaluate-eviction" }];
+  return [uid, { uid, pod: name, message: `${name} was given up`, stampMs: nowMs - agoMs, by: "evaluate-eviction" }];
 }
 
 test("rollout-first: the turn is told to last until the pod that was given up last lets it end, whatever their order", () => {
@@ -16,7 +16,7 @@ test("rollout-first: the turn is told to last until the pod that was given up la
   const both = [givenUp("a-1", 50_000), givenUp("a-2", 5_000)] as const;
   for (const order of [both, both.toReversed()]) {
     assert.match(
-      refusal(zones, "a-0", { givenUp: new Map(order) }).sentence,
+      refusal(zones, "a-0", { givenUp: new Map(order) }).message,
       /refused the evictions of a-2, .+ goes first for 55 s more; a-0 may go then$/,
     );
   }
@@ -31,13 +31,13 @@ test("a reserved pod that is gone and not back is told as unknown", () => {
   const evicted = zone("a", "o.o", { reserved: [reservation("a-1", { uid: "evicted" })] });
   const answer = refusal([evicted, zone("b", "ooo")], "a-0");
   assert.equal(answer.guard, "zone-budget");
-  assert.match(answer.sentence, /^1 pod unknown in a: 1 may be/);
+  assert.match(answer.message, /^1 pod unknown in a: 1 may be/);
 });
 
 test("zones-down: pods that are being scaled away are not told beside those that are down", () => {
   const shrinking = zone("b", "o.x", { extra: [pod("b-3")] });
   const answer = refusal([zone("a", "ooo"), shrinking], "a-0");
-  assert.match(answer.sentence, /^1 pod not ready, 1 pod unknown in b: no pod of a goes/);
+  assert.match(answer.message, /^1 pod not ready, 1 pod unknown in b: no pod of a goes/);
 });
 
 test("pod-unseen: a pod that has another StatefulSet's name would be reserved as one of its owner's, and is not", () => {

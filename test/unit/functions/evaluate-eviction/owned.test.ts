@@ -46,7 +46,7 @@ class OwnedGroup extends Passes {
     const claim = { namespace, name: "a-0-data" };
     this.world.annotate(claim, { "sluice.dev/suspend": "true" }, "persistentvolumeclaims");
     const outcome = await played(this.timeline, suspendGroup.reconcile(this.context, key, { sweep: true }));
-    if (outcome.acting !== undefined) await played(this.timeline, outcome.acting);
+    if (outcome.pendingActs !== undefined) await played(this.timeline, outcome.pendingActs);
     await this.goOn(60_000);
     this.forget();
     return this;

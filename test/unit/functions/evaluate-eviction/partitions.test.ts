@@ -17,7 +17,7 @@ test("partition-budget: a partition is counted over all zones, and other partiti
   assert.deepEqual(guards(zones, ["a-2", "b-0"], partitions(1)), ["allowed", "partition-budget"]);
   assert.deepEqual(guards(zones, ["a-1", "a-0"], partitions(2)), ["allowed", "allowed"]);
   const answer = refusal(zones, "a-1", partitions(1));
-  assert.equal(answer.sentence, "1 pod not ready in partition 1: 1 may be down, so a-1 stays until one is back");
+  assert.equal(answer.message, "1 pod not ready in partition 1: 1 may be down, so a-1 stays until one is back");
   assert.deepEqual(
     [answer.code, answer.reason, answer.cause, answer.zone],
     [429, "TooManyRequests", "DisruptionBudget", "a"],
@@ -42,7 +42,7 @@ test("missing pods are unknown, in the partition that they belong to and in no o
   assert.deepEqual(guards(zones, ["a-0", "a-1"], partitions(1)), ["allowed", "partition-budget"]);
   const two = [zone("a", "ooo"), zone("b", "oxo"), zone("c", "o.o")];
   assert.match(
-    refusal(two, "a-1", partitions(2)).sentence,
+    refusal(two, "a-1", partitions(2)).message,
     /^1 pod not ready, 1 pod unknown in partition 1: 2 may be down,/,
   );
 });
@@ -50,9 +50,9 @@ test("missing pods are unknown, in the partition that they belong to and in no o
 test("a zone that wants 2^31 pods is judged like any other, under a budget of zones and of partitions", () => {
   const huge = zone("b", "oo", { replicas: mostReplicas });
   const zones = [zone("a", "oo"), huge];
-  assert.match(refusal(zones, "a-0").sentence, /^2147483645 pods unknown in b: no pod of a goes until/);
+  assert.match(refusal(zones, "a-0").message, /^2147483645 pods unknown in b: no pod of a goes until/);
   assert.match(
-    refusal([zone("a", "oo"), huge], "b-0", partitions(3)).sentence,
+    refusal([zone("a", "oo"), huge], "b-0", partitions(3)).message,
     /^2147483645 pods unknown in partition 0/,
   );
   assert.deepEqual(guards([zone("a", "oo"), huge], ["b-0"], { budget: { maxUnavailablePercentage: 50 } }), [
@@ -64,7 +64,7 @@ test("a zone that wants 2^31 pods is judged like any other, under a budget of zo
 
 test("a zone that should have the partition and has no pod of it counts as one unknown", () => {
   const zones = [zone("a", "oooo"), zone("b", "ooo")];
-  assert.match(refusal(zones, "a-3", partitions(1)).sentence, /^1 pod unknown in partition 3: 1 may be/);
+  assert.match(refusal(zones, "a-3", partitions(1)).message, /^1 pod unknown in partition 3: 1 may be/);
   assert.deepEqual(guards(zones, ["a-3"], partitions(2)), ["allowed"]);
 });
 
@@ -105,16 +105,16 @@ test("a pod of another zone counts as ready only when it has been for longer tha
   assert.deepEqual(guards(zones(nowMs - 60_001), ["a-0"], delayed), ["allowed"]);
   const answer = refusal(zones(nowMs - 60_000), "a-0", delayed);
   assert.match(
-    answer.sentence,
+    answer.message,
     /^1 pod not ready in partition 0: 1 may be down, .+, the first of them in 1 s by the cross-zone/,
   );
   assert.match(
-    refusal(zones(nowMs - 5_000), "a-0", delayed).sentence,
+    refusal(zones(nowMs - 5_000), "a-0", delayed).message,
     /the first of them in 56 s by the cross-zone delay$/,
   );
   const untold = refusal(zones(Number.POSITIVE_INFINITY), "a-0", delayed);
   assert.equal(untold.guard, "partition-budget", "a Ready condition without a time proves nothing");
-  assert.doesNotMatch(untold.sentence, /the first of them/);
+  assert.doesNotMatch(untold.message, /the first of them/);
   assert.deepEqual(guards(zones(nowMs), ["a-0"], partitions(1)), ["allowed"]);
 });
 
@@ -138,7 +138,7 @@ test("partition-not-identified: a pod whose name gives no partition is a 400 tha
     const answer = refusal(zones, "a-1", { budget });
     assert.deepEqual([answer.guard, answer.code, answer.cause], ["partition-not-identified", 400, ""]);
     assert.equal(
-      answer.sentence,
+      answer.message,
       `pod a-1 has no partition: group 1 of the expression ${podNamePartitionRegex} finds nothing in its name`,
     );
   }

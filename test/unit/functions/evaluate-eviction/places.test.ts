@@ -33,7 +33,7 @@ test("no-ordinal: a pod whose name is not STATEFULSET-ORDINAL is a 400 that says
     const answer = await replica.answer(replica.review(name));
     assert.ok(!answer.allowed, name);
     assert.deepEqual([answer.guard, answer.code, answer.reason], ["no-ordinal", 400, "BadRequest"], name);
-    assert.match(answer.sentence, new RegExp(`^pod ${name} is not named STATEFULSET-ORDINAL, as the pods of group-a`));
+    assert.match(answer.message, new RegExp(`^pod ${name} is not named STATEFULSET-ORDINAL, as the pods of group-a`));
   }
   assert.deepEqual(reserved(passes), []);
   const replica = new Replica(passes);
@@ -55,7 +55,7 @@ test("no-statefulset: the refusal names the kind of what controls the pod", asyn
     await passes.goOn(0);
     const answer = await replica.answer(replica.review(name));
     assert.ok(!answer.allowed, name);
-    assert.equal(answer.sentence.startsWith(`the budget budget selects pod ${name}, ${words} so that`), true, name);
+    assert.equal(answer.message.startsWith(`the budget budget selects pod ${name}, ${words} so that`), true, name);
   }
 });
 

@@ -60,9 +60,9 @@ test("statefulset:NAME: one that has no rollout-group has a ledger of its own", 
 test("health-bad: a 429 that names the queues, and nothing is reserved", async () => {
   const { passes, pods, replica } = await stage();
   pods.says.set("group-a-1", critical);
-  const { guard, code, cause, sentence, zone } = await denied(replica, "group-a-1");
+  const { guard, code, cause, message, zone } = await denied(replica, "group-a-1");
   assert.deepEqual([guard, code, cause, zone], ["health-bad", 429, "DisruptionBudget", "group-a"]);
-  assert.match(sentence, /^group-a-1 stays: .*lose their majority: queue 'orders' in vhost '\/'$/);
+  assert.match(message, /^group-a-1 stays: .*lose their majority: queue 'orders' in vhost '\/'$/);
   assert.deepEqual(reserved(passes), []);
 });
 
@@ -84,7 +84,7 @@ test("health-beside-others: a pod that a budget would let go waits while the led
   const guards = await judge.guards(judge.review("group-a-0"), judge.review("group-a-1"));
   assert.deepEqual(guards.sort(), ["allowed", "health-beside-others"]);
   const again = await denied(judge, "group-a-2");
-  assert.match(again.sentence, /is reserved, and an answer about health permits nothing beside it/);
+  assert.match(again.message, /is reserved, and an answer about health permits nothing beside it/);
   assert.deepEqual(new Set(asked.takeAsked()).size, 1);
   // A group of one zone has no budget that can be kept, question or not.
   assert.equal((await denied(replica, "group-a-0")).guard, "too-few-zones");
@@ -102,9 +102,9 @@ test("one-at-a-time: while a pod is down that no function reserved no other pod 
   const { passes, pods, replica } = await stage();
   passes.world.kubelet.breakPod({ namespace, name: "group-a-2" }, "Unready");
   await passes.goOn(100);
-  const { guard, sentence } = await denied(replica, "group-a-0");
+  const { guard, message } = await denied(replica, "group-a-0");
   assert.equal(guard, "one-at-a-time");
-  assert.match(sentence, /group-a-2 is not ready, so group-a-0 stays$/);
+  assert.match(message, /group-a-2 is not ready, so group-a-0 stays$/);
   assert.deepEqual(pods.takeAsked(), []);
   assert.deepEqual(await replica.guards(replica.review("group-a-2")), ["allowed"]);
 });
@@ -133,10 +133,10 @@ test("a no stays one whatever the policy is, and so does a redirect", async () =
 
 test("question-malformed: no pod is asked, no pod goes, and the StatefulSet is told in an Event", async () => {
   const { passes, pods, replica } = await stage({ "health-question": "http", "health-url": "http://1@other:80/" });
-  const { guard, sentence } = await denied(replica, "group-a-0");
+  const { guard, message } = await denied(replica, "group-a-0");
   assert.equal(guard, "question-malformed");
-  assert.match(sentence, /health-url is a text that is not shown, .+; write http:\/\/:PORT\/PATH/);
-  assert.ok(!sentence.includes("other"), "no part of a URL that cannot be read is shown");
+  assert.match(message, /health-url is a text that is not shown, .+; write http:\/\/:PORT\/PATH/);
+  assert.ok(!message.includes("other"), "no part of a URL that cannot be read is shown");
   assert.deepEqual(pods.asked, []);
   await passes.goOn(100);
   assert.ok(passes.events.some((event) => /^EvictionRefused group-a: question-malformed: /.test(event)));
@@ -144,19 +144,19 @@ test("question-malformed: no pod is asked, no pod goes, and the StatefulSet is t
 
 test("a Secret that is missing, or may not be read, or says nothing, is no answer, and the sentence names it", async () => {
   const { passes, replica, pods } = await stage({ ...rabbit, "health-secret": "missing" });
-  assert.match((await denied(replica, "group-a-0")).sentence, /Secret missing could not be read/);
+  assert.match((await denied(replica, "group-a-0")).message, /Secret missing could not be read/);
   passes.world.store.create("secrets", namespace, {
     metadata: { name: "missing" },
     data: { username: btoa("u") },
   } as never);
   await passes.goOn(3_000);
-  assert.match((await denied(replica, "group-a-0")).sentence, /Secret missing has no username and password/);
+  assert.match((await denied(replica, "group-a-0")).message, /Secret missing has no username and password/);
   replica.interfere = ({ resource }) => {
     if (resource === "secrets")
       throw refused(403, 'secrets "missing" is forbidden: User "u" cannot get resource "secrets"');
   };
   await passes.goOn(3_000);
-  assert.match((await denied(replica, "group-a-0")).sentence, /Secret missing could not be read/);
+  assert.match((await denied(replica, "group-a-0")).message, /Secret missing could not be read/);
   assert.deepEqual(pods.asked, []);
 });
 

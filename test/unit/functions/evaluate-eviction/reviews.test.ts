@@ -27,7 +27,7 @@ test("invalid-request: what is no CREATE of an eviction of a named pod is a 400 
   ] as const) {
     const answer = refusalOf(readAsking({ ...request, ...changes }));
     assert.deepEqual([answer.allowed, answer.guard, answer.code], [false, "invalid-request", 400]);
-    assert.equal(answer.sentence, sentence);
+    assert.equal(answer.message, sentence);
   }
 });
 
@@ -97,7 +97,7 @@ test("pod-gone: a pod that is gone is a 404, which kubectl drain takes for done"
   const replica = new Replica(passes);
   const answer = await replica.answer(replica.review("group-a-9"));
   assert.deepEqual([answer.guard, codeOf(answer)], ["pod-gone", 404]);
-  assert.equal(refusalOf(answer).sentence, 'pods "group-a-9" not found');
+  assert.equal(refusalOf(answer).message, 'pods "group-a-9" not found');
 });
 
 /** A process whose memory still has the pod as it was before `change`. */
@@ -217,7 +217,7 @@ test("no-statefulset: a pod that a budget selects and something else controls is
     await passes.goOn(0);
     const answer = await replica.answer(replica.review(name));
     assert.deepEqual([answer.guard, codeOf(answer)], ["no-statefulset", code], name);
-    assert.ok(refusalOf(answer).sentence.endsWith(advice), refusalOf(answer).sentence);
+    assert.ok(refusalOf(answer).message.endsWith(advice), refusalOf(answer).message);
   }
   passes.world.store.create("pods", namespace, {
     metadata: { name: "group-a-0-debug", labels },
@@ -239,7 +239,7 @@ test("namespace-not-served: a review from elsewhere is a 400 that says what to r
   const answer = await replica.answer(replica.review("group-a-0", { namespace: "elsewhere" }));
   assert.deepEqual([answer.guard, codeOf(answer)], ["namespace-not-served", 400]);
   assert.match(
-    refusalOf(answer).sentence,
+    refusalOf(answer).message,
     /^namespace elsewhere is not served here, only db: give .+ a namespaceSelector$/,
   );
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
@@ -258,7 +258,7 @@ test("what memory does not have and the API server does not give is a 429 too, i
     };
     const answer = await replica.answer(replica.review("group-a-0"));
     assert.deepEqual([answer.guard, codeOf(answer)], [guard, 429]);
-    assert.match(refusalOf(answer).sentence, /^to judge pod group-a-0, Sluice has to .+: it would not$/);
+    assert.match(refusalOf(answer).message, /^to judge pod group-a-0, Sluice has to .+: it would not$/);
   }
   const passes = await governedGroup();
   const replica = new Replica(passes);

@@ -23,7 +23,7 @@ test("zone-scaling-down: a pod that is being told stays though no budget selects
     const replica = await claimed();
     const answer = (await replica.answer(replica.review("group-a-1", { path }))) as Denied;
     assert.deepEqual([answer.guard, answer.code, answer.cause], ["zone-scaling-down", 429, "DisruptionBudget"]);
-    assert.match(answer.sentence, /^group-a: 1 claimed for a scale-down .+: group-a-1 stays until it ends$/);
+    assert.match(answer.message, /^group-a: 1 claimed for a scale-down .+: group-a-1 stays until it ends$/);
     const others = ["group-a-0", "group-b-1"].map((pod) => replica.review(pod, { path }));
     assert.deepEqual(await replica.guards(...others), ["out-of-scope", "out-of-scope"]);
     assert.deepEqual(

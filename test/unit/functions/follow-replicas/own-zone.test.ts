@@ -16,7 +16,7 @@ test("ordinal-not-ready: nothing is claimed or lowered while a pod below is brok
     on.scale("a", 3);
     await on.goOn(60_000);
     assert.deepEqual([on.sizes, on.claims, on.passes.guard], [[3, 4, 4], [], "ordinal-not-ready"]);
-    assert.match(on.passes.verdicts.at(-1)?.sentence ?? "", sentence);
+    assert.match(on.passes.verdicts.at(-1)?.message ?? "", sentence);
     assert.equal(on.passes.count("patch statefulsets"), 0);
     on.passes.world.kubelet.healPod(lowest);
     await on.goOn(60_000);

@@ -21,7 +21,7 @@ test("delay-malformed: a follower whose delay cannot be read keeps its size, upw
     on.scale("a", 7);
     await on.goOn(20_000);
     assert.deepEqual([on.sizes, on.passes.guard], [[7, 4, 4], "delay-malformed"]);
-    assert.match(on.passes.verdicts.at(-1)?.sentence ?? "", /^group-b keeps its size: .*rollout-delayed-downscale is/);
+    assert.match(on.passes.verdicts.at(-1)?.message ?? "", /^group-b keeps its size: .*rollout-delayed-downscale is/);
     on.annotate("b", { ...delay, "rollout-delayed-downscale": "1h" });
     await on.goOn(20_000);
     assert.deepEqual(on.sizes, [7, 7, 4]);

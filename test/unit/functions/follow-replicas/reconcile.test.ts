@@ -98,7 +98,7 @@ test("size-refused: the API server's words are told, the claim goes at once, and
   await on.run();
   assert.deepEqual([on.sizes, on.claims], [[2, 4, 4], []]);
   assert.equal(on.passes.guard, "size-refused");
-  assert.match(on.passes.verdicts.at(-1)?.sentence ?? "", /not on a Sunday/);
+  assert.match(on.passes.verdicts.at(-1)?.message ?? "", /not on a Sunday/);
   on.passes.interfere = () => {};
   await on.goOn(60_000);
   assert.deepEqual(on.sizes, [2, 2, 4]);

@@ -30,7 +30,7 @@ test("min-time-between-zones: a follower reads the ledger's times, sends nothing
   await on.goOn(hourMs - 60_000);
   assert.equal(on.passes.guard, "min-time-between-zones");
   assert.match(
-    on.passes.verdicts.at(-1)?.sentence ?? "",
+    on.passes.verdicts.at(-1)?.message ?? "",
     /^group-b keeps its size until .*: group-a was made smaller at /,
   );
   assert.equal(on.passes.count("patch statefulsets"), 0);
@@ -47,7 +47,7 @@ test("a time that is not known counts from the beginning of the ledger, as it do
   const on = await lowered(() => "{}");
   await on.goOn(60_000);
   assert.equal(on.passes.guard, "min-time-between-zones");
-  assert.match(on.passes.verdicts.at(-1)?.sentence ?? "", /Sluice does not know when group-a was last made smaller/);
+  assert.match(on.passes.verdicts.at(-1)?.message ?? "", /Sluice does not know when group-a was last made smaller/);
   assert.equal(on.passes.count("patch statefulsets"), 0);
 });
 

@@ -60,7 +60,7 @@ test("suspended: not a moment before its time, and at that moment it is (I1)", (
 test("drain-refused, drain-unknown, drain-not-asked: others are asked again right before the removal, and have to say it (I11)", () => {
   const on = over(["a"], [2], { "suspend-duration": "1h", "drain-url": "http://:80/drained/{pod}" } as never);
   const answered = (state?: "good" | "bad" | "unknown"): Partial<RemovalSnapshot> => {
-    const drain = state && { pod: "db-a-0", health: { state, words: "HTTP 1" } };
+    const drain = state && { pod: "db-a-0", health: { state, detail: "HTTP 1" } };
     return { members: on.members.map((one) => (drain ? { ...one, drain } : one)) };
   };
   assert.deepEqual(said(on, answered("bad")), ["drain-refused"]);
@@ -275,7 +275,7 @@ test("removing and finalizer-foreign: what is deleted and not gone is waited for
   assert.deepEqual(said(on), ["removing"]);
   on.hold("a", 2, ["example.com/backup"]);
   const verdict = decideOn(on);
-  assert.deepEqual([said(on), /example.com\/backup/.test(verdict.sentence)], [["finalizer-foreign"], true]);
+  assert.deepEqual([said(on), /example.com\/backup/.test(verdict.message)], [["finalizer-foreign"], true]);
 });
 
 test("uninstalling: with VOLUME_HOLD=remove our finalizer and the time go from all, and nothing is removed", () => {
@@ -364,7 +364,7 @@ test("a size that another client changed counts from the first look after it at 
   const why = "an hour has passed since the change, and not since a look that came after it";
   assert.equal(said(resized(69))[0], "suspended", why);
   assert.match(
-    decideOn(resized(5)).sentence,
+    decideOn(resized(5)).message,
     /kept for 1h 5m more: another client changed the size of db-a, and their 1h begin/,
   );
   assert.equal(said(resized(70))[0], "remove db-a-2");

@@ -93,11 +93,11 @@ test("clock-unsure names both times and the difference, in a Warning Event, as l
   await on.suspended();
   on.set({ server: 8 * dayMs });
   await on.lookFor(minuteMs);
-  const { guard, sentence = "" } = on.verdicts.findLast((one) => one.guard === "clock-unsure") ?? {};
+  const { guard, message = "" } = on.verdicts.findLast((one) => one.guard === "clock-unsure") ?? {};
   assert.equal(guard, "clock-unsure");
   const [, server = "", own = ""] =
-    /it is (\S+Z) by the API server's .* and (\S+Z) by .*, (?:8d|7d 23h) apart/.exec(sentence) ?? [];
-  assert.equal(Math.round((Date.parse(server) - Date.parse(own)) / dayMs), 8, sentence);
+    /it is (\S+Z) by the API server's .* and (\S+Z) by .*, (?:8d|7d 23h) apart/.exec(message) ?? [];
+  assert.equal(Math.round((Date.parse(server) - Date.parse(own)) / dayMs), 8, message);
   const said = on.world.store.list("events").items as unknown as { type: string; message: string }[];
   const [event] = said.filter(({ message }) => message.includes("clock-unsure"));
   assert.equal(event?.type, "Warning", on.events.join("\n"));
@@ -261,7 +261,7 @@ test("five minutes apart the clocks agree, and a millisecond more they do not", 
   const nowMs = Date.UTC(2026, 5, 1);
   for (const sign of [1, -1]) {
     assert.equal(whyClocksUnsure({ nowMs, wallMs: nowMs + sign * 300_000 }), undefined);
-    const { sentence = "" } = whyClocksUnsure({ nowMs, wallMs: nowMs + sign * 300_001 }) ?? {};
-    assert.match(sentence, /^it is 2026-06-01T00:00:00Z by the API server's clock and \S+ by the clock .*, 5m apart/);
+    const { message = "" } = whyClocksUnsure({ nowMs, wallMs: nowMs + sign * 300_001 }) ?? {};
+    assert.match(message, /^it is 2026-06-01T00:00:00Z by the API server's clock and \S+ by the clock .*, 5m apart/);
   }
 });

@@ -35,7 +35,7 @@ async function rollsOn(on: Volumes): Promise<void> {
     await on.run(true);
     await on.goOn(5_000);
   }
-  assert.equal(on.imageOf("group-b-2"), "app:2", on.verdicts.at(-1)?.sentence);
+  assert.equal(on.imageOf("group-b-2"), "app:2", on.verdicts.at(-1)?.message);
 }
 
 test("a StatefulSet that goes away after the mark leaves no claim in the ledger: the other zones are rolled", async () => {

@@ -1,7 +1,7 @@
 /** One function says what a volume claim waits for: both look in turn, no other client acts, and the writes end. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { tellerOf } from "../../../../functions/shared/suspension/teller.ts";
+import { reporterOf } from "../../../../functions/shared/suspension/teller.ts";
 import { Suspended } from "../../../support/suspended.ts";
 import { namespace } from "../../shared/reconcile/passes.ts";
 import { top, Volumes, volumes } from "../../shared/suspension/volumes.ts";
@@ -111,7 +111,7 @@ test("a member is told of by one function: its removal by the collector, and its
     const on = Suspended.of(["a"]);
     on.suspend("a", 2, 5);
     change(on);
-    return on.members.filter(({ ordinal }) => ordinal === 2).map(tellerOf)[0];
+    return on.members.filter(({ ordinal }) => ordinal === 2).map(reporterOf)[0];
   };
   const says = (texts: Record<string, string | undefined>) => told((on) => on.say("a", 2, texts));
   assert.equal(says({}), "collector");

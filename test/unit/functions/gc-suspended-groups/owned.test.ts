@@ -86,7 +86,7 @@ test("owner-malformed: a volume claim whose owner Sluice cannot read is kept, an
   assert.ok(object);
   const fate = decideStray({ pvc: parsePvc(object), users: [] }, { removes: true, isNamespaceEnding: false, ...now });
   assert.deepEqual([fate.kind, fate.guard], ["tell", "owner-malformed"]);
-  assert.match(fate.sentence, /annotation sluice\.dev\/owner is "foundationdb"; write KIND\.GROUP\/NAME/);
+  assert.match(fate.message, /annotation sluice\.dev\/owner is "foundationdb"; write KIND\.GROUP\/NAME/);
 });
 
 test("what is only protected is not touched; deleted, it is removed when its time is over, and let go of then", () => {

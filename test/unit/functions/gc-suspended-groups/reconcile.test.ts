@@ -33,7 +33,7 @@ class Removals extends Passes {
 
   async pass({ reconcile }: typeof suspendGroup): Promise<number | undefined> {
     const outcome = await played(this.timeline, reconcile(this.context, key, { sweep: true }));
-    if (outcome.acting !== undefined) await played(this.timeline, outcome.acting);
+    if (outcome.pendingActs !== undefined) await played(this.timeline, outcome.pendingActs);
     return outcome.requeueAfterMs;
   }
 

@@ -76,7 +76,7 @@ test("suspend-group: no pod of the zone goes while the claim of a removal stands
   assert.equal(decideOnPods(on).kind, "take");
   on.claim("a", by.collector, "volume", 2);
   const verdict = decideOnPods(on);
-  assert.match(verdict.kind === "take" ? verdict.sentence : verdict.guard, /^wait-between-removals/);
+  assert.match(verdict.kind === "take" ? verdict.message : verdict.guard, /^wait-between-removals/);
 });
 
 const words: Readonly<Record<string, Readonly<Record<string, string | undefined>>>> = {

@@ -22,7 +22,7 @@ async function when(volumes: Volumes, isSo: () => boolean): Promise<number> {
     isSo(),
     volumes.verdicts
       .slice(-2)
-      .map(({ guard, sentence }) => `${guard}: ${sentence}`)
+      .map(({ guard, message }) => `${guard}: ${message}`)
       .join(" | "),
   );
   return volumes.timeline.nowMs();

@@ -22,7 +22,7 @@ describe("no-downscale", () => {
       assert.ok(!answer.allowed);
       const { guard, code, reason, zone } = answer;
       assert.deepEqual([guard, code, reason, zone], ["no-downscale", 400, "BadRequest", "db-a"]);
-      assert.equal(answer.sentence, sentence(resource));
+      assert.equal(answer.message, sentence(resource));
     });
 
     test(`the label of one of the ${resource} that is taken away with the same update counts, and a new one does not`, async () => {
@@ -42,7 +42,7 @@ describe("no-downscale", () => {
         return { metadata: { labels: protection } };
       };
       const answer = await judge(request, { get });
-      assert.equal(answer.allowed ? "" : answer.sentence, sentence(resource));
+      assert.equal(answer.allowed ? "" : answer.message, sentence(resource));
       assert.deepEqual(asked, [`${resource} mimir/db-a`]);
       assert.equal((await judge({ ...request, dryRun: true }, { get })).guard, "no-downscale");
       assert.equal((await judge(request, { get: stored({}) })).guard, "allowed");
@@ -53,7 +53,7 @@ describe("no-downscale", () => {
     for (const to of [0, undefined, null]) {
       const request = reviewOf(scaleOf(3), scaleOf(to), { subresource: "scale" });
       const answer = await judge(request, { get: stored(protection) });
-      assert.equal(answer.allowed ? "" : answer.sentence, sentence("statefulsets", 3, 0));
+      assert.equal(answer.allowed ? "" : answer.message, sentence("statefulsets", 3, 0));
     }
   });
 
@@ -107,7 +107,7 @@ describe("closed: a scale whose object the API server does not show is refused, 
       assert.deepEqual([answer.guard, answer.code], [guard, code === "404" ? 404 : 429]);
       const sentence =
         /^downscale of statefulsets\/db-a in mimir from 3 to 2 replicas is not allowed: its labels are not known: /;
-      assert.match(answer.sentence, sentence);
+      assert.match(answer.message, sentence);
     });
   }
 

@@ -42,15 +42,12 @@ describe("replicas-dropped: after a server-side apply no field manager owns the 
       const request = fall({ ...given, managedFields: said }, { ...given, managedFields: leftOut });
       const answer = await judge(request);
       assert.ok(!answer.allowed);
-      const { guard, code, cause, field, sentence } = answer;
+      const { guard, code, cause, field, message } = answer;
       assert.deepEqual([guard, code, cause, field], ["replicas-dropped", 400, "FieldValueInvalid", "spec.replicas"]);
-      assert.match(
-        sentence,
-        /^statefulsets\/db-a in mimir would go from 5 replicas to 1: the manifest that is applied/,
-      );
-      assert.match(sentence, /leaves out spec\.replicas, which "kubectl" had written, and Kubernetes takes 1\./);
-      assert.match(sentence, words);
-      assert.match(sentence, /Write "replicas: 5" into the manifest; where 1 is meant, use kubectl scale$/);
+      assert.match(message, /^statefulsets\/db-a in mimir would go from 5 replicas to 1: the manifest that is applied/);
+      assert.match(message, /leaves out spec\.replicas, which "kubectl" had written, and Kubernetes takes 1\./);
+      assert.match(message, words);
+      assert.match(message, /Write "replicas: 5" into the manifest; where 1 is meant, use kubectl scale$/);
       assert.equal(await guardOf({ ...request, dryRun: true }), "replicas-dropped");
     });
   }
@@ -90,7 +87,7 @@ describe("replicas-dropped: after a server-side apply no field manager owns the 
       { annotations: follows, managedFields: leftOut },
     );
     const answer = await judge(request);
-    assert.match(answer.allowed ? "" : answer.sentence, /which an unnamed manager had written/);
+    assert.match(answer.allowed ? "" : answer.message, /which an unnamed manager had written/);
   });
 });
 
@@ -107,7 +104,7 @@ describe("replicas-dropped: kubectl apply keeps the manifest, which said the num
       const request = apply(lastApplied({ replicas: 5 }), lastApplied({}), given);
       const answer = await judge(request);
       assert.equal(answer.guard, "replicas-dropped");
-      assert.match(answer.allowed ? "" : answer.sentence, /which the one before it had, and Kubernetes takes 1/);
+      assert.match(answer.allowed ? "" : answer.message, /which the one before it had, and Kubernetes takes 1/);
     }
   });
 
@@ -130,10 +127,7 @@ describe("replicas-dropped: a client that writes whole manifests by patches, as 
       for (const before of [helm, sluice]) {
         const answer = await judge(fall({ annotations, managedFields: before }, { annotations, managedFields: helm }));
         assert.equal(answer.guard, "replicas-dropped");
-        assert.match(
-          answer.allowed ? "" : answer.sentence,
-          /that "helm" writes leaves out spec\.replicas, or says 1\./,
-        );
+        assert.match(answer.allowed ? "" : answer.message, /that "helm" writes leaves out spec\.replicas, or says 1\./);
       }
       const handedOver = fall({ managedFields: helm }, { annotations, managedFields: helm });
       assert.equal(await guardOf(handedOver), "replicas-dropped", "the manifest that hands the size over");
@@ -193,5 +187,5 @@ test("names that others wrote are cut in the sentence", async () => {
   const annotations = { "grafana.com/rollout-downscale-leader": "x".repeat(10_000) };
   const managers = [owner("y".repeat(10_000), "Update", ["replicas", "template"])];
   const answer = await judge(fall({ annotations, managedFields: managers }, { annotations, managedFields: managers }));
-  assert.ok(!answer.allowed && answer.sentence.length < 500);
+  assert.ok(!answer.allowed && answer.message.length < 500);
 });

@@ -25,7 +25,7 @@ function saidOf(held: HeldGroups, id: string): Readonly<Record<string, string | 
 }
 
 function guards(held: HeldGroups): readonly string[] {
-  return decide(held.snapshot).told.map(({ guard }) => guard);
+  return decide(held.snapshot).events.map(({ guard }) => guard);
 }
 
 /** All of it is protected, and says whose it is. */
@@ -85,9 +85,9 @@ test("the option is a Go boolean; false, or a duration of 0, protects nothing; w
 test("protection-malformed: an option that Sluice cannot read is said, and no volume claim gets or loses our finalizer", () => {
   const held = protectedGroups({ ...option, "protect-volumes": "yes" });
   held.change("storage-3", { finalizers: [], labels: {} });
-  const { guard, step, told } = decide(held.snapshot);
-  assert.deepEqual([guard, step, told.length], ["protection-malformed", undefined, 1]);
-  assert.match(told[0]?.sentence ?? "", /sluice.dev\/protect-volumes is "yes"; write a Go boolean/);
+  const { guard, step, events } = decide(held.snapshot);
+  assert.deepEqual([guard, step, events.length], ["protection-malformed", undefined, 1]);
+  assert.match(events[0]?.message ?? "", /sluice.dev\/protect-volumes is "yes"; write a Go boolean/);
   assert.deepEqual(guards(new HeldGroups({ "protect-volumes": "yes" })), ["protection-malformed"]);
   outrun(held);
   assert.deepEqual(guards(held), ["removal-begun", "protection-malformed"], "beside what is said of what was deleted");
@@ -157,8 +157,8 @@ test("of a namespace that is being deleted the finalizer goes from what is being
 test("removal-begun: what the operator deletes before our block is said, kept, and asked to be suspended from its exclusion on", () => {
   const held = outrun();
   assert.equal(changesOf(held).length, 0);
-  const { guard, step, told } = decide(held.snapshot);
-  assert.deepEqual([guard, step?.kind, told.map((one) => one.guard)], ["annotating", "annotate", ["removal-begun"]]);
+  const { guard, step, events } = decide(held.snapshot);
+  assert.deepEqual([guard, step?.kind, events.map((one) => one.guard)], ["annotating", "annotate", ["removal-begun"]]);
   const { "drained-at": drainedAt, "suspend-message": message, ...rest } = saidOf(held, "storage-1");
   assert.deepEqual(rest, { suspend: "true" });
   assert.equal(Date.parse(drainedAt ?? ""), Date.parse(minutesAgo(10)));
@@ -195,9 +195,9 @@ test("the word that the data of what is kept is not needed follows the operator'
 
 test("claim-deleted: what a user deletes of a process group that is to stay is said, and no time runs", () => {
   const held = deleted(protectedGroups());
-  const { told } = decide(held.snapshot);
+  const { events } = decide(held.snapshot);
   assert.deepEqual(
-    told.map(({ id, guard }) => [id, guard]),
+    events.map(({ id, guard }) => [id, guard]),
     [["storage-1", "claim-deleted"]],
   );
   const { "suspend-message": message, ...rest } = saidOf(held, "storage-1");
@@ -262,8 +262,8 @@ test("what a cluster of the same name has left behind is said to be so, and not 
     ownerReferences: [{ apiVersion: "v1", kind: "FoundationDBCluster", name: "orders", uid: "uid-before" }],
   });
   held.say("storage-1", { owner: null });
-  const { guard, step, told } = decide(held.snapshot);
-  assert.deepEqual([guard, step, told.map((one) => one.guard)], ["owner-gone", undefined, ["owner-gone"]]);
+  const { guard, step, events } = decide(held.snapshot);
+  assert.deepEqual([guard, step, events.map((one) => one.guard)], ["owner-gone", undefined, ["owner-gone"]]);
 });
 
 test("where the API server refuses our finalizer, removals are held back all the same", () => {

@@ -62,7 +62,7 @@ test("what a user lists is blocked, and recorded as ours, before its volume clai
   const verdict = decide(held.snapshot);
   assert.equal(verdict.guard, "holding");
   assert.deepEqual(specStep(held).blocked, ["storage-1"]);
-  assert.deepEqual(Object.keys(specStep(held).held), ["storage-1"]);
+  assert.deepEqual(Object.keys(specStep(held).heldGroups), ["storage-1"]);
   held.hold("storage-1");
   held.say("storage-1", { "removal-held": null });
   assert.deepEqual(annotationsOf(held, "storage-1"), { "removal-held": "true", suspend: "true" });
@@ -94,9 +94,9 @@ test("a pod that was made after its exclusion may have new data", () => {
   held.addPod("storage-1", 5);
   assert.equal(annotationsOf(held, "storage-1")["drained-at"], null);
   held.say("storage-1", { "drained-at": null });
-  const { guard, told } = decide(held.snapshot);
+  const { guard, events } = decide(held.snapshot);
   assert.equal(guard, "pod-newer");
-  assert.equal(told.length, 1);
+  assert.equal(events.length, 1);
 });
 
 test("what counts as excluded though the database has not moved its data keeps its pod; only a duration of 0 lets it go", () => {
@@ -112,8 +112,8 @@ test("what counts as excluded though the database has not moved its data keeps i
 test("what is to be removed without an exclusion is not held back, and the function says so", () => {
   const held = furnished();
   held.spec.processGroupsToRemoveWithoutExclusion = ["storage-1"];
-  const { guard, step, told } = decide(held.snapshot);
-  assert.deepEqual([guard, step, told.length], ["exclusion-skipped", undefined, 1]);
+  const { guard, step, events } = decide(held.snapshot);
+  assert.deepEqual([guard, step, events.length], ["exclusion-skipped", undefined, 1]);
 });
 
 test("what the operator takes for excluded without an exclusion is not held back either", () => {
@@ -219,7 +219,7 @@ test("our block is lifted when the volume is gone, and the user's stays beside i
   held.claims.delete("storage-1");
   assert.equal(decide(held.snapshot).guard, "letting-go");
   assert.deepEqual(specStep(held).blocked, ["storage-2"]);
-  assert.deepEqual(specStep(held).held, {});
+  assert.deepEqual(specStep(held).heldGroups, {});
 });
 
 test("while its volume claim is being removed nothing is written", () => {
@@ -234,14 +234,14 @@ test("a block of ours that a user took away is set again", () => {
   held.spec.buggify = { blockRemoval: [] };
   const step = specStep(held);
   assert.deepEqual(step.blocked, ["storage-1"]);
-  assert.equal(step.held["storage-1"]?.sinceMs, Date.parse(minutesAgo(20)), "it is held since then");
+  assert.equal(step.heldGroups["storage-1"]?.sinceMs, Date.parse(minutesAgo(20)), "it is held since then");
 });
 
 test("recover takes the id from both lists, keeps the block, clears the status, and lifts the block when the pod is back", () => {
   const held = furnished("storage-1");
   held.spec.processGroupsToRemoveWithoutExclusion = ["storage-1", "storage-2"];
   held.say("storage-1", { recover: "true", "suspend-state": "Suspended" });
-  const { blocked, toRemove, toRemoveUnexcluded, held: record } = specStep(held);
+  const { blocked, toRemove, toRemoveUnexcluded, heldGroups: record } = specStep(held);
   assert.deepEqual([blocked, toRemove, toRemoveUnexcluded], [["storage-1"], [], ["storage-2"]]);
   assert.ok(record["storage-1"]?.recoveringMs);
 
@@ -302,7 +302,7 @@ test("a status that another client has overwritten is cleared again, and its blo
   held.set("storage-1", { removalTimestamp: minutesAgo(30) });
   const step = specStep(held);
   assert.deepEqual(step.blocked, ["storage-1"]);
-  assert.ok((step.held["storage-1"]?.recoveringMs ?? 0) > Date.parse(minutesAgo(1)));
+  assert.ok((step.heldGroups["storage-1"]?.recoveringMs ?? 0) > Date.parse(minutesAgo(1)));
 });
 
 test("a process group whose removal is not wanted any more asks for nothing, and loses our block when nothing is suspended", () => {
@@ -315,7 +315,7 @@ test("a process group whose removal is not wanted any more asks for nothing, and
   held.say("storage-1", { "removal-held": null, suspend: null, "drained-at": null });
   assert.deepEqual([decide(held.snapshot).guard, decide(held.snapshot).step], ["withdrawn", undefined]);
   held.say("storage-1", { "suspend-state": null });
-  assert.deepEqual(specStep(held).held, {});
+  assert.deepEqual(specStep(held).heldGroups, {});
 });
 
 test("without a duration nothing is held anew, and what is held stays for a time that Sluice cannot tell", () => {
@@ -354,8 +354,8 @@ test("a record that Sluice cannot read stops everything", () => {
     '{"storage-1":{"since":"2026-01-01T00:00:00Z","recovering":"x"}}',
   ]) {
     held.sayOfCluster({ "held-process-groups": text });
-    const { guard, step, told } = decide(held.snapshot);
-    assert.deepEqual([guard, step, told.length], ["record-malformed", undefined, 1], text);
+    const { guard, step, events } = decide(held.snapshot);
+    assert.deepEqual([guard, step, events.length], ["record-malformed", undefined, 1], text);
   }
 });
 
@@ -368,9 +368,9 @@ test("what the operator has begun to delete, what does not fit, and what is unin
   full.spec.buggify = { blockRemoval: Array.from({ length: 999 }, (_, index) => `log-${index}`) };
   full.remove("storage-1", "storage-2");
   assert.deepEqual(specStep(full).blocked.slice(-1), ["storage-1"]);
-  const { told } = decide(full.snapshot);
+  const { events } = decide(full.snapshot);
   assert.deepEqual(
-    told.map(({ id, guard }) => [id, guard]),
+    events.map(({ id, guard }) => [id, guard]),
     [["storage-2", "block-list-full"]],
   );
   const ending = furnished();

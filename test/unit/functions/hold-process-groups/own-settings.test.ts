@@ -13,7 +13,7 @@ function made(...ids: readonly string[]): HeldGroups {
 
 test("removal-mode-unknown: a removalMode of its own that Sluice does not know is said, by name, while volumes of it are kept", () => {
   const held = made();
-  const told = () => decide(held.snapshot).told.map(({ id, guard, sentence }) => `${id} ${guard}: ${sentence}`);
+  const told = () => decide(held.snapshot).events.map(({ id, guard, message }) => `${id} ${guard}: ${message}`);
   held.spec.automationOptions = { removalMode: "None" };
   assert.deepEqual(told(), []);
   held.spec.automationOptions = { removalMode: "Half" } as never;

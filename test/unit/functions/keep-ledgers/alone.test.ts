@@ -117,10 +117,10 @@ test("of several failures the first that matters is thrown, and each is told by 
 
 test("a sweep that goes well forgets what it had said of sweeps, and nothing else that was said", async () => {
   const passes = new Passes();
-  const { announced } = passes.context.memoryOf({ namespace, group: "alpha" });
-  announced.add("paused a 1");
+  const { sentEvents } = passes.context.memoryOf({ namespace, group: "alpha" });
+  sentEvents.add("paused a 1");
   await sweep(passes);
-  assert.deepEqual([...announced], ["paused a 1"]);
+  assert.deepEqual([...sentEvents], ["paused a 1"]);
 });
 
 test("a Lease with our label whose group is not what its name says is not removed, and holds no other up", async () => {

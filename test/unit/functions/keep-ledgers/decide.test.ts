@@ -29,19 +29,19 @@ test("a ledger that holds a reservation is never collected: the wait names the p
     guard: "ledger-held",
     zone: "ingester-a",
     requeueAfterMs: undefined,
-    sentence:
+    message:
       "ingester has no StatefulSet any more, and its ledger holds the reservation of ingester-a-0: it is collected once all has settled",
   });
   const three = decide({ key, isLiving: false, ledger: { ...empty, open: [0, 1, 2].map(reserved) } });
-  assert.ok(three.kind === "wait" && three.sentence.includes("of ingester-a-0 and 2 more: "));
+  assert.ok(three.kind === "wait" && three.message.includes("of ingester-a-0 and 2 more: "));
 });
 
 test("a ledger that holds a claim is never collected: the wait names its zone and its kind, behind the reservations (R10a)", () => {
   const one = decide({ key, isLiving: false, ledger: { ...empty, claims: [claim] } });
   assert.ok(one.kind === "wait" && one.guard === "ledger-held" && one.zone === "ingester-b");
-  assert.match(one.sentence, / holds a claim on ingester-b \(scale-down\): /);
+  assert.match(one.message, / holds a claim on ingester-b \(scale-down\): /);
   const two = decide({ key, isLiving: false, ledger: { ...empty, claims: [claim], open: [reserved(0)] } });
-  assert.match(two.kind === "wait" ? two.sentence : "", / holds the reservation of ingester-a-0 and 1 more: /);
+  assert.match(two.kind === "wait" ? two.message : "", / holds the reservation of ingester-a-0 and 1 more: /);
 });
 
 test("a ledger that says something that only another function can end is never collected: the wait names what it is", () => {
@@ -52,7 +52,7 @@ test("a ledger that says something that only another function can end is never c
     guard: "ledger-in-use",
     zone: "",
     requeueAfterMs: undefined,
-    sentence:
+    message:
       "ingester has no StatefulSet any more, and its ledger says sluice.dev/last-time, sluice.dev/some-time: who wrote that may still need it",
   });
   const both = decide({ key, isLiving: false, ledger: { ...empty, open: [reserved(0)], besides } });

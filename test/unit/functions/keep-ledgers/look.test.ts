@@ -14,7 +14,7 @@ const look = (passes: Passes, at: GroupKey = key, sweep = false): Promise<Reconc
 
 test("a group that comes has its ledger at once, and one that goes has none any more half a minute later at the latest", async () => {
   const passes = new Passes();
-  assert.deepEqual(await look(passes), { requeueAfterMs: undefined, acting: undefined });
+  assert.deepEqual(await look(passes), { requeueAfterMs: undefined, pendingActs: undefined });
   assert.deepEqual(leasesOf(passes), ["db/sluice-group"]);
   await passes.goOn(10_000);
   populate(passes, []);
@@ -92,7 +92,7 @@ test("a ledger that cannot be read is left for a human, and said once", async ()
   populate(passes, []);
   for (let time = 0; time < 3; time++) {
     await passes.goOn(30_000);
-    assert.deepEqual(await look(passes), { requeueAfterMs: undefined, acting: undefined });
+    assert.deepEqual(await look(passes), { requeueAfterMs: undefined, pendingActs: undefined });
   }
   assert.deepEqual(leasesOf(passes), ["db/sluice-group"]);
   assert.equal(passes.problems.length, 1);

@@ -59,7 +59,7 @@ test("a ledger of a vanished group stays while a pod that it has reserved stands
   const [said, ...more] = passes.verdicts;
   assert.deepEqual([said?.function, said?.guard, said?.zone, more], ["keep-ledgers", "ledger-held", "group-a", []]);
   assert.match(
-    said?.sentence ?? "",
+    said?.message ?? "",
     /^group has no StatefulSet any more, and its ledger holds the reservation of group-a-0: /,
   );
   await passes.goOn(1_000);
@@ -95,7 +95,7 @@ test("a ledger of a vanished group that says what only another function, or a la
     await sweepOver(passes, []);
     assert.deepEqual(leasesOf(passes), ["db/sluice-group"], annotation);
     assert.equal(passes.verdicts.at(-1)?.guard, "ledger-in-use");
-    assert.match(passes.verdicts.at(-1)?.sentence ?? "", new RegExp(annotation));
+    assert.match(passes.verdicts.at(-1)?.message ?? "", new RegExp(annotation));
     passes.writeLedger({ [annotation]: null, "example.com/note": "mine" });
     await sweep(passes);
     assert.deepEqual(leasesOf(passes), []);

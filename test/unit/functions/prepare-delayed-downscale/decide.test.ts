@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type DelaySnapshot, decide } from "../../../../functions/prepare-delayed-downscale/decide.ts";
-import { readAnswer, whoIsTold } from "../../../../functions/prepare-delayed-downscale/decide-leaving.ts";
+import { choosePods, readAnswer } from "../../../../functions/prepare-delayed-downscale/decide-leaving.ts";
 import { makeClaim } from "../../../../functions/shared/ledger/claim.ts";
 import { delayedOf, type Given, hourMs, nowMs, snapshotOf, statefulSetOf } from "./given.ts";
 
@@ -41,7 +41,7 @@ test("42 to 46, prepared earlier, go before 40 and 41: the contiguous run from t
   assert.ok(verdict.kind === "take");
   assert.equal(verdict.targets[0]?.target, 42);
   assert.deepEqual(verdict.targets[0]?.claim.members, [{ first: 42, last: 46 }]);
-  assert.match(verdict.sentence, /from 47 to 42.*db-a-40 to db-a-41 leave once each has known it for 3600 s/);
+  assert.match(verdict.message, /from 47 to 42.*db-a-40 to db-a-41 leave once each has known it for 3600 s/);
   // One that is younger stops there, though those below it are older.
   assert.equal(outcomeOf({ ...given, told: { ...told(40, 46, 2 * hourMs), 45: 60_000 } }), 46);
   assert.equal(outcomeOf({ ...given, told: { ...told(40, 46, 2 * hourMs), 46: 60_000 } }), "delay-running");
@@ -52,11 +52,11 @@ test("a pod that failed, that does not exist or was not asked holds back those b
   assert.equal(outcomeOf({ told: { ...old, 7: "it answered 500" } }), 8);
   const top = verdictOf({ told: { ...old, 9: "it answered 409: it is locked" } });
   assert.ok(top.kind === "wait" && top.guard === "pod-not-prepared");
-  assert.match(top.sentence, /6 pods of db-a are to leave, and db-a-9 holds them back: it answered 409/);
+  assert.match(top.message, /6 pods of db-a are to leave, and db-a-9 holds them back: it answered 409/);
   const gone = verdictOf({ told: old, gone: [9] });
-  assert.match(gone.sentence, /db-a-9 holds them back: there is no such pod/);
+  assert.match(gone.message, /db-a-9 holds them back: there is no such pod/);
   const { 9: _, ...others } = old;
-  assert.match(verdictOf({ told: others }).sentence, /db-a-9 holds them back: it has not been asked/);
+  assert.match(verdictOf({ told: others }).message, /db-a-9 holds them back: it has not been asked/);
 });
 
 test("the time on the disk of the pod before does not count: a pod is no older than it is", () => {
@@ -88,7 +88,7 @@ test("the size that is wanted, or a larger one, is done; this function never rai
 test("who waits says when it goes on, and looks again then", () => {
   const verdict = verdictOf({ replicas: 5, told: { 4: hourMs + 2_000 - 20_000 } });
   assert.equal(verdict.requeueAfterMs, 20_000);
-  assert.match(verdict.sentence, /^db-a-4 leaves once each has known it for 3600 s; .* from 2026-01-31T12:00:20Z on$/);
+  assert.match(verdict.message, /^db-a-4 leaves once each has known it for 3600 s; .* from 2026-01-31T12:00:20Z on$/);
   assert.equal(verdictOf({ replicas: 5, told: { 4: 0 } }).requeueAfterMs, 30_000);
 });
 
@@ -108,14 +108,14 @@ test("one zone at a time: what is claimed is waited for, and so is a zone that i
   const broken = delayedOf({ name: "db-b", wanted: 10, gone: [0] });
   const verdict = decide(snapshotOf([delayedOf({ told: old }), broken]));
   assert.ok(verdict.kind === "wait" && verdict.guard === "zones-down");
-  assert.match(verdict.sentence, /6 pods of db-a may leave, and wait: db-b: 1 of 10 down/);
+  assert.match(verdict.message, /6 pods of db-a may leave, and wait: db-b: 1 of 10 down/);
   const both = decide(snapshotOf([delayedOf({ told: old }), delayedOf({ name: "db-b", told: old })]));
   assert.ok(both.kind === "take" && both.targets.length === 1 && both.zone === "db-a");
 });
 
 test("a zone that is held says why, and holds no other", () => {
   for (const guard of ["delay-malformed", "service-missing", "mirror-missing", "leader-missing"]) {
-    const held = { statefulSet: statefulSetOf({ name: "db-0" }), held: { guard, sentence: "why" } };
+    const held = { statefulSet: statefulSetOf({ name: "db-0" }), blocked: { guard, message: "why" } };
     const alone = decide(snapshotOf([held]));
     assert.ok(alone.kind === "wait" && alone.guard === guard && alone.requeueAfterMs === 30_000);
     const zones = snapshotOf([
@@ -136,7 +136,7 @@ test("in shadow mode it is said how many would be told", () => {
   const verdict = verdictOf({}, { shadow: true });
   assert.ok(verdict.kind === "wait" && verdict.guard === "pods-not-told");
   assert.match(
-    verdict.sentence,
+    verdict.message,
     /from 10 to 4: in shadow mode Sluice does not tell 6 pods that they leave, nor 4 that they stay/,
   );
 });
@@ -170,7 +170,7 @@ test("a pod's answer counts with a time in Unix seconds that has passed, and wit
 test("a pod that is to stay is told so, one that is to leave too, and none that a claim names or that is on the way out", () => {
   const set = delayedOf({ replicas: 6, wanted: 3 });
   const ordinals = (changes: Partial<typeof set>) => {
-    const { stay, leave } = whoIsTold({ ...set, ...changes });
+    const { stay, leave } = choosePods({ ...set, ...changes });
     return [stay, leave].map((pods) => pods.map(({ ordinal }) => ordinal));
   };
   assert.deepEqual(ordinals({}), [

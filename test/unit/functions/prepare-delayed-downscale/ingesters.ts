@@ -91,7 +91,7 @@ export class Ingesters {
   async run(sweep = false): Promise<ReconcileResult["requeueAfterMs"]> {
     const { timeline, context } = this.passes;
     const outcome = await played(timeline, prepareDelayedDownscale.reconcile(context, key, { sweep }));
-    const acted = outcome.acting === undefined ? undefined : await played(timeline, outcome.acting);
+    const acted = outcome.pendingActs === undefined ? undefined : await played(timeline, outcome.pendingActs);
     return acted === undefined ? outcome.requeueAfterMs : Math.min(acted, outcome.requeueAfterMs ?? acted);
   }
 

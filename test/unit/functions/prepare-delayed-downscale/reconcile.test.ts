@@ -112,7 +112,7 @@ test("a pod that refuses with 409, breaks, says nothing or too much blocks those
     await on.goOn(delayMs + 40_000);
     assert.deepEqual([on.size("a"), on.size("b")], [4, 2]);
     assert.equal(on.guard, "pod-not-prepared");
-    assert.match(on.passes.verdicts.at(-1)?.sentence ?? "", why);
+    assert.match(on.passes.verdicts.at(-1)?.message ?? "", why);
   }
 });
 
@@ -136,7 +136,7 @@ test("a change that the API server refuses is said, the claim goes at once, the 
   };
   await on.goOn(delayMs + 10_000);
   assert.equal(on.guard, "downscale-refused");
-  assert.match(on.passes.verdicts.at(-1)?.sentence ?? "", /group-a go to 3 replicas: a webhook says no/);
+  assert.match(on.passes.verdicts.at(-1)?.message ?? "", /group-a go to 3 replicas: a webhook says no/);
   assert.deepEqual([on.claims, on.disks.size], [[], 2]);
   on.passes.interfere = () => {};
   await on.goOn(60_000);
@@ -237,8 +237,8 @@ test("the members of a claim that another process has made are left alone, whate
   while (on.passes.acts.length === 0) await on.goOn(1_000);
   on.want(4);
   on.forget();
-  const { acting } = await played(timeline, prepareDelayedDownscale.reconcile(context, key, { sweep: false }));
-  if (acting !== undefined) await played(timeline, acting);
+  const { pendingActs } = await played(timeline, prepareDelayedDownscale.reconcile(context, key, { sweep: false }));
+  if (pendingActs !== undefined) await played(timeline, pendingActs);
   assert.ok(other !== context && on.claims.includes("scale-down group-a"));
   assert.deepEqual(on.words, ["DELETE group-b-3"]);
 });
@@ -286,7 +286,7 @@ test("two processes at once lower each zone once, and never two zones at a time"
   const other = on.passes.context;
   const both = [context, other].map((one) => prepareDelayedDownscale.reconcile(one, key, { sweep: false }));
   const outcomes = await played(timeline, Promise.all(both));
-  for (const { acting } of outcomes) if (acting !== undefined) await played(timeline, acting);
+  for (const { pendingActs } of outcomes) if (pendingActs !== undefined) await played(timeline, pendingActs);
   assert.deepEqual([on.size("a"), on.size("b")], [2, 4]);
   assert.equal(on.claims.length, 1);
 });

@@ -75,9 +75,9 @@ test("size-conflict: another size than the stored one is refused, by itself and 
     replica.reviewScale("group-a", 4, { oldObject: scale(9) }),
   ];
   for (const one of asked) {
-    const { guard, code, sentence } = denied(await one);
+    const { guard, code, message } = denied(await one);
     assert.deepEqual([guard, code], ["size-conflict", 409]);
-    assert.match(sentence, /it has 5 replicas from ordinal 0 on now/);
+    assert.match(message, /it has 5 replicas from ordinal 0 on now/);
   }
   assert.deepEqual([world.words, replica.writes()], [[], []]);
 });

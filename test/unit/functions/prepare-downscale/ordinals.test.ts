@@ -66,7 +66,7 @@ test("more replicas behind a raised start are a downscale all the same: a pod th
   world.reply = (pod, method) => (method === "POST" && pod === "group-a-0" ? { status: 500, body: "busy" } : undefined);
   const answer = denied(await move(world, world.process(), { start: 3, replicas: 9 }));
   assert.deepEqual([answer.guard, answer.code], ["pod-unprepared", 429]);
-  assert.match(answer.sentence, /^downscale of statefulsets\/group-a in db from ordinals 0-4 to 3-11 is not allowed: /);
+  assert.match(answer.message, /^downscale of statefulsets\/group-a in db from ordinals 0-4 to 3-11 is not allowed: /);
   assert.deepEqual([world.claimed, world.prepared.size], [[], 0]);
 });
 
@@ -86,9 +86,9 @@ test("a change that was let through is joined by its next review, and no other s
   assert.equal(world.words.length, 2, "no pod is told again");
   const other = denied(await move(world, process, { start: 3 }));
   assert.equal(other.guard, "zone-scaling-down");
-  assert.match(other.sentence, /it takes the ordinals 0-1, and this change takes 0-2$/);
+  assert.match(other.message, /it takes the ordinals 0-1, and this change takes 0-2$/);
   const smaller = denied(await process.review(name, 3));
-  assert.match(smaller.sentence, /it takes the ordinals 0-1, and this change takes 3-4$/);
+  assert.match(smaller.message, /it takes the ordinals 0-1, and this change takes 3-4$/);
 });
 
 test("a start that was raised and never came: the lowest pods are told that they stay", async () => {
@@ -105,7 +105,7 @@ for (const start of [2 ** 31, -1, 1.5, "2", [2]]) {
     const world = await preparedGroup();
     const answer = denied(await move(world, world.process(), { start, replicas: 3 }));
     assert.deepEqual([answer.guard, answer.code, answer.field], ["ordinals-malformed", 400, "spec.ordinals.start"]);
-    assert.match(answer.sentence, /spec\.ordinals\.start of statefulsets\/group-a in db is no integer from 0 to/);
+    assert.match(answer.message, /spec\.ordinals\.start of statefulsets\/group-a in db is no integer from 0 to/);
     assert.deepEqual([world.words, world.claimed], [[], []]);
   });
 }
@@ -123,6 +123,6 @@ test("no-downscale: a protected StatefulSet keeps its start, and no pod hears of
   world.label(name, { [`${prefix}no-downscale`]: "true" });
   const answer = denied(await move(world, world.process(), { start: 2 }));
   assert.equal(answer.guard, "no-downscale");
-  assert.match(answer.sentence, / from ordinals 0-4 to 2-6 is not allowed because it has the label/);
+  assert.match(answer.message, / from ordinals 0-4 to 2-6 is not allowed because it has the label/);
   assert.deepEqual(world.words, []);
 });

@@ -39,7 +39,7 @@ test("zone-scaling-down: any other change of that size is held until the claim h
   world.passes.world.store.delete("pods", { namespace: "db", name: "group-a-4" });
   await world.passes.goOn(60_000);
   const answer = denied(await world.process().review("group-a", 3));
-  assert.match(answer.sentence, /group-a-4 is another pod than the one that was told/);
+  assert.match(answer.message, /group-a-4 is another pod than the one that was told/);
 });
 
 test("two downscales of one group at once, in two processes: one wins, and the pods of the other are not told", async () => {

@@ -78,7 +78,7 @@ test("prepare-broken: a scale whose StatefulSet cannot be read by a fault of our
     if (verb === "get" && resource === "statefulsets") throw new Error("broken");
   };
   const answer = denied(await process.reviewScale("group-a", 2));
-  assert.ok(answer.guard === "prepare-broken" && answer.code === 500 && answer.sentence.includes("broken"));
+  assert.ok(answer.guard === "prepare-broken" && answer.code === 500 && answer.message.includes("broken"));
 });
 
 test("the settings of the old object count: who takes the label away and scales in one update is asked all the same", async () => {
@@ -130,7 +130,7 @@ for (const [guard, change] of ends) {
     change(world);
     const answer = denied(await world.process().review("group-a", 2));
     assert.deepEqual([answer.guard, answer.code], [guard, 400]);
-    assert.match(answer.sentence, /^downscale of statefulsets\/group-a in db from 5 to 2 replicas is not allowed: /);
+    assert.match(answer.message, /^downscale of statefulsets\/group-a in db from 5 to 2 replicas is not allowed: /);
     assert.deepEqual([world.words, world.claimed], [[], []]);
   });
 }
@@ -161,7 +161,7 @@ test("pod-unprepared: where one pod refuses, all that may have heard are told to
     method === "POST" && pod === "group-a-3" ? { status: 500, body: "not now" } : undefined;
   const answer = denied(await world.process().review("group-a", 2));
   assert.deepEqual([answer.guard, answer.code], ["pod-unprepared", 429]);
-  assert.match(answer.sentence, /pod group-a-3 did not say that it may leave: .*HTTP 500 not now/);
+  assert.match(answer.message, /pod group-a-3 did not say that it may leave: .*HTTP 500 not now/);
   assert.deepEqual(world.words.filter((word) => word.startsWith("DELETE")).sort(), [
     "DELETE group-a-2",
     "DELETE group-a-3",
@@ -191,7 +191,7 @@ test("a pod that says nothing is given up in time for the others to be told that
   const startMs = process.cluster.monotonicMs();
   const answer = denied(await process.review("group-a", 2));
   assert.ok(process.cluster.monotonicMs() - startMs < 9_000);
-  assert.match(answer.sentence, /group-a-2/);
+  assert.match(answer.message, /group-a-2/);
   assert.deepEqual([world.claimed, world.prepared.size], [[], 0]);
 });
 
@@ -220,13 +220,13 @@ test("pod-missing, pod-never-ready: the function cannot tell such pods, until an
   const process = world.process();
   const missing = denied(await process.review("group-a", 5));
   assert.equal(missing.guard, "pod-missing");
-  assert.match(missing.sentence, /no pod stands at [56]-39 of group-a, .*sluice\.dev\/unprepared-pods/);
+  assert.match(missing.message, /no pod stands at [56]-39 of group-a, .*sluice\.dev\/unprepared-pods/);
   assert.deepEqual([world.words, world.claimed], [[], []]);
   world.annotate("group-a", { "sluice.dev/unprepared-pods": "6-39" });
   await world.passes.goOn(100);
   const pod = denied(await process.review("group-a", 5));
   assert.deepEqual([pod.guard, world.claimed], ["pod-never-ready", []]);
-  assert.match(pod.sentence, /pod group-a-5 was never ready/);
+  assert.match(pod.message, /pod group-a-5 was never ready/);
   world.annotate("group-a", { "sluice.dev/unprepared-pods": "5, 6-39" });
   assert.equal(await process.guard("group-a", 5), "allowed");
   assert.deepEqual(world.prepared.size, 0);
@@ -267,7 +267,7 @@ test("replicas-dropped: a manifest that leaves its number out has no pod told (g
     object: written(object, template),
   });
   assert.deepEqual([answer.allowed, answer.guard], [false, "replicas-dropped"]);
-  assert.match(denied(answer).sentence, /Write "replicas: 5" into the manifest; where 1 is meant, use kubectl scale$/);
+  assert.match(denied(answer).message, /Write "replicas: 5" into the manifest; where 1 is meant, use kubectl scale$/);
   assert.deepEqual([world.words, world.claimed], [[], []]);
   assert.equal((await process.reviewScale("group-a", 1)).guard, "allowed", "at the scale subresource 1 is meant");
   assert.equal(world.words.length, 4);

@@ -26,8 +26,8 @@ test("a scale whose StatefulSet cannot be read for a passing reason is refused w
     failing(process, code, "get", "statefulsets");
     const answer = denied(await process.reviewScale("group-a", 2));
     assert.deepEqual([answer.guard, answer.code], ["api-server-away", 429], String(code));
-    assert.match(answer.sentence, /^downscale of statefulsets\/group-a in db from 5 to 2 replicas is not allowed: /);
-    assert.match(answer.sentence, new RegExp(`Sluice has to get statefulsets, and that failed: it said ${code}$`));
+    assert.match(answer.message, /^downscale of statefulsets\/group-a in db from 5 to 2 replicas is not allowed: /);
+    assert.match(answer.message, new RegExp(`Sluice has to get statefulsets, and that failed: it said ${code}$`));
     assert.deepEqual([world.words, world.claimed], [[], []]);
     process.interfere = () => {};
     assert.equal((await process.reviewScale("group-a", 2)).guard, "allowed", "and it goes when asked again");
@@ -52,7 +52,7 @@ test("right-missing: a scale is refused by the name of the right that Sluice lac
   failing(process, 403, "get", "statefulsets");
   const answer = denied(await process.reviewScale("group-a", 2));
   assert.deepEqual([answer.guard, answer.code], ["right-missing", 429]);
-  assert.match(answer.sentence, /cannot get resource "statefulsets" in the namespace "db"$/);
+  assert.match(answer.message, /cannot get resource "statefulsets" in the namespace "db"$/);
 });
 
 test("object-gone: a scale of a StatefulSet that is gone is 404", async () => {

@@ -56,7 +56,7 @@ test("min-time-between-zones: the annotation of another zone holds it back, and 
   const answer = denied(await world.process().review("group-a", 4));
   assert.deepEqual([answer.guard, answer.code], ["min-time-between-zones", 429]);
   assert.match(
-    answer.sentence,
+    answer.message,
     /group-b was made smaller at \d{4}-.*, and the time between two zones is 720 s: try again after/,
   );
   assert.deepEqual([world.words, world.claimed], [[], []]);
@@ -115,7 +115,7 @@ test("where the ledger is new and no object tells a time, the time counts from t
   await world.passes.goOn(minute);
   const answer = denied(await process.review("group-a", 4));
   assert.equal(answer.guard, "min-time-between-zones");
-  assert.match(answer.sentence, /Sluice does not know when group-b was last made smaller/);
+  assert.match(answer.message, /Sluice does not know when group-b was last made smaller/);
   await world.passes.goOn(12 * minute);
   assert.equal(await process.guard("group-a", 4), "allowed");
 });
@@ -173,7 +173,7 @@ test("zone-updating: no zone is made smaller while another one has pods of an ol
   await world.passes.goOn(1_000);
   const answer = denied(await world.process().review("group-a", 4));
   assert.equal(answer.guard, "zone-updating");
-  assert.match(answer.sentence, /group-b is being updated: 5 of its pods/);
+  assert.match(answer.message, /group-b is being updated: 5 of its pods/);
   assert.equal(await world.process().guard("group-b", 4), "allowed", "its own update is no obstacle");
 });
 
@@ -187,9 +187,9 @@ test("zone-updating: pods that are on their way out are called so, and not of an
     if (verb === "list" && resource === "statefulsets")
       world.passes.world.store.patch(resource, at, { status }, "status");
   };
-  const { guard, sentence } = denied(await process.review("group-a", 4));
+  const { guard, message } = denied(await process.review("group-a", 4));
   assert.equal(guard, "zone-updating");
-  assert.match(sentence, /by its status 2 pods of group-b are on their way out, or of an older revision$/);
+  assert.match(message, /by its status 2 pods of group-b are on their way out, or of an older revision$/);
 });
 
 test("zones-down: no zone is made smaller while another one is not whole; its own pods may be down", async () => {

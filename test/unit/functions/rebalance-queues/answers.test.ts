@@ -36,7 +36,7 @@ test("whatever is not the answer of RabbitMQ is said, in one Event, and another 
     brokers.reply = () => reply;
     const process = brokers.process();
     assert.equal(await process.run(), guard);
-    assert.match(brokers.passes.verdicts.at(-1)?.sentence ?? "", sentence);
+    assert.match(brokers.passes.verdicts.at(-1)?.message ?? "", sentence);
     assert.deepEqual([brokers.state?.balanced, brokers.state?.claimedMs], [undefined, undefined]);
     // Another process says the same, from the annotation.
     assert.equal(await brokers.process().run(), guard);
@@ -95,18 +95,18 @@ test("credentials-missing: a Secret that is not there, may not be read or says n
   const process = brokers.process();
   await process.goOn(settleMs + 1_000);
   assert.equal(await process.run(), "credentials-missing");
-  assert.match(brokers.passes.verdicts.at(-1)?.sentence ?? "", /Secret own could not be read/);
+  assert.match(brokers.passes.verdicts.at(-1)?.message ?? "", /Secret own could not be read/);
   brokers.passes.world.store.create("secrets", namespace, {
     metadata: { name: "own" },
     data: { username: btoa("u") },
   } as never);
   await process.goOn(60_000);
-  assert.match(brokers.passes.verdicts.at(-1)?.sentence ?? "", /Secret own has no username and password/);
+  assert.match(brokers.passes.verdicts.at(-1)?.message ?? "", /Secret own has no username and password/);
   process.interfere = ({ resource }) => {
     if (resource === "secrets") throw refused(403, 'User "u" cannot get resource "secrets"');
   };
   await process.goOn(120_000);
-  assert.match(brokers.passes.verdicts.at(-1)?.sentence ?? "", /a Role must give Sluice the right/);
+  assert.match(brokers.passes.verdicts.at(-1)?.message ?? "", /a Role must give Sluice the right/);
   assert.deepEqual(brokers.asked, []);
 });
 

@@ -105,7 +105,7 @@ suite("whether a cluster is rebalanced", () => {
     assert.equal(withState({ failed: { ...failed, lastMs: nowMs - 120_000 } }), "rebalance r-0");
     assert.equal(withState({ failed: { ...failed, times: 7, lastMs: nowMs - 900_000 } }), "rebalance r-1");
     const step = decide(given({ state: { ...changed, failed } }));
-    assert.ok(step.kind === "wait" && step.sentence.includes("(3 in a row): r-0 answered HTTP 500"));
+    assert.ok(step.kind === "wait" && step.message.includes("(3 in a row): r-0 answered HTTP 500"));
   });
 
   test("nodes that change meanwhile take away neither a claim nor a failure", () => {

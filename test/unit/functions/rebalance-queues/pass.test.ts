@@ -77,10 +77,7 @@ test("pods-not-ready: while a node is away nothing is listed or asked, whatever 
   process.calls.length = 0;
   assert.equal(await process.run(), "pods-not-ready");
   assert.deepEqual(process.words, ["get statefulsets"]);
-  assert.match(
-    brokers.passes.verdicts.at(-1)?.sentence ?? "",
-    /group-a waits until it is whole: 2 of 3 pods are ready/,
-  );
+  assert.match(brokers.passes.verdicts.at(-1)?.message ?? "", /group-a waits until it is whole: 2 of 3 pods are ready/);
   assert.deepEqual(brokers.asked, []);
 });
 
@@ -260,7 +257,7 @@ test("a StatefulSet of one pod has nothing to spread, and one that is gone or go
   const brokers = new Brokers(usual, { replicas: 1 });
   const process = brokers.process();
   assert.equal(await process.run(), "done");
-  assert.match(brokers.passes.verdicts.at(-1)?.sentence ?? "", /group-a has 1 replicas, and nothing to spread/);
+  assert.match(brokers.passes.verdicts.at(-1)?.message ?? "", /group-a has 1 replicas, and nothing to spread/);
   brokers.passes.world.removeStatefulSet(setKey);
   assert.equal(await process.run(), undefined);
   assert.deepEqual([brokers.asked, process.count("patch statefulsets")], [[], 0]);

@@ -25,7 +25,7 @@ test("pods-not-ready: what the status does not say yet, the pods and the generat
     const process = brokers.process();
     change(brokers);
     assert.equal(await process.run(), "pods-not-ready");
-    assert.match(brokers.passes.verdicts.at(-1)?.sentence ?? "", sentence);
+    assert.match(brokers.passes.verdicts.at(-1)?.message ?? "", sentence);
   }
 });
 

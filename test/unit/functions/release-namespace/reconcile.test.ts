@@ -1,7 +1,7 @@
 /** Nothing in a namespace that is being deleted keeps a finalizer of ours, and what has to stay of a volume stays. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { decide, type HeldObject, ourFinalizers } from "../../../../functions/release-namespace/decide.ts";
+import { decide, type KeptObject, ourFinalizers } from "../../../../functions/release-namespace/decide.ts";
 import { releaseNamespace } from "../../../../functions/release-namespace/function.ts";
 import type { ObjectRef } from "../../../../functions/shared/contract/keys.ts";
 import { namespace, Passes, played, refused } from "../../shared/reconcile/passes.ts";
@@ -88,14 +88,14 @@ test("a volume on hold that cannot be retained keeps our finalizer, and the othe
 });
 
 test("what is decided names each object, and no more than five", () => {
-  const held = Array.from(
+  const kept = Array.from(
     { length: 7 },
-    (_, index) => ({ shown: `claim ${index}`, finalizers: [volumeHold], isKept: false }) as unknown as HeldObject,
+    (_, index) => ({ shown: `claim ${index}`, finalizers: [volumeHold], isKept: false }) as unknown as KeptObject,
   );
-  const { guard, sentence, releases } = decide({ nowMs: 1, endingSinceMs: 1, held });
+  const { guard, message, releases } = decide({ nowMs: 1, endingSinceMs: 1, kept });
   assert.deepEqual([guard, releases.length], ["releasing", 7]);
-  assert.match(sentence, /claim 4 and 2 more lose our finalizers$/);
-  assert.equal(decide({ nowMs: 1, endingSinceMs: undefined, held }).guard, "namespace-stays");
+  assert.match(message, /claim 4 and 2 more lose our finalizers$/);
+  assert.equal(decide({ nowMs: 1, endingSinceMs: undefined, kept }).guard, "namespace-stays");
 });
 
 test("the words of a StatefulSet hold for the volumes of its pods; where it is gone before it was read, they are retained", async () => {

@@ -101,7 +101,7 @@ test("a Secret that does not parse is never overwritten, and the sentence says w
   const step = decide({ ...snapshot, stored: { unreadable } });
   assert.equal(guardOf(step), "secret-unreadable");
   assert.equal(
-    step.kind === "wait" && step.sentence,
+    step.kind === "wait" && step.message,
     "the Secret cannot be used: its data key key is missing; empty it, and it is filled again: " +
       `kubectl -n mimir patch secret certificate --type merge --patch '{"data":null}'`,
   );
@@ -174,7 +174,7 @@ test("a configuration that refuses holds the others up until the old certificate
   const given = { stored: { next }, configurations: refused };
   const step = decideAt({ ...given, afterMinutes: 61 });
   assert.equal(guardOf(step), "configuration-refused");
-  assert.match(step.kind === "wait" ? step.sentence : "", /one was refused with 403: no$/);
+  assert.match(step.kind === "wait" ? step.message : "", /one was refused with 403: no$/);
   const soon = decideAt({ ...given, afterMinutes: 90 - 11 / 60 });
   assert.equal(soon.kind === "wait" && Math.round(soon.requeueAfterMs ?? 0), secondMs);
   assert.equal(decideAt({ ...given, afterMinutes: 90 - 10 / 60 }).kind, "promote");
@@ -204,10 +204,7 @@ test("where others write the bundles none is written, and the next certificate w
   const lacking = ["A", "A", "B"].map((ca, index) => configuration(`${index}`, [ca, "X"]));
   const step = decideAt({ ...given, configurations: lacking });
   assert.equal(guardOf(step), "bundle-awaited");
-  assert.match(
-    step.kind === "wait" ? step.sentence : "",
-    /next-ca of the Secret to caBundle of \S+\/0, and of 1 more$/,
-  );
+  assert.match(step.kind === "wait" ? step.message : "", /next-ca of the Secret to caBundle of \S+\/0, and of 1 more$/);
   const unregistered = decideAt({ ...given, configurations: [], trustedForMs: 60_000 });
   assert.equal(guardOf(unregistered), "bundle-awaited", "who is not seen may ask us all the same");
   const strange = [configuration("one", ["B", "X"])];
@@ -230,7 +227,7 @@ test("a Secret that this account may not make is looked for every five seconds, 
   });
   assert.ok(step.kind === "wait");
   assert.deepEqual(
-    [step.guard, step.sentence, step.requeueAfterMs],
+    [step.guard, step.message, step.requeueAfterMs],
     ["secret-missing", "the namespace is not there", 5_000],
   );
 });
@@ -251,7 +248,7 @@ test("a configuration trusts the next certificate when each of its webhooks does
   const half = { ...configuration("half", []), bundles: [["A", "B"], ["A"]] };
   assert.equal(guardOf(decideAt({ ...given, configurations: [half] })), "bundle-awaited");
   const unregistered = decideAt({ ...given, configurations: [] });
-  assert.match(unregistered.kind === "wait" ? unregistered.sentence : "", / to caBundle of whatever asks us$/);
+  assert.match(unregistered.kind === "wait" ? unregistered.message : "", / to caBundle of whatever asks us$/);
   const foreign = { ...half, isForeign: true };
   assert.equal(
     decideAt({ configurations: [{ ...foreign, bundles: [["A"], []] }] }).kind,

@@ -73,8 +73,8 @@ for (const [what, data, because] of [
       await olderSecret(world, 0, { ...data, "previous-review-key": base64(32) });
       const { previous } = world.storedKeys();
       const { ca, cert, key } = dataIn(world);
-      const { sentence } = await world.start({ mode: "shadow", updatesBundles })();
-      assert.equal(sentence, `nothing is written in shadow mode: generate-key, for ${because}`);
+      const { message } = await world.start({ mode: "shadow", updatesBundles })();
+      assert.equal(message, `nothing is written in shadow mode: generate-key, for ${because}`);
       assert.deepEqual(world.writes, []);
       await world.start({ updatesBundles })();
       assert.deepEqual(world.acts, ["generate-key secrets/certificate done"]);
@@ -274,9 +274,9 @@ test("a policy that refuses the key does not keep the bundle and the certificate
     if (name === "one") throw refusal(422, "a policy says no");
   };
   world.passSeconds(25);
-  const { guard, sentence, requeueAfterMs } = await run();
+  const { guard, message, requeueAfterMs } = await run();
   assert.deepEqual([guard, requeueAfterMs], ["configuration-refused", 30_000]);
-  assert.equal(sentence, `not every path has the review key: ${resource}/one was refused with 422: a policy says no`);
+  assert.equal(message, `not every path has the review key: ${resource}/one was refused with 422: a policy says no`);
   world.onPatch = () => {};
   world.passSeconds(29.9);
   assert.equal((await run()).guard, "configuration-refused");

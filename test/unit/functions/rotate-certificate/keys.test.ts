@@ -111,7 +111,7 @@ test("a key that was refused leaves the bundle to be written alone, and is told 
   const step = decideAt([refused]);
   assert.deepEqual(waited(step), ["configuration-refused", 30_000]);
   assert.ok(
-    step.kind === "wait" && step.sentence === "not every path has the review key: plain was refused with 422: no",
+    step.kind === "wait" && step.message === "not every path has the review key: plain was refused with 422: no",
   );
   const both = { ...refused, bundles: [[]] };
   assert.deepEqual(patched(decideAt([both, configuration("other", [undefined])])), {

@@ -21,7 +21,7 @@ test("where there is no Secret and none may be made, that is said with the comma
     throw forbidden(message);
   };
   const run = world.start();
-  const { guard, sentence, requeueAfterMs } = await run();
+  const { guard, message: sentence, requeueAfterMs } = await run();
   assert.deepEqual([guard, requeueAfterMs], ["secret-missing", 5_000]);
   const command = "kubectl -n mimir create secret generic certificate";
   const said = `there is no Secret mimir/certificate, and Sluice may not make it. Type ${command}; Sluice fills it then (${message})`;
@@ -50,10 +50,10 @@ test("in a namespace that is not there the certificate waits for it, by its name
     throw new ClusterError({ code: 404, reason: "NotFound", message, verb: "create", resource: "secrets" });
   };
   const run = world.start();
-  const { guard, sentence, requeueAfterMs } = await run();
+  const { guard, message, requeueAfterMs } = await run();
   assert.deepEqual([guard, requeueAfterMs, tries], ["secret-missing", 5_000, 1]);
   const said = "there is no namespace mimir for the Secret mimir/certificate. Make it, or set NAMESPACE to another one";
-  assert.equal(sentence, `${said}; Sluice looks again (namespaces "mimir" not found)`);
+  assert.equal(message, `${said}; Sluice looks again (namespaces "mimir" not found)`);
   world.passSeconds(30);
   assert.deepEqual([(await run()).guard, tries], ["secret-missing", 2], "a user may have made it");
   isThere = true;

@@ -197,7 +197,7 @@ test("without the right to list configurations there is a certificate all the sa
   world.onRead = (what) => {
     if (what === "list validatingwebhookconfigurations") throw refusal(403, message);
   };
-  const { guard, sentence } = await world.start()();
+  const { guard, message: sentence } = await world.start()();
   assert.equal(guard, "configuration-refused");
   assert.equal(sentence, `our certificate is not trusted everywhere: ${message}`);
   assert.ok(world.stored().presented !== undefined);
@@ -211,13 +211,13 @@ test("a configuration that is refused is told of and tried again, and the others
     if (when === "before" && refusing && what.endsWith(" one")) throw refusal(403, "a policy says no");
   };
   const run = world.start({ lifetimeMs: 600_000 });
-  const { guard, sentence, requeueAfterMs } = await run();
+  const { guard, message, requeueAfterMs } = await run();
   assert.deepEqual([guard, requeueAfterMs], ["configuration-refused", 19_000]);
-  assert.match(sentence, /validatingwebhookconfigurations\/one was refused with 403: a policy says no$/);
+  assert.match(message, /validatingwebhookconfigurations\/one was refused with 403: a policy says no$/);
   assert.equal(world.bundles("two")[0]?.length, 2);
   await run();
   const events = world.store.list("events").items.map(({ reason, message }) => `${reason} ${message}`);
-  assert.deepEqual(events, [`CertificateWaiting ${sentence}`], "once");
+  assert.deepEqual(events, [`CertificateWaiting ${message}`], "once");
   refusing = false;
   world.passSeconds(20);
   const before = world.stored().presented?.cert;
@@ -242,23 +242,23 @@ test("an unreadable Secret is left as it is, with an Event that says what to do"
   const world = new CertificateWorld();
   const generation = await generationOf(world.timeline.nowMs());
   world.addSecret({ ...dataOf("presented", generation), cert: Buffer.from("broken").toString("base64") });
-  const { guard, sentence } = await world.start()();
+  const { guard, message } = await world.start()();
   assert.equal(guard, "secret-unreadable");
   assert.match(
-    sentence,
+    message,
     /its data key cert holds no certificate in PEM; empty it, and it is filled again: kubectl -n mimir /,
   );
   const [event] = world.store.list("events").items;
-  assert.deepEqual([event?.reason, event?.message], ["CertificateWaiting", sentence]);
+  assert.deepEqual([event?.reason, event?.message], ["CertificateWaiting", message]);
   assert.deepEqual(world.writes, ["create events"]);
 });
 
 test("shadow mode says what it would do, and writes nothing", async () => {
   const world = new CertificateWorld();
   await world.addRunning(31_000);
-  const { guard, sentence } = await world.start({ mode: "shadow" })();
+  const { guard, message } = await world.start({ mode: "shadow" })();
   assert.equal(guard, "shadow-mode");
-  assert.match(sentence, /generate, for two thirds of its lifetime are over/);
+  assert.match(message, /generate, for two thirds of its lifetime are over/);
   assert.deepEqual(world.writes, []);
 });
 

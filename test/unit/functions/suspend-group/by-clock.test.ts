@@ -13,7 +13,7 @@ for (const [guard, clocks] of Object.entries(held))
       const on = suspending(["b"]);
       on.say("b", 2, { "suspend-message": `${last}: as it was`, "suspend-pod-created": "2026-06-01T10:00:00Z" });
       const verdict = decideOn(on, { ...clocks, times });
-      assert.match(verdict.kind === "wait" ? verdict.guard : verdict.sentence, new RegExp(guard));
+      assert.match(verdict.kind === "wait" ? verdict.guard : verdict.message, new RegExp(guard));
       return verdict.kind;
     });
     assert.deepEqual(kinds, ["take", "wait", "wait"]);

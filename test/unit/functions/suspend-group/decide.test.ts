@@ -1,7 +1,7 @@
 /** What is done about members that are to be suspended, or are wanted back: one snapshot, one verdict (spec 3.2, 3.3). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { judge } from "../../../../functions/suspend-group/decide-member.ts";
+import { decideMember } from "../../../../functions/suspend-group/decide-member.ts";
 import { minutesAgo, now, Suspended } from "../../../support/suspended.ts";
 import { decideOn, said, suspending } from "./given.ts";
 
@@ -181,7 +181,7 @@ test("wanted-again: the time of a suspended pod that a user scaled back begins a
   on.spec("a", { replicas: 3 });
   assert.deepEqual(said(on), ["restamp db-a-2"]);
   const [member] = on.members.filter(({ ordinal }) => ordinal === 2);
-  assert.equal(member && judge(member, now, true)?.guard, "wanted-again");
+  assert.equal(member && decideMember(member, now, true)?.guard, "wanted-again");
   begunAnew(on);
   assert.deepEqual(said(on), ["pod-missing"]);
 });
@@ -243,7 +243,7 @@ test("below-start: a member below the first ordinal does not come back by more r
   on.say("a", 0, { recover: "true" });
   assert.deepEqual(said(on), ["below-start"]);
   const verdict = decideOn(on);
-  assert.match(verdict.sentence, /db-a-0 is to come back, and spec\.ordinals\.start of db-a is 1: set it to 0 or less/);
+  assert.match(verdict.message, /db-a-0 is to come back, and spec\.ordinals\.start of db-a is 1: set it to 0 or less/);
 });
 
 test("a start that was raised is the departure of the lowest ordinals: their time runs once their pods are gone", () => {
@@ -338,7 +338,7 @@ test("protecting: where the finalizer was stripped by hand, it comes back; suspe
   on.hold("a", 2, []);
   const verdict = decideOn(on);
   assert.deepEqual(
-    [said(on), verdict.sentence],
+    [said(on), verdict.message],
     [["protect db-a-2"], "the volume claims of db-a-2 get our finalizer first"],
   );
   const guards = suspending(["a"]);
@@ -351,7 +351,8 @@ test("of a namespace that is being deleted nothing is suspended and nothing brou
 });
 
 test("what is done has a name, as what is waited for has", () => {
-  const named = (on: Suspended) => on.members.map((member) => judge(member, now, true)?.guard).find((guard) => guard);
+  const named = (on: Suspended) =>
+    on.members.map((member) => decideMember(member, now, true)?.guard).find((guard) => guard);
   const asked = Suspended.of(["a"]);
   asked.ask("a", 2);
   assert.equal(named(asked), "protecting");

@@ -1,7 +1,7 @@
 /** What others say of a pod's data, and what that holds: one snapshot, one verdict (spec 3.2, invariant I11). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { judge } from "../../../../functions/suspend-group/decide-member.ts";
+import { decideMember } from "../../../../functions/suspend-group/decide-member.ts";
 import type { SuspendSnapshot } from "../../../../functions/suspend-group/lowering.ts";
 import { minutesAgo, now, Suspended } from "../../../support/suspended.ts";
 import { decideOn, said, suspending } from "./given.ts";
@@ -9,7 +9,7 @@ import { decideOn, said, suspending } from "./given.ts";
 /** The members of a group, with what others said of the data of each member that was asked about. */
 const answered = (on: Suspended, state: "good" | "bad" | "unknown" | "not-asked"): Partial<SuspendSnapshot> => {
   const drain =
-    state === "not-asked" ? undefined : { pod: "db-a-0", health: { state, words: "HTTP 1" }, agreeing: ["db-a-0"] };
+    state === "not-asked" ? undefined : { pod: "db-a-0", health: { state, detail: "HTTP 1" }, agreeing: ["db-a-0"] };
   return { members: on.members.map((one) => (one.ordinal === 2 && drain ? { ...one, drain } : one)) };
 };
 
@@ -26,8 +26,8 @@ test("drain-refused, drain-unknown, drain-not-asked: where others are asked, the
   const told = Suspended.of(["a"], 3, { "suspend-duration": "1h", "drain-url": "http://:80/drained/{pod}" });
   told.say("a", 2, { suspend: "true" });
   const [member] = answered(told, "good").members?.slice(2) ?? [];
-  const judged = member && judge(member, now, true);
-  assert.deepEqual([judged?.guard, judged?.sentence], ["drained", "db-a-0 says that the data of db-a-2 is not needed"]);
+  const judged = member && decideMember(member, now, true);
+  assert.deepEqual([judged?.guard, judged?.message], ["drained", "db-a-0 says that the data of db-a-2 is not needed"]);
 });
 
 test("drain-refused while the pod stands, though it was protected before: it stays; once it is gone its time runs on", () => {

@@ -81,7 +81,7 @@ test("a process whose copy of the ledger is older than a mark takes no mark away
   on.restart();
   await on.marked();
   const marked = on.claim(top)?.metadata.resourceVersion;
-  const { acting } = await played(on.timeline, suspendGroup.reconcile(before, key, { sweep: false }));
-  if (acting !== undefined) await played(on.timeline, acting);
+  const { pendingActs } = await played(on.timeline, suspendGroup.reconcile(before, key, { sweep: false }));
+  if (pendingActs !== undefined) await played(on.timeline, pendingActs);
   assert.equal(on.claim(top)?.metadata.resourceVersion, marked);
 });

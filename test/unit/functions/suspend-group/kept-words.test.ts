@@ -2,13 +2,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide as decideRemoval } from "../../../../functions/gc-suspended-groups/decide.ts";
-import { keptWordMs } from "../../../../functions/shared/suspension/teller.ts";
+import { keptMessageMs } from "../../../../functions/shared/suspension/teller.ts";
 import { Suspended } from "../../../support/suspended.ts";
 import { top, Volumes, volumes } from "../../shared/suspension/volumes.ts";
 import { decideOn, suspending } from "./given.ts";
 
 const volumeClaim = `uid-${top.replace("group", "db")}`;
-const saidLately = new Set([volumeClaim]);
+const recentMessages = new Set([volumeClaim]);
 
 /** db-a-2 is to go, and another zone is down. */
 function held(says: string): Suspended {
@@ -18,17 +18,17 @@ function held(says: string): Suspended {
 }
 
 test("a word of a moment ago is kept, and the next look comes when another one may replace it", () => {
-  const verdict = decideOn(held("budget: as it was"), { saidLately });
+  const verdict = decideOn(held("budget: as it was"), { recentMessages });
   assert.deepEqual([verdict.kind, verdict.kind === "wait" && verdict.guard], ["wait", "not-drained"]);
-  assert.ok((verdict.requeueAfterMs ?? Number.POSITIVE_INFINITY) <= keptWordMs, `${verdict.requeueAfterMs} ms`);
+  assert.ok((verdict.requeueAfterMs ?? Number.POSITIVE_INFINITY) <= keptMessageMs, `${verdict.requeueAfterMs} ms`);
   assert.equal(decideOn(held("budget: as it was")).kind, "take");
 });
 
 test("what says only how far the pod is gives way at once, and so does a pod of which nothing is written", () => {
-  assert.equal(decideOn(held("suspending: db-a-2 is to go"), { saidLately }).kind, "take");
+  assert.equal(decideOn(held("suspending: db-a-2 is to go"), { recentMessages }).kind, "take");
   const on = held("budget: as it was");
   on.say("a", 2, { "suspend-pod-created": undefined });
-  assert.equal(decideOn(on, { saidLately }).kind, "take");
+  assert.equal(decideOn(on, { recentMessages }).kind, "take");
 });
 
 test("the function that removes keeps a word of a moment ago, and looks again when another one may replace it", () => {
@@ -37,9 +37,9 @@ test("the function that removes keeps a word of a moment ago, and looks again wh
   on.say("a", 2, { hold: "true", "suspend-message": "suspended: as it was" });
   const snapshot = { ...on.around("gc-suspended-groups", "volume"), removes: true };
   assert.equal(decideRemoval(snapshot).kind, "take");
-  const verdict = decideRemoval({ ...snapshot, saidLately });
+  const verdict = decideRemoval({ ...snapshot, recentMessages });
   assert.deepEqual([verdict.kind, verdict.kind === "wait" && verdict.guard], ["wait", "on-hold"]);
-  assert.ok((verdict.requeueAfterMs ?? Number.POSITIVE_INFINITY) <= keptWordMs, `${verdict.requeueAfterMs} ms`);
+  assert.ok((verdict.requeueAfterMs ?? Number.POSITIVE_INFINITY) <= keptMessageMs, `${verdict.requeueAfterMs} ms`);
 });
 
 /** Writes to the volume claim while something turns every second for a minute. */
@@ -60,7 +60,7 @@ async function atRest(on: Volumes, turn: (isOdd: boolean) => void, look: () => P
   const writes = await writesOf(on, turn, look);
   assert.ok(writes > 2 && writes <= 7, `${writes} writes`);
   turn(false);
-  await on.goOn(keptWordMs);
+  await on.goOn(keptMessageMs);
   await look();
   return on.said(top, "suspend-message") ?? "";
 }

@@ -48,7 +48,7 @@ class OwnedPasses extends Passes {
 
   async pass(): Promise<void> {
     const outcome = await played(this.timeline, suspendGroup.reconcile(this.context, key, { sweep: true }));
-    if (outcome.acting !== undefined) await played(this.timeline, outcome.acting);
+    if (outcome.pendingActs !== undefined) await played(this.timeline, outcome.pendingActs);
   }
 
   said(name: string): string | undefined {

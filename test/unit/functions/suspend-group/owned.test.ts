@@ -22,7 +22,7 @@ function sentenceOf(on: Owned): string {
   const verdict = decideOn(on);
   assert.equal(verdict.kind, "take");
   const told = verdict.kind === "take" ? verdict.targets.find(({ kind }) => kind === "tell") : undefined;
-  return told?.kind === "tell" ? told.sentence : "";
+  return told?.kind === "tell" ? told.message : "";
 }
 
 test("a member is protected, its pod is let go, and its time begins when that is gone", () => {

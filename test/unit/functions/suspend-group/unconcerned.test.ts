@@ -21,7 +21,7 @@ class Woken extends Passes {
   async wake(sweep = false): Promise<ReconcileResult & { readonly looked: boolean }> {
     const before = this.count(`list ${pvcs}`);
     const outcome = await played(this.timeline, this.#definition.reconcile(this.context, key, { sweep }));
-    if (outcome.acting !== undefined) await played(this.timeline, outcome.acting);
+    if (outcome.pendingActs !== undefined) await played(this.timeline, outcome.pendingActs);
     return { ...outcome, looked: this.count(`list ${pvcs}`) > before };
   }
 

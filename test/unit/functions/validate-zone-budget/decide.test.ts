@@ -42,7 +42,7 @@ test("a bad one is refused by its first wrong field", async () => {
     reason: "BadRequest",
     cause: "FieldValueInvalid",
     field: "spec.maxUnavailablePercentage",
-    sentence: "spec.maxUnavailablePercentage is 101: write an integer from 0 to 100, without a percent sign",
+    message: "spec.maxUnavailablePercentage is 101: write an integer from 0 to 100, without a percent sign",
   });
 });
 
@@ -50,7 +50,7 @@ test("any other operation is refused: the webhook is registered wrongly", async 
   for (const operation of ["DELETE", "CONNECT", "create", "", "x".repeat(1_000)]) {
     const answer = await judge(objectOf({ selector }), { operation });
     assert.ok(!answer.allowed && answer.guard === "wrong-operation" && answer.code === 400);
-    assert.ok(answer.sentence.length < 200);
+    assert.ok(answer.message.length < 200);
   }
 });
 

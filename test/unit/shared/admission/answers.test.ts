@@ -15,8 +15,11 @@ import {
 
 test("each refusal has the code of its kind, and the reason that Kubernetes has for that code", () => {
   const told = [askAgain, badRequest, forbidden, notFound, conflict, internalError].map((refuse) => {
-    const { allowed, guard, code, reason, sentence } = refuse("a-guard", "a sentence");
-    assert.deepEqual({ allowed, guard, sentence }, { allowed: false, guard: "a-guard", sentence: "a sentence" });
+    const { allowed, guard, code, reason, message } = refuse("a-guard", "a sentence");
+    assert.deepEqual(
+      { allowed, guard, sentence: message },
+      { allowed: false, guard: "a-guard", sentence: "a sentence" },
+    );
     return [code, reason];
   });
   assert.deepEqual(told, [

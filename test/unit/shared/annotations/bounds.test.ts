@@ -41,7 +41,7 @@ test("an annotation that selects pods by 100 labels is read, and one of 101 is m
   assert.equal(parsed(podSelector, asText(100)).value?.size, 100);
   const { value, malformed } = parsed(podSelector, asText(101));
   assert.equal(value, undefined);
-  assert.match(malformed[0]?.sentence ?? "", /write LABEL=VALUE,LABEL=VALUE, at most 100 of them/);
+  assert.match(malformed[0]?.message ?? "", /write LABEL=VALUE,LABEL=VALUE, at most 100 of them/);
   const annotations = { "sluice.dev/owner": "Cluster.example.com/c", [podSelector.key]: asText(101) };
   const claim = parsePvc({ metadata: { ...metadata, annotations } });
   assert.equal(claim.owned?.selector.kind, "malformed");
@@ -58,10 +58,7 @@ test("an annotation of 4,096 bytes is read, and one of 4,097 is malformed, also 
   ] as const) {
     assert.equal(parsed(text, given).value !== undefined, isRead, `${Buffer.byteLength(given)} bytes`);
   }
-  assert.match(
-    parsed(text, "x".repeat(4_097)).malformed[0]?.sentence ?? "",
-    /, which has more than 4096 bytes; write /,
-  );
+  assert.match(parsed(text, "x".repeat(4_097)).malformed[0]?.message ?? "", /, which has more than 4096 bytes; write /);
   assert.equal(textOf(4_097).length, 4_097);
   assert.equal(parsed(podSelector, textOf(4_097)).value, undefined);
 });
@@ -93,11 +90,11 @@ test("a budget that names 100 labels is read, and one of 101, or of 4,097 bytes,
   const many = parseZoneBudget(budgetOf(Object.fromEntries(pairs(101))));
   assert.deepEqual(many, {
     field: "spec.selector.matchLabels",
-    sentence: "spec.selector.matchLabels has 101 entries: write at most 100",
+    message: "spec.selector.matchLabels has 101 entries: write at most 100",
   });
   assert.ok("budget" in parseZoneBudget(budgetOf({ k: "v".repeat(4_095) })));
   const long = parseZoneBudget(budgetOf({ k: "v".repeat(4_096) }));
-  assert.equal("field" in long && long.sentence, "spec.selector.matchLabels has 4097 bytes: write at most 4096");
+  assert.equal("field" in long && long.message, "spec.selector.matchLabels has 4097 bytes: write at most 4096");
   const stored = parseStoredBudget(budgetOf(Object.fromEntries(pairs(10_000))) as never);
   assert.equal(stored.matchLabels.size, 100);
   assert.equal(selects(stored, Object.fromEntries(pairs(100))), true);

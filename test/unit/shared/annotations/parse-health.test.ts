@@ -37,10 +37,7 @@ test("whose certificates are trusted is the name of a Secret or a ConfigMap; wit
   });
   const { ask, malformed } = parse({ ...rabbit, authority: "ca" }) ?? assert.fail();
   assert.equal(ask, undefined);
-  assert.match(
-    malformed[0]?.sentence ?? "",
-    /sluice\.dev\/health-authority is "ca"; .*secret\/NAME or configmap\/NAME/,
-  );
+  assert.match(malformed[0]?.message ?? "", /sluice\.dev\/health-authority is "ca"; .*secret\/NAME or configmap\/NAME/);
 });
 
 test("a URL is a scheme, a port and a path of the pod's own", () => {
@@ -78,7 +75,7 @@ test("a URL that could lead elsewhere is none: no pod is asked, no pod goes, and
       [key("url")],
       text,
     );
-    assert.match(malformed[0]?.sentence ?? "", /write http:\/\/:PORT\/PATH .* no pod of the StatefulSet is taken/);
+    assert.match(malformed[0]?.message ?? "", /write http:\/\/:PORT\/PATH .* no pod of the StatefulSet is taken/);
   }
 });
 
@@ -86,7 +83,7 @@ test("what is missing or does not belong together is said, and no pod goes", () 
   const sentences = (said: Said, service?: string) => {
     const { ask, malformed } = parse(said, service) ?? assert.fail();
     assert.equal(ask, undefined);
-    return malformed.map(({ sentence }) => sentence).join("; ");
+    return malformed.map(({ message }) => message).join("; ");
   };
   assert.match(sentences({ question: "kafka" }), /is "kafka"; write rabbitmq or http/);
   assert.match(sentences({ url: "http://:80/" }), /health-question is missing/);

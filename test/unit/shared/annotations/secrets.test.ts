@@ -43,7 +43,7 @@ function sentencesOf(entryKey: string, text: string): string[] {
   const malformed: Malformed[] = [];
   read(entry as Parameters<typeof read>[0], metadataWith({ [entryKey]: text }), malformed);
   const scaling = parseScaling(metadataWith({ "grafana.com/rollout-delayed-downscale": "1h", [entryKey]: text }));
-  return [...malformed, ...(scaling?.malformed ?? [])].map(({ sentence }) => sentence);
+  return [...malformed, ...(scaling?.malformed ?? [])].map(({ message }) => message);
 }
 
 const ofUrls = [
@@ -88,7 +88,7 @@ test("a path that cannot be read is not shown, because its query may hold a pass
   );
   assert.ok("guard" in found);
   assert.equal(found.guard, "prepare-path-malformed");
-  assert.ok(!found.sentence.includes("token"), found.sentence);
+  assert.ok(!found.message.includes("token"), found.message);
 });
 
 test("what failed at a pod is told with its path and without its query", () => {
@@ -112,7 +112,7 @@ test("no Event, no verdict and no report of a pass shows the password of a malfo
       passes.events.some((event) => event.startsWith("MalformedAnnotation group-a: annotation sluice.dev/health-url")),
     );
     const { annotations } = passes.world.store.get("leases", ledgerKey).metadata;
-    const verdicts = passes.verdicts.map(({ sentence }) => sentence);
+    const verdicts = passes.verdicts.map(({ message }) => message);
     const told = [...passes.events, ...verdicts, ...passes.problems, JSON.stringify(annotations)];
     for (const one of told) assert.ok(!one.includes(password), one);
   }

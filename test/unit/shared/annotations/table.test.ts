@@ -116,19 +116,19 @@ test("a warning quotes the value, says what to write, and what holds until then"
   assert.deepEqual(malformed, [
     {
       key: "rollout-max-unavailable",
-      sentence:
+      message:
         'annotation rollout-max-unavailable is "5 %"; write an integer above 0, or 1% to 100% of spec.replicas, ' +
         "rounded down, at least 1. Until then: 1.",
     },
   ]);
   assert.equal(
-    readText(rolloutPaused, "True").malformed[0]?.sentence,
+    readText(rolloutPaused, "True").malformed[0]?.message,
     'annotation grafana.com/rollout-paused is "True"; write true or false. Until then: false.',
   );
 });
 
 test("a warning does not repeat a long value whole", () => {
-  const sentence = readText(rolloutMaxUnavailable, "9".repeat(5_000)).malformed[0]?.sentence ?? "";
+  const sentence = readText(rolloutMaxUnavailable, "9".repeat(5_000)).malformed[0]?.message ?? "";
   assert.match(sentence, /9{60}…"/);
   assert.ok(sentence.length < 300);
 });
@@ -145,11 +145,11 @@ test("the keys of rollout-operator are honoured as its users write them", () => 
 test("every key is a valid qualified name, unique, and says what it means", () => {
   const keys = annotationTable.map(({ key }) => key);
   assert.equal(new Set(keys).size, keys.length);
-  for (const { key, says, grammar, fallback } of annotationTable) {
+  for (const { key, meaning, grammar, fallback } of annotationTable) {
     const [, prefix = "", name = ""] = /^(?:([a-z0-9.-]+)\/)?([a-z0-9][-A-Za-z0-9]*[a-z0-9])$/.exec(key) ?? [];
     assert.ok(name.length > 0 && name.length <= 63, key);
     assert.ok(prefix.length <= 253, key);
-    for (const words of [says, grammar, fallback]) assert.ok(words.length > 0, key);
+    for (const words of [meaning, grammar, fallback]) assert.ok(words.length > 0, key);
   }
 });
 

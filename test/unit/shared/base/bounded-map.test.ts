@@ -34,11 +34,11 @@ test("what a function remembers of a group is bounded, one by one: refusals, Eve
   const memory = createMemory()({ namespace: "app", group: "ingester" });
   for (let count = 0; count < 20_000; count++) {
     const uid = `uid-${count}`;
-    memory.announced.add(uid);
-    memory.refusals.set(uid, { uid, pod: "db-0", sentence: "no", stampMs: count });
+    memory.sentEvents.add(uid);
+    memory.refusals.set(uid, { uid, pod: "db-0", message: "no", stampMs: count });
     memory.refusedOnce.set(uid, { uid, statefulSet: "db", ordinal: 0, by: "f", stampMs: count });
   }
-  assert.deepEqual([memory.announced.size, memory.refusals.size, memory.refusedOnce.size], [1_000, 1_000, 1_000]);
+  assert.deepEqual([memory.sentEvents.size, memory.refusals.size, memory.refusedOnce.size], [1_000, 1_000, 1_000]);
 });
 
 test("10,000 groups are remembered, and 10,000 ledgers: the one that was least recently asked for is forgotten", () => {

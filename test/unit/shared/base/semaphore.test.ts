@@ -1,14 +1,14 @@
 /** Who is asked next, while others never answer: by the turns alone, and over real connections. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Semaphore, type TurnsOptions } from "../../../../functions/shared/base/semaphore.ts";
+import { Semaphore, type SemaphoreOptions } from "../../../../functions/shared/base/semaphore.ts";
 import { clock, get, rejection, until, withPods } from "../../../support/played-pods.ts";
 
 const bounds = { mostAtOnce: 32, mostGroups: 1_000, mostPerGroup: 8, mostWaiting: 1_000 };
 const never = { sleep: () => new Promise<void>(() => {}) };
 
 /** Turns, and the calls that have had theirs, by their names and in order. */
-function play(options: Partial<TurnsOptions> = {}) {
+function play(options: Partial<SemaphoreOptions> = {}) {
   const turns = new Semaphore({ clock: never, ...bounds, ...options });
   const begun: string[] = [];
   const outcomes: string[] = [];

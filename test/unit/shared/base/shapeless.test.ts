@@ -115,10 +115,10 @@ function textsOf({ warnings = [], status }: Reviewed["response"]): string[] {
 test("whatever is denied or warned of, the answer has none of them, and neither has a refusal of the request", async () => {
   let said = "";
   let isAllowed = false;
-  const judge = {
+  const handler = {
     review: async () => (isAllowed ? allow("test", { warnings: [said] }) : badRequest("test", said, { field: said })),
   };
-  const { app } = createTestApp({ admissions: [{ ...validation, judge }] });
+  const { app } = createTestApp({ admissions: [{ ...validation, handler }] });
   const post = async (request: object) => {
     const body = { apiVersion: "admission.k8s.io/v1", kind: "AdmissionReview", request };
     const headers = { "content-type": "application/json" };
@@ -144,13 +144,13 @@ test("what Sluice writes on objects has none of them, and is read back as it was
   await fc.assert(
     fc.asyncProperty(text, async (sentence) => {
       const [message = ""] = Object.values(messageFor("guard", sentence));
-      const refusal = { uid: "u", pod: "p-0", sentence, stampMs: 1 };
+      const refusal = { uid: "u", pod: "p-0", message: sentence, stampMs: 1 };
       const failed = { times: 1, lastMs: 1, guard: "g", why: sentence };
       const nothing = { balanced: undefined, balancedMs: undefined, claimedMs: undefined };
       const state = formatRebalanceState({ uid: "u", members: "m", sinceMs: 1, ...nothing, failed });
       const refusals = formatRefusals([refusal]);
-      const status = formatStatus({ guard: "g", sentence, label: undefined, sinceMs: 1 });
-      assert.equal(skipStatus.parse(status)?.sentence, sentence);
+      const status = formatStatus({ guard: "g", message: sentence, label: undefined, sinceMs: 1 });
+      assert.equal(skipStatus.parse(status)?.message, sentence);
       for (const written of [message, refusals, state, status]) assert.doesNotMatch(written, raw);
       assert.deepEqual(JSON.parse(refusals).u[1], sentence);
       const { ledger } = passes;
@@ -185,7 +185,7 @@ test("whatever a ledger names, no label of a metric has any of them", async () =
       verdicts: { [named]: { guard: named, zone: named, since: 0 } },
     },
   });
-  metrics.showGroups(async () => [standing() as never], { passes: false });
+  metrics.showGroups(async () => [standing() as never], { reconciles: false });
   await fc.assert(
     fc.asyncProperty(text, async (name) => {
       named = name;

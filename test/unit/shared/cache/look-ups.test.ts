@@ -6,9 +6,9 @@ import type { AdmissionAnswer } from "../../../../functions/shared/admission/def
 import { TooManyLookUps } from "../../../../functions/shared/cache/look-ups.ts";
 import { SharedReads } from "../../../../functions/shared/cache/shared-reads.ts";
 import {
-  lookUpPace,
+  limitLookUps,
+  lookUpLimit,
   mostWaiting,
-  paceLookUps,
   patienceMs,
   refusedWithinMs,
 } from "../../../../triggers/workqueue/limited-look-ups.ts";
@@ -36,7 +36,7 @@ async function judging() {
   const review = async (name: string, answers: AdmissionAnswer[] = []): Promise<void> => {
     const deadlineMs = cluster.monotonicMs() + 9_000;
     const request = askedOf({ namespace, name }, { uid: name, path: "/pods/eviction/pin", deadlineMs });
-    answers.push(await admission.judge.review(request));
+    answers.push(await admission.handler.review(request));
   };
   const lookedUp = () => calls.filter(({ verb, resource }) => verb === "get" && resource === "pods").length;
   return { ...doors, review, lookedUp };
@@ -50,17 +50,17 @@ test("6,000 forged reviews at once cost no more GETs than the pace, each is a 42
   void review("ingester-a-0", known);
   await goTo(21);
   assert.equal(known[0]?.guard, "allowed", "it waits for no look-up");
-  assert.ok(lookedUp() <= lookUpPace.burst + 1_000 / lookUpPace.everyMs, `${lookedUp()} in the first second`);
+  assert.ok(lookedUp() <= lookUpLimit.burst + 1_000 / lookUpLimit.everyMs, `${lookedUp()} in the first second`);
   await goTo(30);
   assert.equal(forged.length, 6_000, "each has its answer before its deadline");
-  assert.ok(lookedUp() <= lookUpPace.burst + 10_000 / lookUpPace.everyMs, `${lookedUp()} in ten seconds`);
+  assert.ok(lookedUp() <= lookUpLimit.burst + 10_000 / lookUpLimit.everyMs, `${lookedUp()} in ten seconds`);
   const guards = Map.groupBy(forged, ({ guard }) => guard);
   assert.deepEqual([...guards.keys()].sort(), ["look-ups-busy", "pod-gone"]);
   assert.equal(guards.get("pod-gone")?.length, lookedUp());
   const [busy] = guards.get("look-ups-busy") ?? [];
   assert.ok(busy !== undefined && !busy.allowed);
   assert.deepEqual([busy.code, busy.reason, busy.cause], [429, "TooManyRequests", "DisruptionBudget"]);
-  assert.match(busy.sentence, /^pod forged-\d+ must be looked up, but .+ try again$/);
+  assert.match(busy.message, /^pod forged-\d+ must be looked up, but .+ try again$/);
 });
 
 test("a pod that is new is never let go unjudged: it has its turn, or is to be asked for again", async () => {
@@ -96,7 +96,7 @@ async function ended(count: number): Promise<{ readonly read: number[]; readonly
     monotonicMs: () => timeline.nowMs(),
     sleep: (ms: number) => new Promise<void>((resolve) => void timeline.after(ms, resolve)),
   };
-  const lookUps = paceLookUps(cluster);
+  const lookUps = limitLookUps(cluster);
   const [read, refused]: [number[], number[]] = [[], []];
   for (let number = 0; number < count; number++) {
     lookUps.get("pods", { namespace, name: `p-${number}` }).then(
@@ -112,14 +112,14 @@ async function ended(count: number): Promise<{ readonly read: number[]; readonly
 }
 
 test("as many look-ups as have their turn within two seconds are all made, none of them later than that", async () => {
-  const { read, refused } = await ended(lookUpPace.burst + patienceMs / lookUpPace.everyMs - 1);
+  const { read, refused } = await ended(lookUpLimit.burst + patienceMs / lookUpLimit.everyMs - 1);
   assert.deepEqual(refused, []);
   assert.ok(Math.max(...read) <= patienceMs);
-  assert.equal(read.filter((ms) => ms === 0).length, lookUpPace.burst);
+  assert.equal(read.filter((ms) => ms === 0).length, lookUpLimit.burst);
 });
 
 test("those beyond are refused one after the other and not at one moment, in time for the webhook's answer", async () => {
-  const { refused } = await ended(lookUpPace.burst + 6_000);
+  const { refused } = await ended(lookUpLimit.burst + 6_000);
   assert.ok(Math.min(...refused) >= patienceMs);
   const busiest = Math.max(...[...Map.groupBy(refused, (ms) => ms).values()].map(({ length }) => length));
   assert.ok(busiest <= 13, `${busiest} at one moment`);
@@ -127,7 +127,7 @@ test("those beyond are refused one after the other and not at one moment, in tim
 });
 
 test("no more wait than there is room for: the others are refused at once", async () => {
-  const { refused } = await ended(lookUpPace.burst + mostWaiting + 100);
+  const { refused } = await ended(lookUpLimit.burst + mostWaiting + 100);
   assert.equal(refused.filter((ms) => ms === 0).length, 100);
 });
 

@@ -13,8 +13,8 @@ test("a watch that does not tell of what an event told of stands still: it is le
   await passes.goOn(1_500);
   told.isDeaf = true;
   passes.world.store.delete("pods", at("group-a-0"), { gracePeriodSeconds: 0 });
-  cache.told("pods", at("group-a-0"));
-  cache.told("pods", at("group-a-0"));
+  cache.noteEvent("pods", at("group-a-0"));
+  cache.noteEvent("pods", at("group-a-0"));
   await passes.goOn(900);
   assert.equal(cache.watches, 3, "it has a second to tell of it");
   await passes.goOn(200);
@@ -35,7 +35,7 @@ test("a watch that falls silent right after it told something is found out as we
   told.isDeaf = true;
   passes.world.store.delete("pods", at("group-a-0"), { gracePeriodSeconds: 0 });
   for (let ms = 0; ms < 5_200; ms += 100) {
-    cache.told("pods", at("group-a-0"));
+    cache.noteEvent("pods", at("group-a-0"));
     await passes.goOn(100);
   }
   assert.equal(troubles.length, 1);
@@ -50,9 +50,9 @@ test("an event of what the watch has told, or tells within a second, changes not
   const remove = (name: string) => passes.world.store.delete("pods", at(name), { gracePeriodSeconds: 0 });
   remove("group-a-0");
   await passes.goOn(500);
-  cache.told("pods", at("group-a-0"));
+  cache.noteEvent("pods", at("group-a-0"));
   await passes.goOn(1_500);
-  cache.told("pods", at("group-a-0"));
+  cache.noteEvent("pods", at("group-a-0"));
   remove("group-a-1");
   await passes.goOn(1_500);
   assert.equal(passes.count("get pods"), 0);
@@ -62,13 +62,13 @@ test("an event of what the watch has told, or tells within a second, changes not
   }
   await read();
   passes.forget();
-  cache.told("pods", at("group-a-0"));
-  cache.told("pods", at("group-a-1"));
-  cache.told("configmaps" as Resource, at("group-a-0"));
-  cache.told("pods", { ...at("group-a-0"), namespace: "elsewhere" });
+  cache.noteEvent("pods", at("group-a-0"));
+  cache.noteEvent("pods", at("group-a-1"));
+  cache.noteEvent("configmaps" as Resource, at("group-a-0"));
+  cache.noteEvent("pods", { ...at("group-a-0"), namespace: "elsewhere" });
   await passes.goOn(1_100);
   assert.equal(passes.count("get pods"), 1, "an event that is late costs a GET");
-  cache.told("pods", at("unknown-0"));
+  cache.noteEvent("pods", at("unknown-0"));
   await passes.goOn(1_100);
   assert.deepEqual([passes.count("get pods"), cache.watches, troubles], [1, 3, []]);
   await stop();

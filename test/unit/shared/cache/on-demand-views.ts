@@ -1,7 +1,7 @@
 /** Views of a function that is awake, over a small world in virtual time, and what is asked of the API server. */
 
 import type { GroupView, ViewNeed } from "../../../../functions/shared/cache/cache.ts";
-import { type AwakeOptions, createOnDemandCache } from "../../../../functions/shared/cache/on-demand.ts";
+import { createOnDemandCache, type OnDemandOptions } from "../../../../functions/shared/cache/on-demand.ts";
 import { type Cluster, ClusterError, type Resource } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { leastBackoffMs } from "../../../../triggers/workqueue/worker.ts";
 import { key, namespace, Passes, played } from "../reconcile/passes.ts";
@@ -13,7 +13,7 @@ export const opening = [...types.map((type) => `list ${type}`), ...types.map((ty
 export const listing = ["list pods", "list pods", "list statefulsets", "list zoneawarepoddisruptionbudgets"];
 export const lists = (words: readonly string[]) => words.filter((word) => word !== "get statefulsets");
 
-export async function awake(options: Partial<AwakeOptions> = {}, given?: Passes) {
+export async function awake(options: Partial<OnDemandOptions> = {}, given?: Passes) {
   const passes = given ?? (await new Passes().prepare());
   // No pod of theirs is so new that its StatefulSet is read again for it.
   await passes.goOn(60_000);

@@ -9,9 +9,9 @@ import { at, awake, idleMs, listing, lists, opening, refusal } from "./on-demand
 
 test("the first decision of a namespace opens its watches, whose lists it is made from; the next ones cost nothing", async () => {
   const { passes, cache, read, asked, stop } = await awake();
-  assert.equal(cache.isAwake(namespace), false);
+  assert.equal(cache.isWatched(namespace), false);
   assert.deepEqual(await asked(() => read()), opening);
-  assert.ok(cache.isAwake(namespace) && !cache.isAwake("elsewhere"));
+  assert.ok(cache.isWatched(namespace) && !cache.isWatched("elsewhere"));
   assert.equal(cache.watches, 3);
   assert.deepEqual(await asked(() => Promise.all([read(), read({ settledThrough: 0 })])), []);
   passes.world.store.delete("pods", at("group-a-0"), { gracePeriodSeconds: 0 });
@@ -108,7 +108,7 @@ test("when no read comes for a while, the watches are let go; while reads come, 
   await passes.goOn(idleMs - 100);
   assert.equal(cache.watches, 3);
   await passes.goOn(200);
-  assert.deepEqual([cache.watches, cache.isAwake(namespace)], [0, false]);
+  assert.deepEqual([cache.watches, cache.isWatched(namespace)], [0, false]);
   assert.deepEqual(woken, [], "the end of the watches wakes no group");
   assert.deepEqual(await asked(() => read()), opening);
   await stop();
@@ -276,10 +276,10 @@ test("at most 20 namespaces are watched at once; groups of others are listed unt
   for (const one of groups) passes.world.addGroup({ ...one, zones: ["a"], replicas: 1 });
   for (const one of groups) assert.equal((await read({}, one)).statefulSets.length, 1);
   assert.equal(cache.watches, 60);
-  assert.equal(cache.isAwake("ns-20"), false);
+  assert.equal(cache.isWatched("ns-20"), false);
   await passes.goOn(idleMs + 100);
   await read({}, groups[20]);
-  assert.ok(cache.isAwake("ns-20"));
+  assert.ok(cache.isWatched("ns-20"));
   await stop();
 });
 
@@ -300,10 +300,10 @@ test("the group of an owner that is no StatefulSet is listed, and opens no watch
   const listed = ["list persistentvolumeclaims", "list pods", "list statefulsets"];
   for (const isAwake of [false, true]) {
     if (isAwake) await read();
-    assert.equal(cache.isAwake(namespace), isAwake);
+    assert.equal(cache.isWatched(namespace), isAwake);
     for (const need of [{}, { consistent: true }, { settledThrough: undefined }, membersNeed])
       assert.deepEqual(await asked(() => read(need, owned)), listed);
-    assert.equal(cache.isAwake(namespace), isAwake);
+    assert.equal(cache.isWatched(namespace), isAwake);
   }
   await stop();
 });

@@ -7,9 +7,9 @@ import {
   emptyMemory,
   hasPodsIn,
   isBehindPods,
+  lastEventOfPodsMs,
   learnPods,
   podStore,
-  podsHeardOfMs,
   podsMadeFor,
   reaches,
   viewOfMemory,
@@ -117,8 +117,8 @@ test("after silence one StatefulSet that is contradicted leaves all of them sile
   pods.replace([at("a-0", 3), at("b-0", 4, ownedBy("uid-of-b"))], "9");
   confirm(memory, [a, b], indexPods([at("a-0", 3)]), 50_000);
   assert.equal(memory.relist.signal.aborted, true);
-  assert.deepEqual([podsHeardOfMs(memory, [a]), podsHeardOfMs(memory, [b])], [0, 0]);
-  assert.equal(podsHeardOfMs(memory, []), 0, "of no StatefulSets the watch alone tells");
+  assert.deepEqual([lastEventOfPodsMs(memory, [a]), lastEventOfPodsMs(memory, [b])], [0, 0]);
+  assert.equal(lastEventOfPodsMs(memory, []), 0, "of no StatefulSets the watch alone tells");
 });
 
 test("a StatefulSet is read again where a pod of another revision came after it was read, and not otherwise (Z3)", async () => {

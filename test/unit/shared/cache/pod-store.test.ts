@@ -5,9 +5,9 @@ import { indexPods } from "../../../../functions/shared/cache/cache.ts";
 import {
   confirm,
   emptyMemory,
+  lastEventOfPodsMs,
   learnPods,
   podStore,
-  podsHeardOfMs,
   reaches,
   viewOfMemory,
 } from "../../../../functions/shared/cache/pod-store.ts";
@@ -76,7 +76,7 @@ test("the memory is complete up to the list, event or bookmark that was heard la
   assert.equal(memory.reached, 40);
   pods.replace([], "30");
   assert.equal(memory.reached, 30);
-  assert.equal(memory.heardMs, clock.monotonicMs());
+  assert.equal(memory.lastEventMs, clock.monotonicMs());
 });
 
 test("a decision waits at most 250 ms for the memory to reach what the ledger asks for", async () => {
@@ -251,8 +251,8 @@ test("after silence, a memory that says what a consistent LIST says counts as he
     return memory.relist.signal.aborted;
   };
   assert.equal(listed(at("a-1", 4), at("a-0", 3)), false);
-  assert.equal(podsHeardOfMs(memory, [a]), 50_000);
-  const silent = podsHeardOfMs(memory, [a, statefulSet("b")]);
+  assert.equal(lastEventOfPodsMs(memory, [a]), 50_000);
+  const silent = lastEventOfPodsMs(memory, [a, statefulSet("b")]);
   assert.ok(silent < 50_000, "what was asked of one StatefulSet proves nothing of another");
   for (const wrong of [[at("a-0", 3)], [at("a-0", 3), at("a-1", 5)], [at("a-0", 3), at("a-1", 4), at("a-2", 5)]]) {
     memory.relist = new AbortController();

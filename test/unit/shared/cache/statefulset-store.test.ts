@@ -3,9 +3,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
   emptyMembership,
-  heardOfMs,
   isContradicted,
   knownThrough,
+  lastEventOfSetsMs,
   learnStatefulSet,
   learnStatefulSets,
   membersThrough,
@@ -171,9 +171,9 @@ test("what an API server tells that is behind what is known counts as silence", 
   store.replace([at("a", 3)], "50");
   await clock.goTo(40_000);
   store.apply({ type: "BOOKMARK", resourceVersion: "49" });
-  assert.equal(heardOfMs(membership, namespace), 0);
+  assert.equal(lastEventOfSetsMs(membership, namespace), 0);
   store.apply({ type: "BOOKMARK", resourceVersion: "50" });
-  assert.equal(heardOfMs(membership, namespace), 40_000);
+  assert.equal(lastEventOfSetsMs(membership, namespace), 40_000);
 });
 
 test("a consistent list that says the same is as good as hearing of a namespace, from when it was asked for", async () => {
@@ -181,11 +181,11 @@ test("a consistent list that says the same is as good as hearing of a namespace,
   store.replace([at("a", 3)], "9");
   await clock.goTo(40_000);
   learn(20, at("a", 3));
-  assert.equal(heardOfMs(membership, namespace), 40_000);
-  assert.equal(heardOfMs(membership, "elsewhere"), 0);
+  assert.equal(lastEventOfSetsMs(membership, namespace), 40_000);
+  assert.equal(lastEventOfSetsMs(membership, "elsewhere"), 0);
   await clock.goTo(80_000);
   learnStatefulSets(membership, namespace, { ...listed(21, at("a", 3)), isConsistent: false });
-  assert.equal(heardOfMs(membership, namespace), 40_000, "a list that may be old proves nothing of now");
+  assert.equal(lastEventOfSetsMs(membership, namespace), 40_000, "a list that may be old proves nothing of now");
   assert.equal(knownThrough(membership, namespace), 21);
 });
 
@@ -261,5 +261,5 @@ test("a list of the watch ends its silence, and the waiting of the caller that w
   await clock.goTo(40_020);
   assert.equal(membership.waiting.size, 0);
   assert.equal(await waiting, true);
-  assert.equal(heardOfMs(membership, namespace), 40_010);
+  assert.equal(lastEventOfSetsMs(membership, namespace), 40_010);
 });

@@ -59,7 +59,7 @@ class LateProcess {
   async run(): Promise<void> {
     const context = this.#context as Context;
     const outcome = await played(this.passes.timeline, advanceZoneRollout.reconcile(context, key, { sweep: false }));
-    if (outcome.acting !== undefined) await played(this.passes.timeline, outcome.acting);
+    if (outcome.pendingActs !== undefined) await played(this.passes.timeline, outcome.pendingActs);
   }
 
   async stop(): Promise<void> {

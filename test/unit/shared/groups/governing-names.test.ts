@@ -10,10 +10,10 @@ test("of several invalid budgets, and of several foreign StatefulSets, the first
   const bad = ["one", "two"].map((name) => zoneBudget(name, { maxUnavailable: -1 }));
   const around = { statefulSets: [], neighbours: [], budgets: bad };
   const invalid = governing(pod("a-0"), around, key);
-  assert.match(invalid.kind === "ungovernable" ? invalid.sentence : "", /^the budget one, /);
+  assert.match(invalid.kind === "ungovernable" ? invalid.message : "", /^the budget one, /);
   const neighbours = ["x", "y"].map((name) => statefulSet(name, { group: "other" }));
   const spans = governing(pod("a-0"), { ...around, neighbours, budgets: [zoneBudget("db", {})] }, key);
-  const selected = spans.kind === "ungovernable" ? spans.sentence : "";
+  const selected = spans.kind === "ungovernable" ? spans.message : "";
   assert.equal(spans.kind === "ungovernable" && spans.guard, "budget-spans-groups", selected);
   assert.match(selected, / and x of /);
 });

@@ -28,7 +28,7 @@ const selecting = (matchLabels: unknown) => ({ selector: { matchLabels } });
 
 function budgetOf(spec: object): ZoneBudget {
   const { parsed } = zoneBudget("db", spec as Record<string, unknown>);
-  return "budget" in parsed ? parsed.budget : assert.fail(parsed.sentence);
+  return "budget" in parsed ? parsed.budget : assert.fail(parsed.message);
 }
 
 function ungovernable(budgets: readonly StoredBudget[], changes: Partial<Surroundings> = {}) {
@@ -92,18 +92,18 @@ test("a pod that no budget selects is free, and the one that does governs it", (
 
 test("several-budgets: all of them are named", () => {
   const budgets = ["one", "two", "three"].map((name) => zoneBudget(name, {}));
-  const { guard, sentence, field } = ungovernable(budgets);
+  const { guard, message, field } = ungovernable(budgets);
   assert.equal(guard, "several-budgets");
   assert.equal(field, "spec.selector");
-  assert.match(sentence, /^the budgets one and two and three all select pod a-0/);
+  assert.match(message, /^the budgets one and two and three all select pod a-0/);
   assert.equal(ungovernable(budgets.slice(0, 2)).guard, "several-budgets");
 });
 
 test("invalid-budget: what is wrong is said, and before anything else, since Sluice cannot tell which pods it selects", () => {
-  const { guard, sentence, field } = ungovernable([zoneBudget("db", {}), zoneBudget("bad", { maxUnavailable: "1" })]);
+  const { guard, message, field } = ungovernable([zoneBudget("db", {}), zoneBudget("bad", { maxUnavailable: "1" })]);
   assert.equal(guard, "invalid-budget");
   assert.equal(field, "spec.maxUnavailable");
-  assert.match(sentence, /^the budget bad, which may govern pod a-0, is invalid: spec.maxUnavailable is "1"/);
+  assert.match(message, /^the budget bad, which may govern pod a-0, is invalid: spec.maxUnavailable is "1"/);
   assert.equal(ungovernable([zoneBudget("bad", { selector: "app=db" })]).guard, "invalid-budget");
 });
 
@@ -116,13 +116,13 @@ test("budget-spans-groups: a budget whose StatefulSets belong to more than one l
   const budgets = [zoneBudget("db", selecting({}))];
   const of = (group: string | undefined) => ungovernable(budgets, { neighbours: [statefulSet("x", { group })] });
   assert.equal(of("other").guard, "budget-spans-groups");
-  assert.match(of("other").sentence, /StatefulSets of rollout-group "group" and x of rollout-group "other"/);
-  assert.match(of(undefined).sentence, /StatefulSets of rollout-group "group" and x without a rollout-group/);
+  assert.match(of("other").message, /StatefulSets of rollout-group "group" and x of rollout-group "other"/);
+  assert.match(of(undefined).message, /StatefulSets of rollout-group "group" and x without a rollout-group/);
   const here = { namespace, group: "budget:db" };
   const neighbours = [statefulSet("x", { group: "other" })];
   const governed = governing(pod("a-0"), surroundings({ budgets, neighbours }), here);
   assert.ok(governed.kind === "ungovernable");
-  assert.match(governed.sentence, /StatefulSets without a rollout-group and x of rollout-group "other"/);
+  assert.match(governed.message, /StatefulSets without a rollout-group and x of rollout-group "other"/);
 });
 
 test("a neighbour that the budget does not select is none of its business", () => {
@@ -140,7 +140,7 @@ test("budget-spans-groups: the labels of the pods that a StatefulSet has count, 
   const governed = of((one, { name }) => one === other && name === "db");
   assert.ok(governed.kind === "ungovernable");
   assert.equal(governed.guard, "budget-spans-groups");
-  assert.match(governed.sentence, / and x of rollout-group "other"/);
+  assert.match(governed.message, / and x of rollout-group "other"/);
 });
 
 test("an allowance is a number, or a share of what is both wanted and counted, rounded down, of at least one", () => {

@@ -12,7 +12,7 @@ import { mostReplicas, nowMs, pod, reservation, zone, zoneBudget } from "../../f
 
 function budgetOf(spec: object = {}): ZoneBudget {
   const { parsed } = zoneBudget("db", { podNamePartitionRegex: "[a-z]+-([0-9]+)", ...spec });
-  return "budget" in parsed ? parsed.budget : assert.fail(parsed.sentence);
+  return "budget" in parsed ? parsed.budget : assert.fail(parsed.message);
 }
 
 /** Of partition 0, when `a-0` is to go. */

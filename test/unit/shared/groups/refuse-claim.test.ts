@@ -81,14 +81,14 @@ test("a pod that is being scaled away goes down with a claim like any other", ()
 test("what holds a claim back is said: the first zone by name that is not whole, and the first of several claims or pods", () => {
   const said = (where: LedgerSurroundings, claim = claimOf("a:1-2", "process")) => refuseClaim(where, claim, 9);
   const others = around([zone("a", "nnn"), zone("b", "wnn"), zone("c", "nnn", { claims: [claimOf("c:0", "volume")] })]);
-  assert.deepEqual(said(others), { guard: "zones-down", sentence: "b: 1 of 3 down (1 not ready)" });
+  assert.deepEqual(said(others), { guard: "zones-down", message: "b: 1 of 3 down (1 not ready)" });
   const claims = [claimOf("a:2", "node", { id: "one" }), claimOf("a:1", "volume", { id: "two" })];
   assert.equal(said(around([zone("a", "nnn", { claims })]))?.guard, "zone-losing-node");
   const reserved = [reservation("a-0"), reservation("a-1"), reservation("a-2")];
-  assert.equal(said(around([zone("a", "nnn", { reserved })]))?.sentence, "a-1 is reserved");
-  assert.equal(said(around([zone("b", "nnn")]))?.sentence, "a has left the group or is gone");
+  assert.equal(said(around([zone("a", "nnn", { reserved })]))?.message, "a-1 is reserved");
+  assert.equal(said(around([zone("b", "nnn")]))?.message, "a has left the group or is gone");
   assert.equal(
-    said(around([zone("a", "nnn")], { departed: [reservation("gone-0")] }))?.sentence.slice(0, 76),
+    said(around([zone("a", "nnn")], { departed: [reservation("gone-0")] }))?.message.slice(0, 76),
     "gone-0 is reserved, but its StatefulSet has left the group or is gone; no ot",
   );
 });
@@ -110,7 +110,7 @@ test("never-possible: more members than may ever be down are told so at once, wi
   for (const where of [around([zone("a", "nnn")]), around([zone("a", "nww"), zone("b", "www")])]) {
     assert.deepEqual(refuseClaim(where, two, 1), {
       guard: "never-possible",
-      sentence: "2 pods of a are to be down at once, and 1 may ever be: ask for no more than that, or raise the limit",
+      message: "2 pods of a are to be down at once, and 1 may ever be: ask for no more than that, or raise the limit",
     });
   }
   const departed = around([zone("a", "nnn")], { departed: [reservation("gone-0")] });

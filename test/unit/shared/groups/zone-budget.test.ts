@@ -11,7 +11,7 @@ function objectOf(spec: unknown): unknown {
 
 function budgetOf(spec: object) {
   const parsed = parseZoneBudget(objectOf({ selector, ...spec }));
-  assert.ok("budget" in parsed, "field" in parsed ? parsed.sentence : "");
+  assert.ok("budget" in parsed, "field" in parsed ? parsed.message : "");
   return parsed.budget;
 }
 
@@ -23,8 +23,8 @@ function refusalOf(object: unknown) {
 
 function assertRefused(spec: object, field: string, sentence: RegExp): void {
   const refusal = refusalOf(objectOf({ selector, ...spec }));
-  assert.equal(refusal.field, `spec.${field}`, refusal.sentence);
-  assert.match(refusal.sentence, sentence);
+  assert.equal(refusal.field, `spec.${field}`, refusal.message);
+  assert.match(refusal.message, sentence);
 }
 
 test("the smallest budget lets one pod of a zone go", () => {
@@ -117,7 +117,7 @@ test("hostile expressions take no longer than others", () => {
 test("the selector has labels with strings; other ways to select are not read as nothing", () => {
   for (const given of [undefined, null, "a=b", [], 1]) {
     const refusal = refusalOf(objectOf({ selector: given }));
-    assert.deepEqual([refusal.field, /write matchLabels/.test(refusal.sentence)], ["spec.selector", true]);
+    assert.deepEqual([refusal.field, /write matchLabels/.test(refusal.message)], ["spec.selector", true]);
   }
   for (const matchLabels of [undefined, null, [], "a"]) {
     assertRefused({ selector: { matchLabels } }, "selector.matchLabels", /write matchLabels/);
@@ -179,14 +179,14 @@ test("the first of several mistakes is told, in rollout-operator's order", () =>
 
 test("an object without a spec, or of another kind, is no budget", () => {
   for (const object of [undefined, null, 1, "a", [], {}, { spec: null }, { spec: [] }, { kind: "Pod", spec: "a" }]) {
-    assert.match(refusalOf(object).sentence, /^spec is .+: write a spec with a selector/);
+    assert.match(refusalOf(object).message, /^spec is .+: write a spec with a selector/);
   }
   for (const kind of [undefined, "zoneawarepoddisruptionbudget", "PodDisruptionBudget", 1]) {
-    assert.match(refusalOf({ kind, spec: { selector } }).sentence, /^kind is .+: write ZoneAwarePodDisruptionBudget$/);
+    assert.match(refusalOf({ kind, spec: { selector } }).message, /^kind is .+: write ZoneAwarePodDisruptionBudget$/);
   }
 });
 
 test("a sentence shows no more of a value than can be read", () => {
-  const { sentence } = refusalOf(objectOf({ selector, maxUnavailable: "x".repeat(1_000_000) }));
-  assert.ok(sentence.length < 250, sentence);
+  const { message } = refusalOf(objectOf({ selector, maxUnavailable: "x".repeat(1_000_000) }));
+  assert.ok(message.length < 250, message);
 });

@@ -33,9 +33,9 @@ test("200 is good, 503 is bad; another status is no answer to the question", asy
 test("the words are the pod's own, and not many", async () => {
   await withPods({}, async ({ address, pods, answer }) => {
     answer(({ response }) => response.writeHead(503).end(`{"reason":"quorum"}\n`));
-    assert.equal((await askHealth(pods, { address, path })).words, 'HTTP 503 {"reason":"quorum"}');
+    assert.equal((await askHealth(pods, { address, path })).detail, 'HTTP 503 {"reason":"quorum"}');
     answer(({ response }) => response.writeHead(503).end("x".repeat(10_000)));
-    assert.equal((await askHealth(pods, { address, path })).words.length, 300);
+    assert.equal((await askHealth(pods, { address, path })).detail.length, 300);
   });
 });
 
@@ -44,11 +44,11 @@ test("a pod that is not reached is unknown, and the words say why", async () => 
     answer(() => {});
     const hung = await askHealth(pods, { address, path });
     assert.deepEqual(hung.state, "unknown");
-    assert.match(hung.words, /no answer within 150 ms$/);
+    assert.match(hung.detail, /no answer within 150 ms$/);
     const wrong: PodAddress = { ...address, port: 0 };
-    assert.match((await askHealth(pods, { address: wrong, path })).words, /"0" is no port/);
+    assert.match((await askHealth(pods, { address: wrong, path })).detail, /"0" is no port/);
     const given = await askHealth(pods, { address, path }, { signal: AbortSignal.abort() });
-    assert.deepEqual([given.state, /given up/.test(given.words)], ["unknown", true]);
+    assert.deepEqual([given.state, /given up/.test(given.detail)], ["unknown", true]);
   });
 });
 
@@ -69,9 +69,9 @@ test("a question may read its answer itself, and what it throws is no answer of 
     answer(({ response }) => response.writeHead(200).end('{"status":"red"}'));
     const read = ({ body }: PodAnswer): Health => ({
       state: JSON.parse(body).status === "red" ? "bad" : "good",
-      words: body,
+      detail: body,
     });
-    assert.deepEqual(await askHealth(pods, { address, path, read }), { state: "bad", words: '{"status":"red"}' });
+    assert.deepEqual(await askHealth(pods, { address, path, read }), { state: "bad", detail: '{"status":"red"}' });
     answer(({ response }) => response.end("none"));
     await assert.rejects(askHealth(pods, { address, path, read }), SyntaxError);
   });

@@ -80,18 +80,18 @@ test(
     await withPods({ secure }, async (played) => {
       const asking = new Asking();
       const unnamed = await asking.ask(played, undefined);
-      const [what = "", where = ""] = unnamed.words.split(": ");
+      const [what = "", where = ""] = unnamed.detail.split(": ");
       assert.deepEqual([unnamed.state, what], ["unknown", "no authority that is trusted has signed its certificate"]);
       assert.match(where, /^write secret\/NAME or configmap\/NAME, whose ca\.crt holds its authority, into sluice/);
-      assert.match(unnamed.words, /sluice\.dev\/health-authority: GET web-0\.web in ns, port \d+, path \/health: /);
+      assert.match(unnamed.detail, /sluice\.dev\/health-authority: GET web-0\.web in ns, port \d+, path \/health: /);
       asking.objects.set("secrets ca", encoded(other.cert));
       const wrong = await asking.ask(played, secret);
       assert.equal(wrong.state, "unknown");
       assert.match(
-        wrong.words,
+        wrong.detail,
         /^the authority in ca\.crt of secret\/ca, which sluice\.dev\/health-authority names, has not/,
       );
-      assert.match(wrong.words, /signed its certificate: put the one there that has: GET web-0\.web in ns/);
+      assert.match(wrong.detail, /signed its certificate: put the one there that has: GET web-0\.web in ns/);
       assert.equal(played.asked.length, 0, "nothing was sent");
     });
   },
@@ -123,7 +123,7 @@ test("what is wrong with the Secret or the ConfigMap is said, and no pod is aske
       if (data !== undefined) asking.objects.set("secrets ca", data);
       const health = await asking.ask(played, secret);
       assert.equal(health.state, "unknown", what);
-      assert.match(health.words, words);
+      assert.match(health.detail, words);
     }
     asking.objects.set("secrets ca", encoded(authority.cert));
     assert.equal((await asking.ask(played, secret)).state, "good", "mended: it is read again at once");

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { type HealthQuestion, parseQuestion } from "../../../../functions/shared/annotations/parse-health.ts";
 import type { Zone } from "../../../../functions/shared/groups/zones.ts";
 import {
-  heldByQuestion,
+  blockedByQuestion,
   isAsked,
   otherDown,
   type Questions,
@@ -31,7 +31,7 @@ function questions(health?: Health, changes: Partial<Questions> = {}): Questions
   return {
     answers,
     refuse: (_, answered) => {
-      const presumed = { health: { state: "good" as const, words: "" }, askedMs: 2 };
+      const presumed = { health: { state: "good" as const, detail: "" }, askedMs: 2 };
       return refuseByHealth({ reservations: [], claims: [], readMs: 1 }, answered ?? presumed);
     },
     isOver: false,
@@ -39,7 +39,7 @@ function questions(health?: Health, changes: Partial<Questions> = {}): Questions
   };
 }
 const guardOf = (own: Zone, known: Questions | undefined, zones: readonly Zone[] = [own]) =>
-  heldByQuestion(known, zones, own, pods(own))?.guard;
+  blockedByQuestion(known, zones, own, pods(own))?.guard;
 
 test("a StatefulSet that does not ask, or is being deleted, holds no pod", () => {
   const plain = zone("a", "ooo");
@@ -47,7 +47,7 @@ test("a StatefulSet that does not ask, or is being deleted, holds no pod", () =>
   const own = asking("a", "ooo");
   const deleted = { ...own, statefulSet: { ...own.statefulSet, deleting: true } };
   assert.deepEqual([isAsked(own.statefulSet), isAsked(deleted.statefulSet)], [true, false]);
-  assert.equal(guardOf(deleted, questions({ state: "bad", words: "" })), undefined);
+  assert.equal(guardOf(deleted, questions({ state: "bad", detail: "" })), undefined);
 });
 
 test("health-not-asked: who was not asked is taken for one that says yes, until no pod is asked any more", () => {
@@ -55,37 +55,37 @@ test("health-not-asked: who was not asked is taken for one that says yes, until 
   assert.equal(guardOf(own, questions()), undefined);
   assert.equal(guardOf(own, questions(undefined, { isOver: true })), "health-not-asked");
   assert.equal(guardOf(own, undefined), "health-not-asked", "a caller that knows of no questions has asked no pod");
-  assert.equal(guardOf(own, questions({ state: "good", words: "" }, { isOver: true })), undefined);
+  assert.equal(guardOf(own, questions({ state: "good", detail: "" }, { isOver: true })), undefined);
 });
 
 test("question-malformed: before anything else", () => {
   assert.equal(
-    guardOf(asking("a", "ooo", { url: "nowhere" }), questions({ state: "good", words: "" })),
+    guardOf(asking("a", "ooo", { url: "nowhere" }), questions({ state: "good", detail: "" })),
     "question-malformed",
   );
 });
 
 test("what rule R22 refuses is told of the pod", () => {
   const own = asking("a", "ooo");
-  const held = heldByQuestion(questions({ state: "bad", words: "quorum" }), [own], own, pods(own));
-  assert.deepEqual(held, { guard: "health-bad", sentence: "a-0 stays: asked about health, it says no: quorum" });
-  const beside = { guard: "health-beside-others", sentence: "b-0 is reserved" };
+  const held = blockedByQuestion(questions({ state: "bad", detail: "quorum" }), [own], own, pods(own));
+  assert.deepEqual(held, { guard: "health-bad", message: "a-0 stays: asked about health, it says no: quorum" });
+  const beside = { guard: "health-beside-others", message: "b-0 is reserved" };
   assert.equal(guardOf(own, questions(undefined, { refuse: () => beside })), beside.guard);
 });
 
 test("a policy of go is for no answer alone, where nothing else is down, and where all that ask say so", () => {
-  const silent = questions({ state: "unknown", words: "HTTP 500" });
+  const silent = questions({ state: "unknown", detail: "HTTP 500" });
   const own = asking("a", "ooo", { unknown: "go" });
   assert.equal(guardOf(asking("a", "ooo"), silent), "health-unknown");
   assert.equal(guardOf(own, silent), undefined);
-  assert.equal(guardOf(own, questions({ state: "bad", words: "" })), "health-bad");
+  assert.equal(guardOf(own, questions({ state: "bad", detail: "" })), "health-bad");
   assert.equal(guardOf(asking("a", "oxo", { unknown: "go" }), silent), "health-unknown");
   assert.equal(guardOf(asking("a", "xoo", { unknown: "go" }), silent), undefined, "it is the one that is down");
   assert.equal(guardOf(own, silent, [own, zone("b", "oxo")]), "health-unknown");
   assert.equal(guardOf(own, silent, [own, zone("b", "ooo")]), undefined);
   assert.equal(guardOf(own, silent, [own, asking("b", "ooo")]), "health-unknown", "one policy for a group");
   assert.match(warnOfUnknown(silent, pods(own)) ?? "", /^a-0 was asked .* goes all the same.*HTTP 500$/);
-  assert.equal(warnOfUnknown(questions({ state: "good", words: "" }), pods(own)), undefined);
+  assert.equal(warnOfUnknown(questions({ state: "good", detail: "" }), pods(own)), undefined);
 });
 
 test("what is down besides a pod is named", () => {

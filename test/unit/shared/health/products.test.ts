@@ -26,17 +26,17 @@ test("RabbitMQ's no names the queues that would lose their majority, and not mor
   const no = (names: string[]) => rabbitmq(503, { status: "failed", reason: "critical", queues: names.map(queue) });
   assert.deepEqual(no(["orders"]), {
     state: "bad",
-    words: "without this node these would lose their majority: queue 'orders' in vhost '/'",
+    detail: "without this node these would lose their majority: queue 'orders' in vhost '/'",
   });
-  assert.match(no(["a", "b", "c", "d", "e", "f", "g"]).words, /queue 'e' in vhost '\/' and 2 more$/);
+  assert.match(no(["a", "b", "c", "d", "e", "f", "g"]).detail, /queue 'e' in vhost '\/' and 2 more$/);
   const long = no(Array.from({ length: 5 }, () => "x".repeat(5_000)));
-  assert.ok(long.words.length < 600, String(long.words.length));
+  assert.ok(long.detail.length < 600, String(long.detail.length));
 });
 
 test("RabbitMQ's no stays one, whatever stands where the queues should", () => {
   for (const body of ["", "<html>", { status: "failed" }, { status: "failed", queues: 7 }, { queues: [null, 7, {}] }])
     assert.equal(rabbitmq(503, body).state, "bad", JSON.stringify(body));
-  assert.equal(rabbitmq(503, { status: "failed", queues: [null, 7, { name: "q" }] }).words.endsWith(": q"), true);
+  assert.equal(rabbitmq(503, { status: "failed", queues: [null, 7, { name: "q" }] }).detail.endsWith(": q"), true);
 });
 
 test("a refusal, a fault or an unknown path is no answer; a redirect is one, and no yes", () => {
@@ -46,13 +46,13 @@ test("a refusal, a fault or an unknown path is no answer; a redirect is one, and
   }
   for (const status of [301, 302, 307, 308]) {
     for (const health of [rabbitmq(status), http(status), http(status, { a: 1 }, "a=1")])
-      assert.deepEqual([health.state, /leads elsewhere/.test(health.words)], ["bad", true]);
+      assert.deepEqual([health.state, /leads elsewhere/.test(health.detail)], ["bad", true]);
   }
 });
 
 test("a plain question is answered by its status", () => {
   assert.equal(http(200, "<html>").state, "good");
-  assert.equal(http(503, "shutting down").words, "HTTP 503 shutting down");
+  assert.equal(http(503, "shutting down").detail, "HTTP 503 shutting down");
   assert.equal(http(503).state, "bad");
 });
 
@@ -62,7 +62,7 @@ test("or by a field of its answer: another value is a no, and none is no answer"
   assert.equal(http(200, { n: 0 }, "n=0").state, "good");
   assert.deepEqual(http(200, { status: "red" }, "status=green"), {
     state: "bad",
-    words: "status is red, and not green",
+    detail: "status is red, and not green",
   });
   assert.equal(http(503, { status: "green" }, "status=green").state, "bad", "the status comes first");
   for (const body of ["", "green", "[]", "null", {}, { status: null }, { status: {} }, { status: ["green"] }])

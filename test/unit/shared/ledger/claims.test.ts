@@ -291,7 +291,7 @@ describe("claims are written back as they were", () => {
     const full = { ...ledgerOf({}), othersBytes: maxLedgerBytes - 300 };
     assert.throws(() => fitting(full, { ...none, claims: [long] }), LedgerFull);
     const holding = { ...full, claims: [long] };
-    const refusals = [{ uid: "u", pod: "a-1", sentence: "no", stampMs: nowMs }];
+    const refusals = [{ uid: "u", pod: "a-1", message: "no", stampMs: nowMs }];
     assert.deepEqual(fitting(holding, { ...none, refusals }), { refusals: [], verdicts: {} });
     assert.deepEqual(fitting(holding, { ...none, claims: [] }).refusals, []);
   });

@@ -14,16 +14,16 @@ const verdict = { guard: "budget", zone: "a", since: nowMs, at: nowMs };
 
 /** `count` reservations, refusals and verdicts, each refusal and verdict with a sentence of `length` times `character`. */
 function changeOf(count: number, character: string, length: number) {
-  const sentence = cut(character.repeat(length));
+  const message = cut(character.repeat(length));
   const each = Array.from({ length: count }, (_, index) => index);
   return {
     reservations: each.map((ordinal) => reservation(`store-a-${ordinal}`)),
     seenThrough: 1,
     membersThrough: 1,
     members: ["store-a"],
-    refusals: each.map((index) => ({ uid: `uid-${index}`, pod: `store-a-${index}`, sentence, stampMs: index })),
+    refusals: each.map((index) => ({ uid: `uid-${index}`, pod: `store-a-${index}`, message, stampMs: index })),
     verdicts: Object.fromEntries(
-      each.map((index) => [`function-${index}`, { ...verdict, at: nowMs + index, sentence }]),
+      each.map((index) => [`function-${index}`, { ...verdict, at: nowMs + index, sentence: message }]),
     ),
   };
 }

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { type Health, type OpenLedger, refuseByHealth } from "../../../../functions/shared/ledger/health-rule.ts";
 import { claimOf, foreignClaim, reservation } from "../../functions/advance-zone-rollout/given.ts";
 
-const good: Health = { state: "good", words: "HTTP 200" };
+const good: Health = { state: "good", detail: "HTTP 200" };
 const ledger = (changes: Partial<OpenLedger> = {}): OpenLedger => {
   return { reservations: [], claims: [], readMs: 1_000, ...changes };
 };
@@ -37,8 +37,8 @@ test("what was asked before the ledger was read permits nothing", () => {
 
 test("a no and no answer are told apart, and neither permits anything", () => {
   for (const state of ["bad", "unknown"] as const) {
-    const held = refuseByHealth(ledger(), { health: { state, words: "HTTP 503 quorum" }, askedMs: 2_000 });
+    const held = refuseByHealth(ledger(), { health: { state, detail: "HTTP 503 quorum" }, askedMs: 2_000 });
     assert.equal(held?.guard, `health-${state}`);
-    assert.match(held?.sentence ?? "", /HTTP 503 quorum$/);
+    assert.match(held?.message ?? "", /HTTP 503 quorum$/);
   }
 });

@@ -27,7 +27,7 @@ describe("rollouts", () => {
     assert.ok(bytes <= 192 * 1024, `${bytes}`);
     assert.equal(passes.ledger.reservations.length, 0, "each was refused at its only try, and is withdrawn");
     assert.ok(passes.ledger.refusals.length > 50, `${passes.ledger.refusals.length}`);
-    assert.match(passes.ledger.refusals[0]?.sentence ?? "", /^delete of group-[ab]-\d+ was refused with 403: .*…$/);
+    assert.match(passes.ledger.refusals[0]?.message ?? "", /^delete of group-[ab]-\d+ was refused with 403: .*…$/);
     const before = passes.calls.filter(isWrite).length;
     for (let pass = 0; pass < 30; pass++) {
       await passes.run();
@@ -53,7 +53,7 @@ describe("rollouts", () => {
       };
       const requeueAfterMs = await passes.run();
       assert.deepEqual([passes.guard, requeueAfterMs, passes.conflicts], ["ledger-refused", 30_000, 0]);
-      const { sentence = "", sinceMs } = passes.verdicts.at(-1) ?? {};
+      const { message: sentence = "", sinceMs } = passes.verdicts.at(-1) ?? {};
       assert.match(
         sentence,
         new RegExp(
@@ -127,7 +127,7 @@ describe("evictions", () => {
     };
     const answer = await replica.answer(replica.submit("group-a-0"));
     assert.deepEqual([answer.guard, !answer.allowed && answer.code, passes.conflicts], ["ledger-refused", 429, 0]);
-    assert.match(answer.allowed ? "" : answer.sentence, /with 422: metadata\.annotations: Too long\. /);
+    assert.match(answer.allowed ? "" : answer.message, /with 422: metadata\.annotations: Too long\. /);
     assert.deepEqual(await replica.guards(replica.submit("group-a-0"), replica.submit("group-a-1")), [
       "ledger-refused",
       "ledger-refused",

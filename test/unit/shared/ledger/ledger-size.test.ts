@@ -1,7 +1,7 @@
 /** A ledger stays far below what the API server takes, whatever others say or write. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { cut, maxSentenceBytes } from "../../../../functions/shared/base/truncate.ts";
+import { cut, maxMessageBytes } from "../../../../functions/shared/base/truncate.ts";
 import { parseLedger } from "../../../../functions/shared/ledger/contents.ts";
 import { LedgerFull } from "../../../../functions/shared/ledger/errors.ts";
 import { fitting } from "../../../../functions/shared/ledger/lease.ts";
@@ -10,15 +10,15 @@ import { annotationBytes, maxLedgerBytes, shed } from "../../../../functions/sha
 import { leaseObject, namespace, nowMs, reservation } from "../../functions/advance-zone-rollout/given.ts";
 
 const verdict = { guard: "budget", zone: "a", sentence: "one of three is down", since: nowMs, at: nowMs };
-const refusals = (count: number, sentence = "no") =>
-  Array.from({ length: count }, (_, index) => ({ uid: `u-${index}`, pod: `a-${index}`, sentence, stampMs: index }));
+const refusals = (count: number, message = "no") =>
+  Array.from({ length: count }, (_, index) => ({ uid: `u-${index}`, pod: `a-${index}`, message, stampMs: index }));
 /** What entries of an object take in JSON: without the braces, and each with its comma, it is one byte less. */
 const jsonBytes = (entries: object): number => Buffer.byteLength(JSON.stringify(entries));
 
 describe("sizes", () => {
   test("a sentence is cut by its bytes, never in the middle of a character, and says so", () => {
     assert.equal(cut("short"), "short");
-    assert.equal(cut("x".repeat(maxSentenceBytes)), "x".repeat(maxSentenceBytes));
+    assert.equal(cut("x".repeat(maxMessageBytes)), "x".repeat(maxMessageBytes));
     assert.equal(cut("abcdefgh", 7), "abcd…");
     for (const character of ["x", "ä", "€", "😀"]) {
       for (let maxBytes = 3; maxBytes < 20; maxBytes++) {
@@ -180,7 +180,7 @@ describe("sizes", () => {
       "sluice.dev/verdicts": JSON.stringify({ f: { ...verdict, sentence: long }, g: { ...verdict, guard: long } }),
     });
     assert.deepEqual(
-      ledger.refusals.map(({ pod, sentence }) => [pod, Buffer.byteLength(sentence)]),
+      ledger.refusals.map(({ pod, message }) => [pod, Buffer.byteLength(message)]),
       [["a-0", 1024]],
     );
     assert.deepEqual(Object.keys(ledger.verdicts), ["f"]);

@@ -48,7 +48,7 @@ test("eviction-not-carried-out: what is renewed for a minute and never goes is r
   assert.ok((firstMs.get(guard) ?? 0) >= 60_000 && (firstMs.get(guard) ?? 0) <= 70_000, `${firstMs.get(guard)} ms`);
   assert.ok(last !== undefined && !last.allowed);
   assert.deepEqual([last.code, last.cause], [429, "DisruptionBudget"]);
-  assert.match(last.sentence, /^group-a-0 was allowed to go again and again for 6\d s, and is still there: .+ webhook/);
+  assert.match(last.message, /^group-a-0 was allowed to go again and again for 6\d s, and is still there: .+ webhook/);
 });
 
 test("a reservation is renewed by its own function for its own pod alone, and any other begins anew (R12)", () => {
@@ -119,7 +119,7 @@ test("a rollout of the group ends beside a drain that is refused behind us and a
     await passes.run();
     await passes.goOn(5_000);
   }
-  assert.ok(isDone(), passes.verdicts.at(-1)?.sentence);
+  assert.ok(isDone(), passes.verdicts.at(-1)?.message);
   assert.ok(passes.timeline.nowMs() - startMs < 600_000);
 });
 

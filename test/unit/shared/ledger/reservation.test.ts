@@ -13,7 +13,7 @@ import { leaseObject, namespace, nowMs, podObject, reservation } from "../../fun
 const key = { namespace, group: "group" };
 const annotations = { "sluice.dev/group": "group" };
 const verdict = { guard: "budget", zone: "a", sentence: "a: 1 of 3 down", since: nowMs - 5_000, at: nowMs };
-const refusal = { uid: "u", pod: "a-1", sentence: "no", stampMs: nowMs };
+const refusal = { uid: "u", pod: "a-1", message: "no", stampMs: nowMs };
 
 function ledgerOf(more: Readonly<Record<string, string>>): StoredLedger {
   return parseLedger(key, leaseObject("sluice-group", { ...annotations, ...more }));
@@ -164,8 +164,8 @@ test("since when a renewed reservation has stood is a fourth element, and one th
 });
 
 test("the time at which a process sighted one is a fifth element, and what is no time after the stamp is none", async () => {
-  const sighted = reservation("a-0", { stampMs: nowMs, sightedMs: nowMs + 200_000 });
-  const renewed = reservation("a-1", { stampMs: nowMs, sinceMs: nowMs - 30_000, sightedMs: nowMs + 200_000 });
+  const sighted = reservation("a-0", { stampMs: nowMs, overdueSeenMs: nowMs + 200_000 });
+  const renewed = reservation("a-1", { stampMs: nowMs, sinceMs: nowMs - 30_000, overdueSeenMs: nowMs + 200_000 });
   const { after, body } = await written(ledgerOf({}), { reservations: [sighted, renewed] });
   assert.deepEqual(after.reservations, [sighted, renewed]);
   const { a } = JSON.parse(body?.metadata.annotations["sluice.dev/reservations"] ?? "");
@@ -179,7 +179,7 @@ test("the time at which a process sighted one is a fifth element, and what is no
   for (const odd of ["9", null, nowMs + 0.5, nowMs, nowMs - 1, {}]) {
     const entries = { a: { 0: ["u", "f", nowMs, nowMs, odd] } };
     const [read] = ledgerOf({ "sluice.dev/reservations": JSON.stringify(entries) }).reservations;
-    assert.equal(read?.sightedMs, undefined, String(odd));
+    assert.equal(read?.overdueSeenMs, undefined, String(odd));
   }
 });
 
@@ -192,7 +192,7 @@ test("an entry that a later version made longer is read, and what is no time bef
 });
 
 test("two functions may each have given up the same pod, and a version that knows of one of them keeps both", async () => {
-  const given = { ...refusal, sentence: "given up", by: "evaluate-eviction" };
+  const given = { ...refusal, message: "given up", by: "evaluate-eviction" };
   const { after, body } = await written(ledgerOf({}), { refusals: [refusal, given] });
   assert.deepEqual(after.refusals, [refusal, given]);
   const entries: object = JSON.parse(body?.metadata.annotations["sluice.dev/refusals"] ?? "");
@@ -208,11 +208,11 @@ test("the longest names that the API server gives are read", () => {
   const refusals = JSON.stringify({ u: [longest, "no", 1], v: [`${longest}u`, "no", 1] });
   const ledger = ledgerOf({ "sluice.dev/reservations": reservations, "sluice.dev/refusals": refusals });
   assert.deepEqual(ledger.reservations, [{ statefulSet: longest, ordinal: 0, uid: longest, by: longest, stampMs: 1 }]);
-  assert.deepEqual(ledger.refusals, [{ uid: "u", pod: longest, sentence: "no", stampMs: 1 }]);
+  assert.deepEqual(ledger.refusals, [{ uid: "u", pod: longest, message: "no", stampMs: 1 }]);
 });
 
 test("a refusal belongs to a function where its key says so as well, and otherwise to the rollout", () => {
-  const given = { pod: "a-0", sentence: "no", stampMs: 1 };
+  const given = { pod: "a-0", message: "no", stampMs: 1 };
   const entries = { u: ["a-0", "no", 1, "other"], "v/5": ["a-0", "no", 1, 5], "w/other": ["a-0", "no", 1, "other"] };
   assert.deepEqual(ledgerOf({ "sluice.dev/refusals": JSON.stringify(entries) }).refusals, [
     { uid: "u", ...given },

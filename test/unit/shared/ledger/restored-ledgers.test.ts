@@ -25,7 +25,7 @@ test("ledger-elsewhere: a rollout begins such a ledger anew after ten seconds, a
       passes.context.memoryOf(key).copy.ledger = undefined;
       await passes.run(!watches);
       assert.equal(passes.guard, "ledger-elsewhere");
-      assert.match(passes.verdicts.at(-1)?.sentence ?? "", /sluice-group names revisions .+ has not reached/);
+      assert.match(passes.verdicts.at(-1)?.message ?? "", /sluice-group names revisions .+ has not reached/);
       await passes.goOn(9_900);
       await passes.run(true);
       assert.deepEqual([passes.guard, passes.acts], ["ledger-elsewhere", []]);

@@ -44,7 +44,7 @@ test("a ledger whose stamps are no further ahead than clocks may differ stays th
   const verdict = { guard: "budget", zone: "a", sentence: "a", since: nowMs - 5, at: nowMs + clockSkewMs };
   const ledger = ledgerOf({
     reservations: [reservation("a-0", { stampMs: nowMs + clockSkewMs, sinceMs: nowMs - 100_000 })],
-    refusals: [{ uid: "u", pod: "a-1", sentence: "no", stampMs: nowMs + clockSkewMs }],
+    refusals: [{ uid: "u", pod: "a-1", message: "no", stampMs: nowMs + clockSkewMs }],
     verdicts: { rollout: verdict },
   });
   assert.equal(mendStamps(ledger, nowMs), ledger);
@@ -60,7 +60,7 @@ test("whatever is further ahead is taken for now, and nothing else is changed", 
       reservation("b-0", { stampMs: aheadMs + 5, sinceMs: aheadMs }),
       reservation("c-0", { stampMs: aheadMs, sinceMs: nowMs }),
     ],
-    refusals: [{ uid: "u", pod: "a-1", sentence: "no", stampMs: aheadMs, by: "evaluate-eviction" }],
+    refusals: [{ uid: "u", pod: "a-1", message: "no", stampMs: aheadMs, by: "evaluate-eviction" }],
     verdicts: { rollout: { guard: "budget", zone: "a", sentence: "a", since: aheadMs, at: aheadMs } },
   });
   assert.deepEqual(mendStamps(ledger, nowMs), {
@@ -71,7 +71,7 @@ test("whatever is further ahead is taken for now, and nothing else is changed", 
       reservation("b-0", { stampMs: nowMs }),
       reservation("c-0", { stampMs: nowMs }),
     ],
-    refusals: [{ uid: "u", pod: "a-1", sentence: "no", stampMs: nowMs, by: "evaluate-eviction" }],
+    refusals: [{ uid: "u", pod: "a-1", message: "no", stampMs: nowMs, by: "evaluate-eviction" }],
     verdicts: { rollout: { guard: "budget", zone: "a", sentence: "a", since: nowMs, at: nowMs } },
   });
 });
@@ -80,22 +80,22 @@ test("what was sighted by a clock that has gone back since has not been sighted,
   const aheadMs = nowMs + clockSkewMs + 1;
   const ledger = ledgerOf({
     reservations: [
-      reservation("a-0", { stampMs: nowMs - 9_000, sightedMs: aheadMs }),
-      reservation("b-0", { stampMs: aheadMs, sightedMs: aheadMs + 200_000 }),
-      reservation("c-0", { stampMs: nowMs - 9_000, sightedMs: nowMs - 5 }),
+      reservation("a-0", { stampMs: nowMs - 9_000, overdueSeenMs: aheadMs }),
+      reservation("b-0", { stampMs: aheadMs, overdueSeenMs: aheadMs + 200_000 }),
+      reservation("c-0", { stampMs: nowMs - 9_000, overdueSeenMs: nowMs - 5 }),
     ],
   });
   assert.deepEqual(mendStamps(ledger, nowMs).reservations, [
     reservation("a-0", { stampMs: nowMs - 9_000 }),
     reservation("b-0", { stampMs: nowMs }),
-    reservation("c-0", { stampMs: nowMs - 9_000, sightedMs: nowMs - 5 }),
+    reservation("c-0", { stampMs: nowMs - 9_000, overdueSeenMs: nowMs - 5 }),
   ]);
 });
 
 test("one stamp that is ahead is enough, whatever it is of, and those beside it are fine", () => {
   const aheadMs = nowMs + clockSkewMs + 1;
   const fine = { guard: "budget", zone: "a", sentence: "a", since: nowMs - 5, at: nowMs };
-  const refusal = { uid: "u", pod: "a-1", sentence: "no", stampMs: nowMs };
+  const refusal = { uid: "u", pod: "a-1", message: "no", stampMs: nowMs };
   const held = [reservation("a-0"), reservation("a-1")];
   const base = { reservations: held, refusals: [refusal], verdicts: { rollout: fine } };
   const mended = (changes: Partial<StoredLedger>) => mendStamps(ledgerOf({ ...base, ...changes }), nowMs);
@@ -215,5 +215,5 @@ test("what this process itself was refused, and has waited for since, before a c
   await passes.run();
   assert.equal(passes.count("patch leases"), before, "it is written once, and ages from then on");
   const stamps = [...memory.refusals.values()].map(({ stampMs }) => stampMs);
-  assert.ok([...stamps, memory.holding?.sinceMs ?? 0].every((ms) => ms <= serverTimeMs()));
+  assert.ok([...stamps, memory.waiting?.sinceMs ?? 0].every((ms) => ms <= serverTimeMs()));
 });

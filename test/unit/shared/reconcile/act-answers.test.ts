@@ -152,14 +152,14 @@ describe("what is answered", () => {
       assert.deepEqual([requeueAfterMs, results], [7_000, ["refused"]], action);
       const isOfPod = action !== "record-revision";
       const { uid, name } = isOfPod ? podOf(passes) : statefulSetOf(passes);
-      const sentence = `delete of ${name} was refused with 403: a webhook said no`;
+      const message = `delete of ${name} was refused with 403: a webhook said no`;
       const stampMs = passes.cluster.serverTimeMs();
       assert.deepEqual(
         [...passes.context.memoryOf(key).refusals],
-        [[uid, { uid, pod: name, sentence, stampMs }]],
+        [[uid, { uid, pod: name, message, stampMs }]],
         "by pod, or by StatefulSet",
       );
-      assert.deepEqual(passes.events, [`DeleteRefused group-a: ${sentence}`]);
+      assert.deepEqual(passes.events, [`DeleteRefused group-a: ${message}`]);
       assert.equal(passes.context.memoryOf(key).refusedOnce.size, 0);
     }
   });

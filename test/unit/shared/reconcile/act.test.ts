@@ -1,7 +1,7 @@
 /** How an act ends when the API server does not do what it is asked. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { sentenceOf } from "../../../../triggers/workqueue/worker.ts";
+import { failureMessage } from "../../../../triggers/workqueue/worker.ts";
 import { Passes, refused } from "./passes.ts";
 
 test("one 401 at a deletion is no refusal: it is tried again after seven seconds, and the rollout ends", async () => {
@@ -32,7 +32,7 @@ test("one 401 at a deletion is no refusal: it is tried again after seven seconds
 
 test("a 401 that stays is said in plain words each time, and why", () => {
   assert.equal(
-    sentenceOf(refused(401, "Unauthorized"), 1_600),
+    failureMessage(refused(401, "Unauthorized"), 1_600),
     "the API server does not accept Sluice's credentials: Unauthorized; tried again in 1600 ms",
   );
 });

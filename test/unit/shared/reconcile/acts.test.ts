@@ -15,7 +15,7 @@ import { claimOf } from "../../functions/advance-zone-rollout/given.ts";
 import { key, Passes, played, refused } from "./passes.ts";
 
 const name = "suspend-pods";
-const telling: EventPolicy = {
+const eventPolicy: EventPolicy = {
   taking: "suspending",
   reasons: { begins: "SuspensionStarted", waits: "SuspensionWaiting", ends: "SuspensionCompleted" },
   quietGuards: new Set(["volume-busy"]),
@@ -31,7 +31,7 @@ function gateOf(
   decide: (observed: GroupObservation) => Verdict<Zone>,
   actOn: (zone: Zone) => Act,
 ): GroupReconciler<GroupObservation, Zone> {
-  return { name, telling, observe: (observed) => observed, decide, actOn };
+  return { name, eventPolicy, observe: (observed) => observed, decide, actOn };
 }
 
 const zoneOf = ({ zones: [zone] }: GroupObservation): Zone => zone ?? assert.fail("no zone");
@@ -56,7 +56,7 @@ function labelling(carried: string[], carryOut: Act["carryOut"] = async () => un
 
 async function pass<Target>(passes: Passes, gate: GroupReconciler<GroupObservation, Target>) {
   const outcome = await played(passes.timeline, reconcileGroup(passes.context, gate, key, { sweep: false }));
-  if (outcome.acting !== undefined) await played(passes.timeline, outcome.acting);
+  if (outcome.pendingActs !== undefined) await played(passes.timeline, outcome.pendingActs);
   return outcome;
 }
 
@@ -159,7 +159,7 @@ test("what a function observes may take a read of its own", async () => {
   const read: string[] = [];
   const gate: GroupReconciler<{ readonly phase: string; readonly observed: GroupObservation }, Zone> = {
     name,
-    telling,
+    eventPolicy,
     async observe(observed, { cluster }: Context) {
       const { status } = await cluster.get("pods", { namespace: key.namespace, name: "group-a-0" });
       return { phase: status?.phase ?? "", observed };
@@ -171,7 +171,7 @@ test("what a function observes may take a read of its own", async () => {
     actOn: ({ statefulSet, pods: [pod] }) => deletionOf(asStatefulSet(statefulSet), pod ?? assert.fail("no pod")),
   };
   const outcome = await played(passes.timeline, reconcileGroup(passes.context, gate, key, { sweep: false }));
-  await played(passes.timeline, outcome.acting ?? assert.fail("nothing was done"));
+  await played(passes.timeline, outcome.pendingActs ?? assert.fail("nothing was done"));
   assert.ok(read.length > 0 && read.every((phase) => phase === "Running"));
   assert.equal(passes.count("delete pods"), 1);
 });

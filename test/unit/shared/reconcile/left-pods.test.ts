@@ -40,7 +40,7 @@ test("zone-departed: a pod that is down and that its StatefulSet left behind kee
     for (const sweep of [false, true]) {
       assert.deepEqual(await taken(passes, sweep), []);
       assert.equal(passes.guard, "zone-departed");
-      assert.match(passes.verdicts.at(-1)?.sentence ?? "", sentence);
+      assert.match(passes.verdicts.at(-1)?.message ?? "", sentence);
       await passes.goOn(6_000);
     }
     assert.deepEqual(passes.ledger.members, ["group-a", "group-b", "group-c"], "the zone still counts");

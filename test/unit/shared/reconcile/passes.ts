@@ -7,7 +7,7 @@ import { createWatchCache, type WatchCache } from "../../../../functions/shared/
 import type { Context } from "../../../../functions/shared/contract/context.ts";
 import type { ReconcileResult } from "../../../../functions/shared/contract/definition.ts";
 import { createMemory } from "../../../../functions/shared/contract/memory.ts";
-import type { ActReport, HeldReport, ReconcileReport } from "../../../../functions/shared/contract/reporter.ts";
+import type { ActReport, ParkedReport, ReconcileReport } from "../../../../functions/shared/contract/reporter.ts";
 import { type Cluster, ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { type ClusterCall, wrapCalls, wrapCluster } from "../../../../functions/shared/kubernetes/wrap-cluster.ts";
 import { parseLedger } from "../../../../functions/shared/ledger/contents.ts";
@@ -69,7 +69,7 @@ export class Passes {
   readonly malformed: string[] = [];
   readonly problems: string[] = [];
   readonly health: string[] = [];
-  readonly holds: HeldReport[] = [];
+  readonly holds: ParkedReport[] = [];
   conflicts = 0;
   interfere: Interference = () => {};
   #context: Context;
@@ -84,13 +84,13 @@ export class Passes {
       cache: createListReader(this.cluster, undefined),
       protocol: protocolOf(protocol),
       reporter: {
-        pass: (report) => void this.verdicts.push(report),
+        verdict: (report) => void this.verdicts.push(report),
         act: (report) => void this.acts.push(report),
         conflict: () => void this.conflicts++,
         problem: (_key, _by, sentence) => void this.problems.push(sentence),
         malformed: (_key, statefulSet, annotation) => void this.malformed.push(`${statefulSet} ${annotation}`),
         health: ({ product, state }) => void this.health.push(`${product} ${state}`),
-        held: (report) => void this.holds.push(report),
+        parked: (report) => void this.holds.push(report),
       },
       mode: "act",
       namespaces: undefined,
@@ -128,7 +128,7 @@ export class Passes {
   /** One pass with all its acts. */
   async run(sweep = false): Promise<ReconcileResult["requeueAfterMs"]> {
     const outcome = await played(this.timeline, advanceZoneRollout.reconcile(this.#context, key, { sweep }));
-    const acted = outcome.acting === undefined ? undefined : await played(this.timeline, outcome.acting);
+    const acted = outcome.pendingActs === undefined ? undefined : await played(this.timeline, outcome.pendingActs);
     return acted === undefined ? outcome.requeueAfterMs : Math.min(acted, outcome.requeueAfterMs ?? acted);
   }
 

@@ -1,7 +1,7 @@
 /** One pass at its limits: its deadline, a full ledger, zones that join while it looks, and how soon it looks again. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { actOn, telling } from "../../../../functions/advance-zone-rollout/act.ts";
+import { actOn, eventPolicy } from "../../../../functions/advance-zone-rollout/act.ts";
 import type { RolloutTarget } from "../../../../functions/advance-zone-rollout/decide-pods.ts";
 import type { GroupView } from "../../../../functions/shared/cache/cache.ts";
 import { take, wait } from "../../../../functions/shared/contract/verdict.ts";
@@ -210,7 +210,7 @@ test("a pass that takes pods looks again when its verdict says, or in time to fi
     const passes = await new Passes().prepare();
     const gate: GroupReconciler<GroupObservation, RolloutTarget> = {
       name: by,
-      telling,
+      eventPolicy,
       actOn,
       observe: (observed) => observed,
       decide: ({ zones: [zone] }) => {
@@ -232,7 +232,7 @@ test("a wait that ends within a millisecond is looked at again after it: no even
   const decide = () => wait("held", "for a moment", { requeueAfterMs: 1 });
   const gate: GroupReconciler<GroupObservation, RolloutTarget> = {
     name: by,
-    telling,
+    eventPolicy,
     actOn,
     observe: (observed) => observed,
     decide,

@@ -156,7 +156,7 @@ test("ledger-unreadable: a malformed ledger permits nothing, is not overwritten,
   passes.writeLedger({ "sluice.dev/reservations": "{" });
   assert.equal(await passes.run(), 30_000);
   assert.equal(passes.guard, "ledger-unreadable");
-  assert.match(passes.verdicts[0]?.sentence ?? "", /Correct it, or delete it/);
+  assert.match(passes.verdicts[0]?.message ?? "", /Correct it, or delete it/);
   assert.equal(passes.count("delete pods"), 0);
   const { annotations } = passes.world.store.get("leases", ledgerKey).metadata;
   assert.equal(annotations?.["sluice.dev/reservations"], "{");

@@ -21,7 +21,7 @@ class Claiming extends Passes {
   claiming: Shrinking = {
     name: "shrink",
     claimKind: "scale-down",
-    telling: { taking: "shrinking", reasons: { begins: "B", waits: "W", ends: "E" }, quietGuards: new Set() },
+    eventPolicy: { taking: "shrinking", reasons: { begins: "B", waits: "W", ends: "E" }, quietGuards: new Set() },
     asks: async () => "yes",
     endOf: async (_context, _observed, { id }) => {
       this.steps.push(`end ${id}`);

@@ -6,7 +6,7 @@ import type { ObjectRef } from "../../../../functions/shared/contract/keys.ts";
 import { createMemory } from "../../../../functions/shared/contract/memory.ts";
 import { silentReporter } from "../../../../functions/shared/contract/reporter.ts";
 import {
-  actOnLookWithinMs,
+  actOnReadWithinMs,
   type ObjectReconciler,
   type ObjectVerdict,
   reconcileObject,
@@ -14,10 +14,10 @@ import {
 } from "../../../../functions/shared/reconcile/reconcile-object.ts";
 
 const key: ObjectRef = { resource: "statefulsets", namespace: "shop", name: "orders" };
-const waits: ObjectVerdict = { guard: "waits", sentence: "it waits", step: undefined, requeueAfterMs: 2_000 };
+const waits: ObjectVerdict = { guard: "waits", message: "it waits", step: undefined, requeueAfterMs: 2_000 };
 const writes = (kind: string): ObjectVerdict => ({
   guard: kind,
-  sentence: `it needs ${kind}`,
+  message: `it needs ${kind}`,
   step: { kind },
   requeueAfterMs: 7,
 });
@@ -36,7 +36,7 @@ interface Played {
 async function passOf({ verdicts, told, written = "done", mode = "act", lookMs = 0 }: Played) {
   const history: string[] = [];
   let [nowMs, looks] = [0, 0];
-  const reporter = { ...silentReporter, pass: ({ guard }: { guard: string }) => void history.push(guard) };
+  const reporter = { ...silentReporter, verdict: ({ guard }: { guard: string }) => void history.push(guard) };
   const cluster = { monotonicMs: () => nowMs, serverTimeMs: () => nowMs };
   const context = { cluster, memoryOf: createMemory(), reporter, mode } as unknown as Context;
   const reconciler: ObjectReconciler<number, ObjectVerdict> = {
@@ -48,7 +48,7 @@ async function passOf({ verdicts, told, written = "done", mode = "act", lookMs =
       return looks++;
     },
     decide: (look, isRefused) => (isRefused ? waits : (verdicts[look] ?? verdicts.at(-1) ?? waits)),
-    async announce() {
+    async record() {
       history.push("announce");
       return told ?? "told";
     },
@@ -74,9 +74,9 @@ test("nothing is done before it could be said", async () => {
 });
 
 test("a look that is too old is not acted on", async () => {
-  const atOnce = await passOf({ verdicts: [writes("a"), waits], lookMs: actOnLookWithinMs });
+  const atOnce = await passOf({ verdicts: [writes("a"), waits], lookMs: actOnReadWithinMs });
   assert.ok(atOnce.history.includes("write a"));
-  const late = await passOf({ verdicts: [writes("a"), waits], lookMs: actOnLookWithinMs + 1 });
+  const late = await passOf({ verdicts: [writes("a"), waits], lookMs: actOnReadWithinMs + 1 });
   assert.deepEqual(late.history, ["a", "announce", "waits", "announce"]);
 });
 

@@ -1,8 +1,8 @@
 /** When a verdict is worth a write of its own, since when it holds, and which Kubernetes Events it deserves: to the moment. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { telling } from "../../../../functions/advance-zone-rollout/act.ts";
-import { announceRefusal } from "../../../../functions/shared/admission/refusal-events.ts";
+import { eventPolicy } from "../../../../functions/advance-zone-rollout/act.ts";
+import { recordRefusal } from "../../../../functions/shared/admission/refusal-events.ts";
 import { wait } from "../../../../functions/shared/contract/verdict.ts";
 import { eventReasons } from "../../../../functions/shared/events/reasons.ts";
 import type { RecordedVerdict, Refusal, StoredLedger } from "../../../../functions/shared/ledger/reservation.ts";
@@ -156,7 +156,7 @@ describe("since when a verdict holds", () => {
     observed: GroupObservation,
     guard = "paused",
     where = "a",
-  ) => recordOf(memory, { name: by, telling }, observed, wait(guard, "words", { zone: where })).since;
+  ) => recordOf(memory, { name: by, eventPolicy }, observed, wait(guard, "words", { zone: where })).since;
 
   test("since it was first found, written or not, for as long as guard and zone stay", () => {
     const memory = new Passes().context.memoryOf(key);
@@ -188,7 +188,7 @@ test("the hundred newest refusals are kept, a rollout's and given-up reservation
     new Map(
       Array.from({ length: 60 }, (_, index) => {
         const uid = `${name}-${index}`;
-        return [uid, { uid, pod: uid, sentence: "no", stampMs: from + index * 2 }];
+        return [uid, { uid, pod: uid, message: "no", stampMs: from + index * 2 }];
       }),
     );
   const kept = keptRefusals(look(undefined, { refusals: some(1, "odd"), givenUp: some(0, "even") }));
@@ -208,7 +208,7 @@ describe("which Events", () => {
   ) {
     await played(
       passes.timeline,
-      recordVerdictEvent(passes.context, { name: by, telling }, look(before, changes), record),
+      recordVerdictEvent(passes.context, { name: by, eventPolicy }, look(before, changes), record),
     );
     return passes.events;
   }
@@ -265,8 +265,8 @@ describe("which Events", () => {
     for (const say of [
       (passes: Passes) => said(undefined, paused, passes),
       async (passes: Passes) => {
-        const denied = { guard: "zone-budget", sentence: "no" } as Parameters<typeof announceRefusal>[3];
-        announceRefusal(passes.context, by, statefulSet("a", { group: key.group }), denied, "EvictionRefused");
+        const denied = { guard: "zone-budget", message: "no" } as Parameters<typeof recordRefusal>[3];
+        recordRefusal(passes.context, by, statefulSet("a", { group: key.group }), denied, "EvictionRefused");
         await passes.goOn(1);
       },
     ]) {
@@ -275,31 +275,31 @@ describe("which Events", () => {
         [1_000, 1_000],
       ] as const) {
         const passes = new Passes();
-        const { announced } = passes.context.memoryOf(key);
-        for (let event = 0; event < already; event++) announced.add(`${event}`);
+        const { sentEvents } = passes.context.memoryOf(key);
+        for (let event = 0; event < already; event++) sentEvents.add(`${event}`);
         await say(passes);
-        assert.equal(announced.size, remembered);
+        assert.equal(sentEvents.size, remembered);
       }
     }
   });
 
   test("a refused eviction is said once a minute, and is remembered with the group, or with a StatefulSet that has none", async () => {
     const passes = new Passes();
-    const denied = { guard: "zone-budget", sentence: "no" } as Parameters<typeof announceRefusal>[3];
+    const denied = { guard: "zone-budget", message: "no" } as Parameters<typeof recordRefusal>[3];
     const minuteMs = 60_000 - (passes.cluster.serverTimeMs() % 60_000);
     await passes.goOn(minuteMs);
     const grouped = statefulSet("a", { group: key.group });
-    announceRefusal(passes.context, by, grouped, denied, "EvictionRefused");
+    recordRefusal(passes.context, by, grouped, denied, "EvictionRefused");
     await passes.goOn(59_000);
-    announceRefusal(passes.context, by, grouped, denied, "EvictionRefused");
+    recordRefusal(passes.context, by, grouped, denied, "EvictionRefused");
     await passes.goOn(10);
     assert.equal(passes.count("create events"), 1);
     await passes.goOn(1_000);
-    announceRefusal(passes.context, by, grouped, denied, "EvictionRefused");
-    announceRefusal(passes.context, by, statefulSet("alone", { group: undefined }), denied, "EvictionRefused");
+    recordRefusal(passes.context, by, grouped, denied, "EvictionRefused");
+    recordRefusal(passes.context, by, statefulSet("alone", { group: undefined }), denied, "EvictionRefused");
     await passes.goOn(10);
     assert.equal(passes.events.length, 3);
-    assert.equal(passes.context.memoryOf(key).announced.size, 2);
-    assert.equal(passes.context.memoryOf({ ...key, group: "statefulset:alone" }).announced.size, 1);
+    assert.equal(passes.context.memoryOf(key).sentEvents.size, 2);
+    assert.equal(passes.context.memoryOf({ ...key, group: "statefulset:alone" }).sentEvents.size, 1);
   });
 });

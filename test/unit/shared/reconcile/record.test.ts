@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { askAgain } from "../../../../functions/shared/admission/answers.ts";
-import { announceRefusal } from "../../../../functions/shared/admission/refusal-events.ts";
+import { recordRefusal } from "../../../../functions/shared/admission/refusal-events.ts";
 import { parseStatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { namespace, Passes, refused } from "./passes.ts";
 
@@ -89,7 +89,7 @@ test("a sentence that only counts differently is written after 30 s, and no soon
   await passes.goOn(2_000);
   passes.forget();
   await passes.run();
-  assert.match(passes.verdicts[0]?.sentence ?? "", /1 outdated pods/);
+  assert.match(passes.verdicts[0]?.message ?? "", /1 outdated pods/);
   assert.equal(passes.count("patch leases"), 0);
   await passes.goOn(25_000);
   await passes.run();
@@ -235,7 +235,7 @@ test("a refusal of long ago is forgotten: a group at rest is not written to beca
 /** Says that an eviction was refused for a zone's budget, or another reason, and lets it be sent. */
 async function refuseEviction(passes: Passes, guard = "zone-budget", zone = "group-a"): Promise<void> {
   const owner = parseStatefulSet(passes.world.store.get("statefulsets", podKey(zone)));
-  announceRefusal(
+  recordRefusal(
     passes.context,
     "evaluate-eviction",
     owner,

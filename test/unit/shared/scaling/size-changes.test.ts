@@ -38,7 +38,7 @@ test("any other change of the size is held, and says what the claim is for", () 
     const joining = join([claim], changes);
     assert.ok(joining.kind === "held", joining.kind);
     assert.equal(joining.guard, claim.isKnown ? "zone-scaling-down" : "zone-claim-unknown");
-    return joining.sentence;
+    return joining.message;
   };
   const claim = confirmed("a:3-4");
   assert.match(
@@ -85,7 +85,7 @@ test("a pod that came for one that was told was never told: the change is held, 
   ] as [string, string][]) {
     const joining = standing(["a-3", "told-3"], pods);
     assert.ok(joining.kind === "held");
-    assert.match(joining.sentence, new RegExp(`${pods[0]} is another pod than the one that was told$`));
+    assert.match(joining.message, new RegExp(`${pods[0]} is another pod than the one that was told$`));
   }
 });
 

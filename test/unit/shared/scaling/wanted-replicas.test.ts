@@ -114,7 +114,7 @@ test("a wait for a time says until when, and is looked at again then", () => {
   const held = wantedReplicas({ statefulSet, members: [statefulSet, leader], mirrored: undefined, nowMs });
   assert.deepEqual(held, {
     guard: "min-time-between-zones",
-    sentence: "b may have 1 replicas from 2026-01-31T12:30:00Z on: a was made smaller at 2026-01-31T11:30:00Z",
+    message: "b may have 1 replicas from 2026-01-31T12:30:00Z on: a was made smaller at 2026-01-31T11:30:00Z",
     requeueAfterMs: 1_800_001,
     later: 1,
   });
@@ -128,7 +128,7 @@ test("3.1.5 and 0: an equal size stays, and 0 is a size", () => {
 test("3.2: what it mirrors says the size; what is forced comes first, and a leader before both", () => {
   assert.equal(wanted(set("a", { annotations: mirrors }), [], 8), 8);
   assert.equal(
-    wanted(set("a", { annotations: mirrors }), [], { guard: "mirror-missing", sentence: "" }),
+    wanted(set("a", { annotations: mirrors }), [], { guard: "mirror-missing", message: "" }),
     "mirror-missing",
   );
   assert.equal(wanted(set("a", { annotations: { ...mirrors, "rollout-force-replicas": "2" } }), [], 8), 2);

@@ -48,7 +48,7 @@ test("three pods are asked, by their own names in DNS, those of the same Statefu
   const agreeing = ["db-a-0", "db-a-1", "db-b-0"];
   assert.deepEqual(stateOf(members, "db-a-2"), {
     pod: "db-a-0",
-    health: { state: "good", words: "HTTP 200" },
+    health: { state: "good", detail: "HTTP 200" },
     agreeing,
   });
   const [member] = members.filter(({ name }) => name === "db-a-2") as [Member];
@@ -134,7 +134,7 @@ test("where no other pod is ready, or no pod has a name in DNS, no pod says that
     const members = await withDrainAnswers(context, "me", key, on.members, (one) => one.name === name);
     assert.deepEqual(asked, []);
     assert.equal(stateOf(members, name)?.health.state, "unknown");
-    assert.match(stateOf(members, name)?.health.words ?? "", /no other pod of the group is ready/);
+    assert.match(stateOf(members, name)?.health.detail ?? "", /no other pod of the group is ready/);
   }
 });
 

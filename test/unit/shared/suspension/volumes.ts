@@ -86,7 +86,7 @@ export class Volumes extends Passes {
 
   async #pass(definition: typeof suspendGroup | typeof gcSuspendedGroups, sweep: boolean): Promise<void> {
     const outcome = await played(this.timeline, definition.reconcile(this.context, key, { sweep }));
-    if (outcome.acting !== undefined) await played(this.timeline, outcome.acting);
+    if (outcome.pendingActs !== undefined) await played(this.timeline, outcome.pendingActs);
   }
 
   /** Passes every two seconds until something is so. */
@@ -95,7 +95,7 @@ export class Volumes extends Passes {
       await step();
       await this.goOn(2_000);
     }
-    const last = this.verdicts.slice(-3).map(({ guard, sentence }) => `${guard}: ${sentence}`);
+    const last = this.verdicts.slice(-3).map(({ guard, message }) => `${guard}: ${message}`);
     assert.ok(isSo(), `it has not come to pass: ${last.join(" | ")}`);
   }
 

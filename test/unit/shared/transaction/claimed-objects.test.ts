@@ -15,7 +15,7 @@ import {
   findReserved,
   isMissingMember,
   readAsNew,
-  readStrangers,
+  readUnknownSets,
 } from "../../../../functions/shared/transaction/claimed-objects.ts";
 import { type Pod, parsePod } from "../../../../functions/shared/workloads/pods.ts";
 import type { StatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
@@ -101,7 +101,7 @@ function given({ members = [], shown = [], pods = [], statefulSets = [], left = 
   const pod = (name: string) => shown.map(parsePod).find((one) => one.name === name);
   const view = { statefulSets: members, neighbours: [], budgets: [], pod } as unknown as GroupView;
   const find = async () => {
-    const strangers = await readStrangers(context, ledger, view);
+    const strangers = await readUnknownSets(context, ledger, view);
     const places = await findReserved(context, ledger, view, strangers);
     return reservations.map((one) => {
       const where = places.get(one);

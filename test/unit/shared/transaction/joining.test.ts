@@ -66,7 +66,7 @@ test("a rollout waits for a zone that has joined from elsewhere, and looks at it
   passes.forget();
   await passes.run();
   assert.equal(passes.guard, "zone-joined");
-  assert.match(passes.verdicts.at(-1)?.sentence ?? "", /^other-x has joined the group, .+ may still be acting$/);
+  assert.match(passes.verdicts.at(-1)?.message ?? "", /^other-x has joined the group, .+ may still be acting$/);
   assert.deepEqual([passes.acts, passes.ledger.members], [[], ["group-a", "group-b"]]);
   await passes.goOn(10_000);
   passes.forget();

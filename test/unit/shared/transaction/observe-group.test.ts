@@ -165,12 +165,12 @@ test("a zone that has joined has the group listed afresh before anything is perm
 test("a GET is spent only on what is 150 s old and stands, as far as the view shows (R10)", async () => {
   const passes = await threeZones();
   const looks = new Looks(passes);
-  const sightedMs = looks.serverMs - dropAfterMs;
-  const old = looks.reserve("group-a-0", dropAfterMs, { sightedMs });
-  const young = looks.reserve("group-a-1", dropAfterMs - 1, { sightedMs });
-  const another = looks.reserve("group-b-0", dropAfterMs, { sightedMs, uid: "of-the-pod-before" });
-  const gone = looks.reserve("group-b-1", dropAfterMs, { sightedMs });
-  const leaving = looks.reserve("group-c-0", dropAfterMs, { sightedMs });
+  const overdueSeenMs = looks.serverMs - dropAfterMs;
+  const old = looks.reserve("group-a-0", dropAfterMs, { overdueSeenMs });
+  const young = looks.reserve("group-a-1", dropAfterMs - 1, { overdueSeenMs });
+  const another = looks.reserve("group-b-0", dropAfterMs, { overdueSeenMs, uid: "of-the-pod-before" });
+  const gone = looks.reserve("group-b-1", dropAfterMs, { overdueSeenMs });
+  const leaving = looks.reserve("group-c-0", dropAfterMs, { overdueSeenMs });
   lose(passes, "group-b-1");
   passes.world.store.delete("pods", { namespace, name: "group-b-0" }, { gracePeriodSeconds: 30 });
   passes.world.store.delete("pods", { namespace, name: "group-c-0" }, { gracePeriodSeconds: 30 });
@@ -218,7 +218,7 @@ test("a process that comes and goes does not take a reservation for old by its s
   looks.serverMs += 3_600_000;
   const first = await looks.look({ reservations: [reserved] });
   assert.deepEqual([first.abandoned, first.isMended, looks.asked.length], [0, true, 0]);
-  assert.deepEqual(first.open, [{ ...reserved, sightedMs: looks.serverMs }], "it says so");
+  assert.deepEqual(first.open, [{ ...reserved, overdueSeenMs: looks.serverMs }], "it says so");
   assert.equal(first.reserved.get(first.open[0] as Reservation)?.pod?.uid, reserved.uid);
   looks.pass(knownForMs - 1);
   const later = await looks.look(written(first));
@@ -232,7 +232,7 @@ test("the next one that comes and goes drops what was sighted two and a half min
     const passes = await threeZones();
     const fresh = () => new Looks(passes, { cache: { ...passes.context.cache, isLasting } });
     const looks = fresh();
-    const sighted = looks.reserve("group-a-0", 2 * dropAfterMs, { sightedMs: looks.serverMs - dropAfterMs + 1 });
+    const sighted = looks.reserve("group-a-0", 2 * dropAfterMs, { overdueSeenMs: looks.serverMs - dropAfterMs + 1 });
     assert.equal((await looks.look({ reservations: [sighted] })).abandoned, 0);
     const next = fresh();
     next.pass(1);
@@ -249,9 +249,9 @@ test("one that lives on sights nothing: it has a clock of its own (R10)", async 
 
 test("only what was renewed until it lapsed is remembered as given up, not all that is dropped", async () => {
   const looks = new Looks(await threeZones());
-  const sightedMs = looks.serverMs - dropAfterMs;
-  const dropped = looks.reserve("group-a-0", dropAfterMs, { sightedMs });
-  const lapsed = looks.reserve("group-a-1", dropAfterMs, { sightedMs, sinceMs: sightedMs - 60_000 });
+  const overdueSeenMs = looks.serverMs - dropAfterMs;
+  const dropped = looks.reserve("group-a-0", dropAfterMs, { overdueSeenMs });
+  const lapsed = looks.reserve("group-a-1", dropAfterMs, { overdueSeenMs, sinceMs: overdueSeenMs - 60_000 });
   const { abandoned, givenUp } = await looks.look({ reservations: [dropped, lapsed] });
   assert.equal(abandoned, 2);
   assert.deepEqual([...givenUp.keys()], [lapsed.uid]);
@@ -259,7 +259,7 @@ test("only what was renewed until it lapsed is remembered as given up, not all t
 
 test("a refusal holds for ten minutes, and not a millisecond longer", async () => {
   const looks = new Looks(await threeZones());
-  const refusal: Refusal = { uid: "u", pod: "group-a-0", sentence: "no", stampMs: looks.serverMs };
+  const refusal: Refusal = { uid: "u", pod: "group-a-0", message: "no", stampMs: looks.serverMs };
   const refusals = [refusal, { ...refusal, by }];
   looks.pass(retryRefusedAfterMs - 1);
   const before = await looks.look({ refusals });
@@ -277,10 +277,10 @@ test("where two processes were refused the same pod the newest word counts, and 
   ] as const) {
     const looks = new Looks(await threeZones());
     const stampMs = looks.serverMs - 1_000;
-    const written: Refusal = { uid: "u", pod: "group-a-0", sentence: "the ledger's", stampMs };
-    const own = { ...written, sentence: "our own", stampMs: stampMs + ownMs };
+    const written: Refusal = { uid: "u", pod: "group-a-0", message: "the ledger's", stampMs };
+    const own = { ...written, message: "our own", stampMs: stampMs + ownMs };
     looks.context.memoryOf(key).refusals.set("u", own);
     const { refusals } = await looks.look({ refusals: [written] });
-    assert.equal(refusals.get("u")?.sentence, expected);
+    assert.equal(refusals.get("u")?.message, expected);
   }
 });

@@ -45,7 +45,7 @@ test("a rollout and evictions in one process write one ledger without a conflict
     if (pod === undefined) continue;
     const deadlineMs = cluster.monotonicMs() + 9_000;
     const review = askedOf({ namespace: "app", name }, { uid: `review-${second}`, deadlineMs });
-    const asked = admission?.judge.review(review);
+    const asked = admission?.handler.review(review);
     await goTo(second + 0.9);
     const answer = await asked;
     if (answer?.guard !== "allowed") continue;

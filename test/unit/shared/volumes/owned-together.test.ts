@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide } from "../../../../functions/gc-suspended-groups/decide.ts";
-import { hasNewPartners, wordsOnPartners } from "../../../../functions/shared/volumes/owners.ts";
+import { hasNewPartners, partnerAnnotations } from "../../../../functions/shared/volumes/owners.ts";
 import { decide as decideToSuspend } from "../../../../functions/suspend-group/decide.ts";
 import { Owned, owner } from "../../../support/owned.ts";
 import { minutesAgo } from "../../../support/suspended.ts";
@@ -49,11 +49,11 @@ test("a text that Sluice cannot read there, or that names no volume claim, joins
 test("our finalizer comes with the names of all volume claims of the pod, where there are several", () => {
   const on = Owned.of(["a"], 1);
   const [alone] = on.members;
-  assert.deepEqual(alone && wordsOnPartners(alone), {});
+  assert.deepEqual(alone && partnerAnnotations(alone), {});
   on.addClaim("a-0-journal", { owner, "suspend-duration": "1h" });
   on.addPod("a-0", {}, ["a-0-data", "a-0-journal"]);
   const [both] = on.members;
-  assert.deepEqual(both && wordsOnPartners(both), { "sluice.dev/suspend-together": "a-0-data,a-0-journal" });
+  assert.deepEqual(both && partnerAnnotations(both), { "sluice.dev/suspend-together": "a-0-data,a-0-journal" });
 });
 
 test("from the first request on, each volume claim of a pod is told of the others, though only one of them asks", () => {

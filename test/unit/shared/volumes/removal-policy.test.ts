@@ -1,11 +1,11 @@
 /** What a FoundationDBCluster says itself of how its process groups go, and what annotations make of it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { parseOwnerPace } from "../../../../functions/shared/volumes/removal-policy.ts";
+import { parseOwnerRemovalPolicy } from "../../../../functions/shared/volumes/removal-policy.ts";
 
 function paceOf(spec: unknown, annotations: Readonly<Record<string, string>> = {}) {
   const metadata = { name: "orders", namespace: "db", uid: "u", resourceVersion: "1", annotations };
-  return parseOwnerPace({ metadata, spec } as Parameters<typeof parseOwnerPace>[0]);
+  return parseOwnerRemovalPolicy({ metadata, spec } as Parameters<typeof parseOwnerRemovalPolicy>[0]);
 }
 
 const withOptions = (automationOptions: unknown, annotations: Readonly<Record<string, string>> = {}) =>

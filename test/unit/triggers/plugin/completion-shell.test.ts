@@ -52,7 +52,7 @@ async function offered(words: readonly string[], groups: readonly string[]): Pro
     out(text: string) {
       out += text;
     },
-    say: () => {},
+    err: () => {},
     emphasize: (text: string) => text,
   };
   await played(passes.timeline, run(["__complete", ...words], terminal));

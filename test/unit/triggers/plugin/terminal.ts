@@ -19,7 +19,7 @@ export async function sluice(passes: Passes, line: string, cluster: Cluster = pa
     out(text: string) {
       out += text;
     },
-    say: (sentence: string) => void said.push(sentence),
+    err: (sentence: string) => void said.push(sentence),
     emphasize: (text: string) => text,
   };
   const code = await played(passes.timeline, run(line.split(" ").filter(Boolean), terminal));

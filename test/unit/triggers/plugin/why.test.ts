@@ -308,7 +308,7 @@ test("a wrong command line and a wrong kubeconfig are one line and exit code 2; 
   const code = await run(["why"], {
     connect: () => Promise.reject(new Error("no kubeconfig: set KUBECONFIG\nmore")),
     out: () => assert.fail("there is nothing to print"),
-    say: (line) => void said.push(line),
+    err: (line) => void said.push(line),
     emphasize: (text) => text,
   });
   assert.deepEqual([code, said], [2, ["the cluster cannot be found: no kubeconfig: set KUBECONFIG"]]);

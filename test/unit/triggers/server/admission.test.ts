@@ -157,7 +157,7 @@ test("a function that breaks leaves its door closed or open, and the table says 
   for (const whenBroken of ["closed", "open"] as const) {
     const broken = {
       definition: { ...validation.definition, whenBroken },
-      judge: { review: () => Promise.reject(new Error("the sky fell")) },
+      handler: { review: () => Promise.reject(new Error("the sky fell")) },
     };
     const { app, lines } = createTestApp({ admissions: [broken] });
     const { response } = await answerTo(review(), app);
@@ -172,13 +172,13 @@ test("a function that breaks leaves its door closed or open, and the table says 
 
 test("a function is told which type of object a review is about, and who asked, with the whole name", async () => {
   const seen: Pick<AdmissionRequest, "resource" | "user">[] = [];
-  const judge = {
+  const handler = {
     async review({ resource, user }: AdmissionRequest) {
       seen.push({ resource, user });
       return allow("allowed");
     },
   };
-  const { app } = createTestApp({ admissions: [{ definition: validation.definition, judge }] });
+  const { app } = createTestApp({ admissions: [{ definition: validation.definition, handler }] });
   const resource = { group: "apps", version: "v1", resource: "statefulsets" };
   const username = `system:serviceaccount:mimir:${"a".repeat(100)}`;
   await answerTo(review({ resource, userInfo: { username } }), app);
@@ -230,8 +230,8 @@ test("reviews are counted, measured and logged", async () => {
 
 test("a review that is told never-possible is a metric at once, and a dry run is none (R25)", async () => {
   const definition = { ...validation.definition, name: "evaluate-eviction" };
-  const judge = { review: async () => forbidden("never-possible", "0 of 3 may ever go", { zone: "db-a" }) };
-  const { app, reporting } = createTestApp({ admissions: [{ definition, judge }] });
+  const handler = { review: async () => forbidden("never-possible", "0 of 3 may ever go", { zone: "db-a" }) };
+  const { app, reporting } = createTestApp({ admissions: [{ definition, handler }] });
   const metrics = () => reporting.metrics.registry.metrics();
   const series =
     /^sluice_never_possible_timestamp_seconds\{namespace="mimir",function="evaluate-eviction",zone="db-a"\} \d{10}/m;

@@ -162,17 +162,17 @@ test("cron's function runs at once, when it is woken, when it asked for it, and 
   const requeues = [10_000, 3_600_000, 3_600_000];
   const { clock, cron, lines } = startTestCron(async () => {
     runs.push(clock.monotonicMs());
-    return { guard: "done", sentence: "all is well", requeueAfterMs: requeues.shift() ?? 3_600_000 };
+    return { guard: "done", message: "all is well", requeueAfterMs: requeues.shift() ?? 3_600_000 };
   });
   await clock.goTo(1_000);
   await clock.goTo(20_000);
-  cron.wake();
-  cron.wake();
+  cron.enqueue();
+  cron.enqueue();
   await clock.goTo(400_000);
   assert.deepEqual(runs, [200, 10_400, 20_200, 320_400]);
   assert.equal(lines.filter(({ msg }) => msg === "all is well").length, 1, "what has not changed is said once");
   assert.equal(await cron.stop(clock.monotonicMs() + 1_000), true);
-  assert.equal(cron.wake(), false);
+  assert.equal(cron.enqueue(), false);
 });
 
 test("a run that fails is tried again, and a right that is missing is named and waited for", async () => {
@@ -180,7 +180,7 @@ test("a run that fails is tried again, and a right that is missing is named and 
   const message = 'secrets is forbidden: User "x" cannot get resource "secrets" in API group ""';
   const { clock, lines } = startTestCron(async () => {
     runs.push(clock.monotonicMs());
-    if (runs.length > 1) return { guard: "done", sentence: "all is well", requeueAfterMs: 300_000 };
+    if (runs.length > 1) return { guard: "done", message: "all is well", requeueAfterMs: 300_000 };
     throw new ClusterError({ code: 403, reason: "Forbidden", message, verb: "get", resource: "secrets" });
   });
   await clock.goTo(60_000);

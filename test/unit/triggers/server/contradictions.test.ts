@@ -17,7 +17,7 @@ function openDoors() {
   const judged: string[] = [];
   const admissions = admissionFunctions.map((definition) => ({
     definition,
-    judge: {
+    handler: {
       async review({ namespace, name }: { readonly namespace: string; readonly name: string }) {
         judged.push(`${namespace}/${name}`);
         return allow("allowed");

@@ -26,11 +26,11 @@ function newcomerOf(address: string): Named {
 
 /** The name of the connection that goes when one comes from that address. */
 function goes(all: readonly Named[], address: string): string {
-  const crowds = new Map<string, { strangers: number }>();
+  const crowds = new Map<string, { unproven: number }>();
   const placed = [...all, newcomerOf(address)].map((one) => {
-    const crowd = crowds.get(one.address) ?? { strangers: 0 };
+    const crowd = crowds.get(one.address) ?? { unproven: 0 };
     crowds.set(one.address, crowd);
-    if (!one.isProved) crowd.strangers++;
+    if (!one.isProved) crowd.unproven++;
     return { ...one, crowd };
   });
   const newcomer = placed.at(-1);

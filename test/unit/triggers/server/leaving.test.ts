@@ -17,10 +17,10 @@ const review = {
 /** A function that answers when it is told to, and the port where it is asked. */
 async function door() {
   const asked: { request: AdmissionRequest; answer: (answer: AdmissionAnswer) => void }[] = [];
-  const judge = {
+  const handler = {
     review: (request: AdmissionRequest) => new Promise<AdmissionAnswer>((answer) => asked.push({ request, answer })),
   };
-  const { app } = createTestApp({ admissions: [{ ...validation, judge }] });
+  const { app } = createTestApp({ admissions: [{ ...validation, handler }] });
   const listening = await listen(app, { port: 0, requestTimeoutMs: 10_000 });
   const post = () => {
     const options = { method: "POST", port: listening.port, path: "/admission/zpdb-validation" };
@@ -58,13 +58,13 @@ test("a client that goes away while its review waits is told of to the function,
 
 test("a review that comes over no connection, as in a replay, has no client that could leave", async () => {
   let signal: AbortSignal | undefined | "unasked" = "unasked";
-  const judge = {
+  const handler = {
     review: async (asked: AdmissionRequest) => {
       signal = asked.signal;
       return allow("not-a-downscale");
     },
   };
-  const { app } = createTestApp({ admissions: [{ ...validation, judge }] });
+  const { app } = createTestApp({ admissions: [{ ...validation, handler }] });
   const headers = { "content-type": "application/json" };
   await app.request("/admission/zpdb-validation", { method: "POST", headers, body: JSON.stringify(review) });
   assert.equal(signal, undefined);

@@ -14,7 +14,7 @@ async function serve(context: TestContext, asked: { isAsked: boolean }) {
   const { app } = createTestApp();
   app.get("/key/healthz", (c) => c.text("alive\n"));
   const proof = { isShown: ({ url = "" }) => url.startsWith("/key/"), isAsked: () => asked.isAsked };
-  const bounds = { mostConnections: 60, mostStrangers: 10, placesForGets: 0 };
+  const bounds = { mostConnections: 60, mostUnproven: 10, placesForGets: 0 };
   const listening = await listen(app, { port: 0, requestTimeoutMs: 60_000, proof, bounds });
   context.after(() => listening.close(AbortSignal.abort()));
   return async (localAddress: string, sent: string): Promise<Socket> => {

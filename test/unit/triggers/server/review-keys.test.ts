@@ -145,17 +145,17 @@ function createDoor() {
   goOn(10_000);
   const { reporting, lines } = createTestApp();
   const judged: string[] = [];
-  const judge: AdmissionHandler = {
-    ...validation.judge,
+  const handler: AdmissionHandler = {
+    ...validation.handler,
     review(asked) {
       judged.push(asked.name);
-      return validation.judge.review(asked);
+      return validation.handler.review(asked);
     },
   };
   const app = createAdmissionApp({
     ...quietDoor,
     reporting,
-    admissions: [{ ...validation, judge }],
+    admissions: [{ ...validation, handler }],
     reviewKeys: keys,
   });
   return { app, see, goOn, path, lines, judged };

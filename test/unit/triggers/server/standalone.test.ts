@@ -36,7 +36,7 @@ function createRecorder(run?: FunctionDefinition<GroupKey>["reconcile"]) {
     writes: [],
     async reconcile(context, key, wake) {
       passes.push(`${key.namespace}/${key.group}${wake.sweep ? " sweep" : ""}`);
-      return (await run?.(context, key, wake)) ?? { requeueAfterMs: undefined, acting: undefined };
+      return (await run?.(context, key, wake)) ?? { requeueAfterMs: undefined, pendingActs: undefined };
     },
     async sweep(_context, groups) {
       swept.push(groups.map(({ namespace, group }) => `${namespace}/${group}`));
@@ -75,7 +75,7 @@ test("with lists alone, events and sweeps roll a group", async () => {
   await goTo(20);
   changeTemplates("app:2");
   await goTo(21);
-  assert.equal(standalone.wakeUps.changed("statefulsets", { namespace: "app", name: "ingester-a" }), "queued");
+  assert.equal(standalone.enqueuer.changed("statefulsets", { namespace: "app", name: "ingester-a" }), "queued");
   await goTo(22);
   assert.equal(isRolled(), false);
   await goTo(900);
@@ -107,7 +107,7 @@ test("a sweep runs at the start and then at least as often as the setting says, 
 test("a sweep that is queued or runs is not started twice", async () => {
   const { definition, swept } = createRecorder();
   const { goTo, standalone } = await started({ definitions: [definition], settings: { views: "list" } });
-  for (let tick = 0; tick < 5; tick++) assert.equal(standalone.wakeUps.sweep(), true);
+  for (let tick = 0; tick < 5; tick++) assert.equal(standalone.enqueuer.sweep(), true);
   await goTo(2);
   assert.equal(swept.length, 2);
 });
@@ -125,8 +125,8 @@ test("a burst of events of one StatefulSet costs one read and one pass; an objec
   calls.length = 0;
   passes.length = 0;
   for (let event = 0; event < 3; event++)
-    standalone.wakeUps.changed("statefulsets", { namespace: "app", name: "late-a" });
-  standalone.wakeUps.changed("statefulsets", { namespace: "app", name: "gone" });
+    standalone.enqueuer.changed("statefulsets", { namespace: "app", name: "late-a" });
+  standalone.enqueuer.changed("statefulsets", { namespace: "app", name: "gone" });
   await goTo(2);
   assert.deepEqual(calls.map(({ verb, name }) => `${verb} ${name}`).sort(), ["get gone", "get late-a"]);
   assert.deepEqual(passes, ["app/late"]);
@@ -146,7 +146,7 @@ test("a StatefulSet that cannot be read is read again later, and nothing is lost
   addLate(doors);
   passes.length = 0;
   away = true;
-  standalone.wakeUps.changed("statefulsets", { namespace: "app", name: "late-a" });
+  standalone.enqueuer.changed("statefulsets", { namespace: "app", name: "late-a" });
   await goTo(10);
   assert.deepEqual(passes, []);
   assert.ok(lines.some(({ level, object, reason }) => level === "warn" && object === "late-a" && reason));
@@ -184,7 +184,7 @@ test("a missing right is an Event on a StatefulSet that names verb and resource,
   let granted = false;
   const { definition, passes } = createRecorder(async (_, { group }) => {
     if (group === "ingester" && !granted) throw forbidden("patch", "leases");
-    return { requeueAfterMs: undefined, acting: undefined };
+    return { requeueAfterMs: undefined, pendingActs: undefined };
   });
   const { goTo, world, lines, calls } = await started({ definitions: [definition], settings: { views: "list" } });
   world.addGroup({ namespace: "app", group: "other", zones: ["a"], replicas: 1 });
@@ -218,8 +218,8 @@ test("where no StatefulSet can be read either, the Event is about the ledger's L
     },
     settings: { views: "list" },
   });
-  const { wakeUps } = doors.start();
-  wakeUps.group({ namespace: "app", group: "ingester" }, "statefulsets");
+  const { enqueuer } = doors.start();
+  enqueuer.group({ namespace: "app", group: "ingester" }, "statefulsets");
   await doors.goTo(1);
   const [event] = doors.world.store.list("events").items as { involvedObject?: { kind: string; name: string } }[];
   assert.deepEqual([event?.involvedObject?.kind, event?.involvedObject?.name], ["Lease", "sluice-ingester"]);
@@ -238,7 +238,7 @@ test("each function that judges reviews is opened in the mode of its process (R1
   for (const mode of ["act", "shadow"] as const) {
     const { standalone } = await started({ definitions: [], admissions, settings: { mode } });
     const [admission] = standalone.admissions;
-    const answer = await admission?.judge.review({ uid: "review" } as AdmissionRequest);
+    const answer = await admission?.handler.review({ uid: "review" } as AdmissionRequest);
     assert.equal(answer?.allowed, mode === "shadow", mode);
   }
 });
@@ -264,7 +264,7 @@ test("stopping in the middle of a rollout ends what runs, and takes nothing afte
   await goTo(600);
   assert.equal(calls.length, made);
   assert.equal(isRolled(), false);
-  assert.equal(standalone.wakeUps.changed("statefulsets", { namespace: "app", name: "ingester-a" }), "refused");
+  assert.equal(standalone.enqueuer.changed("statefulsets", { namespace: "app", name: "ingester-a" }), "refused");
 });
 
 test("a pass that hangs does not hold a shutdown for longer than its time", async () => {

@@ -14,7 +14,7 @@ async function seriesOf(name: string, claims: readonly Claim[]): Promise<string[
   const text = claims.map(({ line }) => line).join("\n");
   const lease = leaseObject("sluice-group", { "sluice.dev/group": "group", "sluice.dev/claims": text });
   const standing = { key, zones: [], ledger: parseLedger(key, lease), isUnreadable: false, rollout: undefined };
-  createLedgerMetrics([registry]).showGroups(async () => [standing], { passes: false });
+  createLedgerMetrics([registry]).showGroups(async () => [standing], { reconciles: false });
   const metric = (await registry.getMetricsAsJSON()).find((one) => one.name === name);
   return (metric?.values ?? []).map(({ labels, value }) => {
     assert.deepEqual([labels.namespace, labels.rollout_group], [namespace, "group"]);

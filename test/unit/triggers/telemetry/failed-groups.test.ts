@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createListReader } from "../../../../functions/shared/cache/listing.ts";
-import { createGroupLook } from "../../../../triggers/telemetry/ledger-metrics-groups.ts";
+import { createGroupReader } from "../../../../triggers/telemetry/ledger-metrics-groups.ts";
 import { createTestWorld } from "../server/world.ts";
 
 type Doors = ReturnType<typeof createTestWorld>;
@@ -74,7 +74,7 @@ test("where no process makes passes, the ledger of such a group tells of no succ
   start();
   await goTo(60);
   const key = { namespace: "app", group: "ingester" };
-  const look = createGroupLook({
+  const look = createGroupReader({
     cluster,
     cache: createListReader(cluster, undefined),
     namespaces: undefined,
@@ -111,7 +111,7 @@ for (const views of ["watch", "list"] as const) {
     for (const name of all) assert.equal((await valuesOf(doors, name, "store")).length, 1, name);
     for (const { namespace, name } of group.statefulSets) {
       world.store.delete("statefulsets", { namespace, name });
-      if (views === "list") standalone.wakeUps.changed("statefulsets", { namespace, name });
+      if (views === "list") standalone.enqueuer.changed("statefulsets", { namespace, name });
     }
     await goTo(40);
     for (const name of [...all, "reconcileSeconds"] as const) {

@@ -5,8 +5,8 @@ import type { GroupView } from "../../../../functions/shared/cache/cache.ts";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { parseStatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { startStandalone } from "../../../../triggers/standalone.ts";
-import { createGroupLook } from "../../../../triggers/telemetry/ledger-metrics-groups.ts";
-import { lookAgainAfterMs, lookWithinMs } from "../../../../triggers/telemetry/live-gauges.ts";
+import { createGroupReader } from "../../../../triggers/telemetry/ledger-metrics-groups.ts";
+import { refreshAfterMs, refreshWithinMs } from "../../../../triggers/telemetry/live-gauges.ts";
 import { createReporting } from "../../../../triggers/telemetry/logs-and-metrics.ts";
 import { createTestWorld, type TestDoorsOptions } from "../server/world.ts";
 
@@ -61,7 +61,7 @@ async function createScene(options: SceneOptions = {}) {
     passedSeconds += seconds;
     await goTo(passedSeconds);
     const scraping = from.metrics.registry.metrics();
-    passedSeconds += lookWithinMs / 1000;
+    passedSeconds += refreshWithinMs / 1000;
     await goTo(passedSeconds);
     return samplesOf(await scraping);
   };
@@ -217,14 +217,14 @@ test("a flood of scrapes costs one LIST of ledgers and one of suspended volumes 
   await stopFunctions();
   const listed = () => calls.map(({ resource }) => resource).filter((one) => one !== "zoneawarepoddisruptionbudgets");
   for (let time = 1; time <= 5; time++) {
-    await scrapeIn(lookAgainAfterMs / 1000);
+    await scrapeIn(refreshAfterMs / 1000);
     calls.length = 0;
     const flood = Array.from({ length: 200 }, () => replica.metrics.registry.metrics());
-    await scrapeIn(lookAgainAfterMs / 1000 - 2 * (lookWithinMs / 1000));
+    await scrapeIn(refreshAfterMs / 1000 - 2 * (refreshWithinMs / 1000));
     await Promise.all(flood);
     assert.deepEqual(listed(), []);
     const next = Array.from({ length: 200 }, () => replica.metrics.registry.metrics());
-    await scrapeIn(lookWithinMs / 1000);
+    await scrapeIn(refreshWithinMs / 1000);
     await Promise.all(next);
     assert.deepEqual(listed().sort(), ["leases", "persistentvolumeclaims"]);
   }
@@ -289,7 +289,7 @@ test("a group that the watches tell of once, while others are looked at, is seen
   const seen = new Map([["app/ingester", { namespace: "app", group: "ingester" }]]);
   const metadata = { name: "a", namespace: "app", uid: "1", resourceVersion: "1" };
   const view = { statefulSets: [parseStatefulSet({ metadata, spec: { replicas: 0 } })], podsOf: () => [] };
-  const look = createGroupLook({
+  const look = createGroupReader({
     cluster: {
       list: async () => ({ items: [], resourceVersion: "1" }),
       monotonicMs: () => nowMs,
@@ -306,7 +306,7 @@ test("a group that the watches tell of once, while others are looked at, is seen
     seen,
   });
   assert.equal((await look()).length, 1);
-  nowMs += lookAgainAfterMs;
+  nowMs += refreshAfterMs;
   assert.equal((await look()).length, 2);
 });
 

@@ -13,7 +13,7 @@ const pass: ReconcileReport = {
   function: "advance-zone-rollout",
   guard: "budget",
   zone: "ingester-a",
-  sentence: "1 of 1 may be down",
+  message: "1 of 1 may be down",
   sinceMs: 1_767_225_600_000,
   shadow: false,
 };
@@ -26,11 +26,11 @@ async function seriesOf({ reporting }: ReturnType<typeof createTestApp>, name: s
 
 test("a verdict is logged when its guard or zone changes, not when it is said again", () => {
   const { reporting, lines } = createTestApp();
-  reporting.pass(pass);
-  reporting.pass({ ...pass, sentence: "other words" });
-  reporting.pass({ ...pass, zone: "ingester-b" });
-  reporting.pass({ ...pass, guard: "paused", zone: "ingester-b" });
-  reporting.pass({ ...pass, key: { ...key, namespace: "other" } });
+  reporting.verdict(pass);
+  reporting.verdict({ ...pass, message: "other words" });
+  reporting.verdict({ ...pass, zone: "ingester-b" });
+  reporting.verdict({ ...pass, guard: "paused", zone: "ingester-b" });
+  reporting.verdict({ ...pass, key: { ...key, namespace: "other" } });
   assert.deepEqual(
     lines.map(({ level, namespace, group, guard, zone }) => [level, namespace, group, guard, zone]),
     [
@@ -48,11 +48,11 @@ test("when it was last said that something can never be is a metric, by zone, an
   context.mock.timers.enable({ apis: ["Date"], now: 1_767_225_600_000 });
   const door = createTestApp();
   const told = () => seriesOf(door, "sluice_never_possible_timestamp_seconds");
-  door.reporting.pass(pass);
+  door.reporting.verdict(pass);
   assert.deepEqual(await told(), []);
-  door.reporting.pass({ ...pass, guard: "never-possible" });
+  door.reporting.verdict({ ...pass, guard: "never-possible" });
   context.mock.timers.setTime(1_767_225_600_000 + 3_600_000);
-  door.reporting.pass({ ...pass, guard: "never-possible", zone: "ingester-b" });
+  door.reporting.verdict({ ...pass, guard: "never-possible", zone: "ingester-b" });
   const series = (zone: string, at: number) =>
     `sluice_never_possible_timestamp_seconds{namespace="app",function="advance-zone-rollout",zone="${zone}"} ${at}`;
   assert.deepEqual(await told(), [series("ingester-a", 1_767_225_600), series("ingester-b", 1_767_229_200)]);
@@ -62,7 +62,7 @@ test("when it was last said that something can never be is a metric, by zone, an
 
 test("so many zones are told of that can never be, and the one told of longest ago makes room", async () => {
   const door = createTestApp();
-  const tell = (zone: number) => door.reporting.pass({ ...pass, guard: "never-possible", zone: `zone-${zone}` });
+  const tell = (zone: number) => door.reporting.verdict({ ...pass, guard: "never-possible", zone: `zone-${zone}` });
   for (let zone = 0; zone < 1_000; zone++) tell(zone);
   tell(0);
   tell(1_000);
@@ -75,13 +75,13 @@ test("so many zones are told of that can never be, and the one told of longest a
 test("every pass is counted, and each group that is not done has one waiting series: that of its guard", async () => {
   const door = createTestApp();
   const waiting = () => seriesOf(door, "sluice_waiting_since_timestamp_seconds");
-  door.reporting.pass(pass);
-  door.reporting.pass({ ...pass, guard: "paused", sinceMs: 1_767_225_660_000 });
-  door.reporting.pass({ ...pass, guard: "paused", sinceMs: 1_767_225_660_000 });
+  door.reporting.verdict(pass);
+  door.reporting.verdict({ ...pass, guard: "paused", sinceMs: 1_767_225_660_000 });
+  door.reporting.verdict({ ...pass, guard: "paused", sinceMs: 1_767_225_660_000 });
   assert.deepEqual(await waiting(), [
     'sluice_waiting_since_timestamp_seconds{namespace="app",rollout_group="ingester",function="advance-zone-rollout",guard="paused",zone="ingester-a"} 1767225660',
   ]);
-  door.reporting.pass({ ...pass, guard: "done", zone: "" });
+  door.reporting.verdict({ ...pass, guard: "done", zone: "" });
   assert.deepEqual(await waiting(), []);
   assert.deepEqual(await seriesOf(door, "sluice_verdicts_total"), [
     'sluice_verdicts_total{function="advance-zone-rollout",guard="budget"} 1',
@@ -92,8 +92,8 @@ test("every pass is counted, and each group that is not done has one waiting ser
 
 test("a time that is no date, from a ledger that a user edited, ends no pass", () => {
   const { reporting, lines } = createTestApp();
-  reporting.pass({ ...pass, sinceMs: Number.MAX_SAFE_INTEGER });
-  reporting.pass({ ...pass, zone: "b", sinceMs: Number.NaN });
+  reporting.verdict({ ...pass, sinceMs: Number.MAX_SAFE_INTEGER });
+  reporting.verdict({ ...pass, zone: "b", sinceMs: Number.NaN });
   assert.equal(lines.length, 2);
 });
 
@@ -117,7 +117,7 @@ test("a group that is gone takes its series along; one of the same name elsewher
   const door = createTestApp();
   const other = { ...key, namespace: "other" };
   for (const one of [key, other]) {
-    door.reporting.pass({ ...pass, key: one });
+    door.reporting.verdict({ ...pass, key: one });
     door.reporting.malformed(one, "ingester-a", "rollout-max-unavailable", "write an integer");
     door.reporting.reconciled(one, 0.1);
   }
@@ -134,7 +134,7 @@ test("while a namespace cannot be listed its groups keep their series, and those
   const door = createTestApp();
   const closed = { namespace: "closed", group: "store" };
   for (const one of [key, closed]) {
-    door.reporting.pass({ ...pass, key: one });
+    door.reporting.verdict({ ...pass, key: one });
     door.reporting.reconciled(one, 0.1);
   }
   const reason = { code: 503, reason: "ServiceUnavailable", message: "later", verb: "list", resource: "statefulsets" };
@@ -145,7 +145,7 @@ test("while a namespace cannot be listed its groups keep their series, and those
   const { reporting } = door;
   const served = { definition: { keyedBy: "groups", listKeys }, context: {} } as unknown as ServedFunction;
   const namespaces = ["closed", "app"];
-  await assert.rejects(sweep({ served: [served], reporting, namespaces, wake: () => true }), /later/);
+  await assert.rejects(sweep({ served: [served], reporting, namespaces, enqueue: () => true }), /later/);
   const text = await reporting.metrics.registry.metrics();
   assert.doesNotMatch(text, /rollout_group="ingester"/);
   assert.match(text, /rollout_operator_group_reconciles_total\{rollout_group="store"\} 1/);
@@ -252,11 +252,11 @@ test("evictions that wait their turn are counted as such, and not as reviews wit
   const by = "evaluate-eviction";
   const inflight = "rollout_operator_zpdb_inflight_eviction_requests";
   reporting.metrics.inflightEvictions.inc(3);
-  reporting.held({ function: by, held: 1 });
-  reporting.held({ function: by, held: 2 });
+  reporting.parked({ function: by, parked: 1 });
+  reporting.parked({ function: by, parked: 2 });
   assert.deepEqual(await seriesOf(app, inflight), [`${inflight} 1`]);
   assert.deepEqual(await seriesOf(app, "sluice_held_reviews"), [`sluice_held_reviews{function="${by}"} 2`]);
-  reporting.held({ function: by, held: 1, ended: { outcome: "allowed", seconds: 0.2 } });
+  reporting.parked({ function: by, parked: 1, ended: { outcome: "allowed", seconds: 0.2 } });
   assert.deepEqual(await seriesOf(app, inflight), [`${inflight} 2`]);
   const [sum] = await seriesOf(app, "sluice_held_review_seconds_sum");
   assert.equal(sum, `sluice_held_review_seconds_sum{function="${by}",outcome="allowed"} 0.2`);

@@ -16,10 +16,10 @@ test("a run is told of every span that woke it, again when it is tried again, an
   const queue = new KeyedQueue<string>({
     clock,
     nameOf: (key) => key,
-    async run(_, { wakers = [] }) {
-      told.push(wakers.map(({ spanId }) => Number(spanId)));
+    async run(_, { triggeredBy = [] }) {
+      told.push(triggeredBy.map(({ spanId }) => Number(spanId)));
       if (told.length === 1) throw new Error("the first run fails");
-      return { requeueAfterMs: told.length === 2 ? 1_000 : undefined, acting: undefined };
+      return { requeueAfterMs: told.length === 2 ? 1_000 : undefined, pendingActs: undefined };
     },
     onFailure() {},
     gatherMs: 20,
@@ -27,9 +27,9 @@ test("a run is told of every span that woke it, again when it is tried again, an
     capacity: 10,
     random: () => 1,
   });
-  for (const waker of [first, second, first]) queue.offer("a", { sweep: false, wakers: [waker] });
+  for (const waker of [first, second, first]) queue.offer("a", { sweep: false, triggeredBy: [waker] });
   await clock.goTo(50);
-  queue.offer("a", { sweep: false, wakers: [third] });
+  queue.offer("a", { sweep: false, triggeredBy: [third] });
   await clock.goTo(10_000);
   assert.deepEqual(told, [[1, 2], [1, 2, 3], []]);
 });

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Registry } from "prom-client";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
-import { createSuspendedMetrics, createVolumeLook } from "../../../../triggers/telemetry/volume-metrics.ts";
+import { createSuspendedMetrics, createVolumeReader } from "../../../../triggers/telemetry/volume-metrics.ts";
 import { minutesAgo, nowMs, Suspended } from "../../../support/suspended.ts";
 
 /** What a cluster lists that has these objects, and how often it was asked for what. */
@@ -19,7 +19,7 @@ function scene(on: Suspended) {
   }) as unknown as Cluster["list"];
   const registry = new Registry();
   const cluster = { list, monotonicMs: () => clockMs, sleep: () => new Promise<void>(() => {}) };
-  createSuspendedMetrics([registry]).showVolumes(createVolumeLook(cluster, ["db"]));
+  createSuspendedMetrics([registry]).showVolumes(createVolumeReader(cluster, ["db"]));
   const goOn = (ms: number) => {
     clockMs += ms;
   };

@@ -18,7 +18,7 @@ async function started(views: "awake" | "list", watchIdleMs = 20_000) {
   for (const resource of ["pods", "statefulsets"] as const) {
     world.store.onChange(resource, ({ final: { metadata } }) => {
       const { namespace = "", name } = metadata;
-      if (isHeard) doors.world.timeline.after(30, () => standalone.wakeUps.changed(resource, { namespace, name }));
+      if (isHeard) doors.world.timeline.after(30, () => standalone.enqueuer.changed(resource, { namespace, name }));
     });
   }
   await doors.goTo(60);
@@ -45,7 +45,7 @@ test("a rollout by events lists once, whatever is told of it; what is told again
   assert.equal(awake.count("list"), 3);
   assert.equal(awake.count("delete"), 9);
   const before = awake.calls.length;
-  awake.standalone.wakeUps.changed("pods", { namespace: "app", name: "ingester-a-0" });
+  awake.standalone.enqueuer.changed("pods", { namespace: "app", name: "ingester-a-0" });
   await awake.goTo(80.5);
   assert.equal(awake.calls.length, before);
   await awake.goTo(140);
@@ -77,7 +77,7 @@ test("an event that comes before its watch has told of the change loses nothing:
 test("a flood of a group's own StatefulSet costs no more passes that list than it would without watches", async () => {
   const { standalone, goTo, calls } = await started("awake");
   for (let event = 0; event < 10_000; event++) {
-    standalone.wakeUps.changed("statefulsets", { namespace: "app", name: "ingester-a" });
+    standalone.enqueuer.changed("statefulsets", { namespace: "app", name: "ingester-a" });
     await goTo(60 + event / 1_000);
   }
   const looks = calls.filter(({ verb, resource }) => verb === "list" && resource === "statefulsets").length;
@@ -102,13 +102,13 @@ test("a StatefulSet that was looked up for an event is known from then on", asyn
     definitions: [keepLedgers],
     settings: { views: "list", sweepIntervalMs: 3_600_000 },
   });
-  const { wakeUps } = doors.start();
+  const { enqueuer } = doors.start();
   await doors.goTo(5);
   doors.world.addGroup({ namespace: "app", group: "late", zones: ["a"], replicas: 1 });
   await doors.goTo(10);
   doors.calls.length = 0;
   for (let seconds = 10; seconds < 40; seconds += 6) {
-    wakeUps.changed("statefulsets", { namespace: "app", name: "late-a" });
+    enqueuer.changed("statefulsets", { namespace: "app", name: "late-a" });
     await doors.goTo(seconds + 6);
   }
   const gets = doors.calls.filter(({ verb, resource }) => verb === "get" && resource === "statefulsets");
@@ -119,8 +119,8 @@ test("right after a start what events name is not looked up where the first swee
   // The one reads its groups in its passes; the other needs no more than the list that finds them.
   for (const definition of [followReplicas, keepLedgers]) {
     const doors = createTestWorld({ definitions: [definition], settings: { views: "list" } });
-    const { wakeUps } = doors.start();
-    const tell = (name: string) => wakeUps.changed("statefulsets", { namespace: "app", name });
+    const { enqueuer } = doors.start();
+    const tell = (name: string) => enqueuer.changed("statefulsets", { namespace: "app", name });
     for (const name of ["ingester-a", "ingester-b", "ingester-c", "unknown"]) assert.equal(tell(name), "queued");
     await doors.goTo(1);
     const gets = doors.calls.filter(({ verb, resource }) => verb === "get" && resource === "statefulsets");

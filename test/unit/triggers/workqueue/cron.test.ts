@@ -6,7 +6,7 @@ import type { CronDefinition } from "../../../../functions/shared/contract/defin
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { cronFunctions, groupFunctions } from "../../../../triggers/table.ts";
 import { startCron } from "../../../../triggers/workqueue/cron.ts";
-import { answerOf, wakingTypes } from "../../../../triggers/workqueue/enqueue.ts";
+import { answerOf, watchedTypes } from "../../../../triggers/workqueue/enqueue.ts";
 import { createTestApp } from "../../../support/app.ts";
 import { settings } from "../../../support/certificate-world.ts";
 import { createVirtualClock } from "../../shared/kubernetes/virtual-clock.ts";
@@ -21,7 +21,7 @@ async function started() {
     ...{ name, ...rest, ...waking },
     open: () => async () => {
       runs.push(`${name} ${clock.monotonicMs()}`);
-      return { guard: "done", sentence: "all is well", requeueAfterMs: 3_600_000 };
+      return { guard: "done", message: "all is well", requeueAfterMs: 3_600_000 };
     },
   });
   const { reporting } = createTestApp();
@@ -79,6 +79,6 @@ test("where one event concerns several functions, a refusal by one of them is an
 
 test("webhook configurations concern the process that serves rotate-certificate, and no other", () => {
   const types = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"] as const;
-  assert.deepEqual([...wakingTypes(cronFunctions)], types);
-  for (const type of types) assert.ok(!wakingTypes(groupFunctions).has(type));
+  assert.deepEqual([...watchedTypes(cronFunctions)], types);
+  for (const type of types) assert.ok(!watchedTypes(groupFunctions).has(type));
 });

@@ -9,7 +9,7 @@ import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts
 import type { GroupKey } from "../../../../functions/shared/workloads/statefulsets.ts";
 import { groupFunctions } from "../../../../triggers/table.ts";
 import { KnownGroups, mostKnown } from "../../../../triggers/workqueue/known-groups.ts";
-import { paceTicks } from "../../../../triggers/workqueue/sweep.ts";
+import { limitTicks } from "../../../../triggers/workqueue/sweep.ts";
 import { createVirtualClock } from "../../shared/kubernetes/virtual-clock.ts";
 import { createTestWorld, isOfSchedule, type TestDoorsOptions } from "../server/world.ts";
 
@@ -22,7 +22,7 @@ async function started(options: TestDoorsOptions) {
   await doors.goTo(30);
   doors.calls.length = 0;
   const statefulSet = (namespace: string, name: string) =>
-    standalone.wakeUps.changed("statefulsets", { namespace, name });
+    standalone.enqueuer.changed("statefulsets", { namespace, name });
   /** For ten seconds, every millisecond one event, of whatever `nameOf` says. */
   const flood = async (nameOf: (event: number) => string): Promise<Record<string, number>> => {
     const results: Record<string, number> = {};
@@ -40,12 +40,12 @@ test("a flood of StatefulSets that do not exist costs a bounded number of reads,
   const { flood, calls, standalone, goTo } = await started(lists);
   const results = await flood((event) => `forged-${event}`);
   assert.deepEqual(Object.keys(results).sort(), ["deferred", "queued"]);
-  assert.ok(standalone.wakeUps.keys <= 501, `${standalone.wakeUps.keys} keys are kept`);
+  assert.ok(standalone.enqueuer.keys <= 501, `${standalone.enqueuer.keys} keys are kept`);
   const reads = calls.filter(({ verb, name }) => verb === "get" && name.startsWith("forged-"));
   assert.ok(reads.length > 200 && reads.length <= 100 + 10 * 20 + 1, `${reads.length} reads in ten seconds`);
   assert.equal(calls.filter((call) => !isOfSchedule(call)).length, reads.length);
   await goTo(90);
-  assert.equal(standalone.wakeUps.keys, 0);
+  assert.equal(standalone.enqueuer.keys, 0);
 });
 
 test("a flood of the same StatefulSet, which is none, costs each function a read in five seconds", async () => {
@@ -67,7 +67,7 @@ test("a flood of a group's own StatefulSet costs a bounded number of passes", as
 test("a budget that comes makes the ledger of StatefulSets of no group, and a flood of forged ones costs a bounded number of looks", async () => {
   const { standalone, calls, goTo, world } = await started({ ...lists, definitions: [keepLedgers] });
   const changed = (name: string) =>
-    standalone.wakeUps.changed("zoneawarepoddisruptionbudgets", { namespace: "app", name });
+    standalone.enqueuer.changed("zoneawarepoddisruptionbudgets", { namespace: "app", name });
   const labels = { "rollout-group": null };
   world.store.patch("statefulsets", { namespace: "app", name: "ingester-c" }, { metadata: { labels } });
   const spec = { maxUnavailable: 1, selector: { matchLabels: { "rollout-group": "ingester" } } };
@@ -98,7 +98,7 @@ test("where a watch tells of changes, no flood costs a request", async () => {
 test("a rollout goes on through a flood, woken by its own events, and the sweep runs", async () => {
   const { changeTemplates, isRolled, goTo, standalone, lines, world } = await started(lists);
   const statefulSet = (namespace: string, name: string) =>
-    standalone.wakeUps.changed("statefulsets", { namespace, name });
+    standalone.enqueuer.changed("statefulsets", { namespace, name });
   changeTemplates("app:2");
   let seconds = 30;
   for (let event = 0; !isRolled() && seconds < 300; event++) {
@@ -113,7 +113,7 @@ test("a rollout goes on through a flood, woken by its own events, and the sweep 
   }
   assert.equal(isRolled(), true);
   assert.ok(seconds < 100, `it took ${seconds - 30} s`);
-  standalone.wakeUps.sweep();
+  standalone.enqueuer.sweep();
   await goTo(seconds + 1);
   assert.equal(lines.filter(({ msg }) => msg === "swept 1 groups").length, 2);
 });
@@ -130,14 +130,14 @@ test("when as many groups are queued as may be, events of others are refused, an
   const doors = createTestWorld({ definitions: [hanging], settings: { views: "list", queueKeys: 2 } });
   doors.world.addGroup({ namespace: "app", group: "second", zones: ["x"], replicas: 1 });
   doors.world.addGroup({ namespace: "app", group: "third", zones: ["x"], replicas: 1 });
-  const { wakeUps } = doors.start();
+  const { enqueuer } = doors.start();
   await doors.goTo(1);
   const results = ["ingester-a", "second-x", "third-x"].map((name) =>
-    wakeUps.changed("statefulsets", { namespace: "app", name }),
+    enqueuer.changed("statefulsets", { namespace: "app", name }),
   );
   assert.deepEqual(results.toSorted(), ["queued", "queued", "refused"]);
   doors.calls.length = 0;
-  assert.equal(wakeUps.sweep(), true);
+  assert.equal(enqueuer.sweep(), true);
   await doors.goTo(60);
   assert.ok(doors.calls.some(({ verb, resource }) => verb === "list" && resource === "statefulsets"));
 });
@@ -148,7 +148,7 @@ test("a StatefulSet that comes to another group wakes that group, too", async ()
   world.settle();
   const labels = { "rollout-group": "other" };
   world.store.patch("statefulsets", { namespace: "app", name: "ingester-c" }, { metadata: { labels } });
-  assert.equal(standalone.wakeUps.changed("statefulsets", { namespace: "app", name: "ingester-c" }), "queued");
+  assert.equal(standalone.enqueuer.changed("statefulsets", { namespace: "app", name: "ingester-c" }), "queued");
   await goTo(60);
   const ledger = world.store.find("leases", { namespace: "app", name: "sluice-other" });
   assert.ok(ledger, "the other group has had its first pass");
@@ -192,18 +192,18 @@ test("what may not be read is not asked for again, and left to the sweep", async
         throw new ClusterError({ code: 403, reason: "Forbidden", message, verb, resource });
     },
   });
-  standalone.wakeUps.changed("statefulsets", { namespace: "kube-system", name: "x" });
+  standalone.enqueuer.changed("statefulsets", { namespace: "kube-system", name: "x" });
   await goTo(200);
   const hearing = groupFunctions.filter(({ watches }) => watches.some(({ resource }) => resource === "statefulsets"));
   assert.equal(calls.filter((call) => !isOfSchedule(call)).length, hearing.length);
-  assert.equal(standalone.wakeUps.keys, 0);
+  assert.equal(standalone.enqueuer.keys, 0);
   assert.ok(!lines.some(({ level }) => level === "warn"));
 });
 
 test("ticks that overlap, come late, or come by the thousand are served by a sweep every five seconds, after the first three", async () => {
   const clock = createVirtualClock();
   const sweeps: number[] = [];
-  const tick = paceTicks(clock, () => sweeps.push(clock.monotonicMs()));
+  const tick = limitTicks(clock, () => sweeps.push(clock.monotonicMs()));
   for (let ms = 0; ms < 20_000; ms += 10) {
     assert.equal(tick(), true);
     await clock.goTo(ms + 10);

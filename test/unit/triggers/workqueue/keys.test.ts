@@ -20,7 +20,7 @@ import type { GroupKey } from "../../../../functions/shared/workloads/statefulse
 import { createTestWorld, isOfSchedule, type TestDoorsOptions } from "../server/world.ts";
 
 const lists: TestDoorsOptions["settings"] = { views: "list" };
-const nothing = { requeueAfterMs: undefined, acting: undefined };
+const nothing = { requeueAfterMs: undefined, pendingActs: undefined };
 type Parts<K extends Key> = Pick<FunctionDefinition<K>, "name" | "keyedBy" | "watches" | "listKeys">;
 
 /** A function that remembers for which keys it ran, and which lists of keys its sweeps were given. */
@@ -104,7 +104,7 @@ async function started(options: TestDoorsOptions, prepare: (doors: Doors) => voi
   prepare(doors);
   const standalone = doors.start();
   await doors.goTo(1);
-  return { ...doors, standalone, ...standalone.wakeUps };
+  return { ...doors, standalone, ...standalone.enqueuer };
 }
 
 test("an event about an object with an owner wakes the owner, and one about an object that is gone wakes no owner", async () => {
@@ -312,13 +312,13 @@ test("a group whose budget no function can keep goes on as soon as an event tell
   const standalone = doors.start();
   await doors.goTo(20);
   doors.changeTemplates("app:2");
-  standalone.wakeUps.changed("statefulsets", { namespace: "app", name: "ingester-a" });
+  standalone.enqueuer.changed("statefulsets", { namespace: "app", name: "ingester-a" });
   await doors.goTo(60);
   const deletions = () => doors.calls.filter(({ verb, resource }) => verb === "delete" && resource === "pods").length;
   assert.equal(deletions(), 0);
   doors.world.store.patch("zoneawarepoddisruptionbudgets", key, { spec: { maxUnavailable: 1 } });
   doors.calls.length = 0;
-  assert.equal(standalone.wakeUps.changed("zoneawarepoddisruptionbudgets", key), "queued");
+  assert.equal(standalone.enqueuer.changed("zoneawarepoddisruptionbudgets", key), "queued");
   await doors.goTo(61);
   assert.equal(deletions(), 1);
 });

@@ -13,7 +13,7 @@ function createQueue(options: Partial<QueueOptions<string>>) {
     nameOf: (key) => key,
     async run(key) {
       runs.push(`${key}@${clock.monotonicMs()}`);
-      return { requeueAfterMs: undefined, acting: undefined };
+      return { requeueAfterMs: undefined, pendingActs: undefined };
     },
     onFailure() {},
     gatherMs: 0,
@@ -33,10 +33,10 @@ function createQueue(options: Partial<QueueOptions<string>>) {
   return { queue, clock, runs, flood };
 }
 
-const pace: RateLimit = { burst: 3, everyMs: 1_000 };
+const rateLimit: RateLimit = { burst: 3, everyMs: 1_000 };
 
 test("a key that is woken without end runs as often as its pace says, and others are not held up by it", async () => {
-  const { queue, clock, runs, flood } = createQueue({ pace });
+  const { queue, clock, runs, flood } = createQueue({ rateLimit });
   await flood(4_900, () => "busy");
   assert.deepEqual(
     runs.map((run) => Number(run.slice("busy@".length))),
@@ -48,7 +48,7 @@ test("a key that is woken without end runs as often as its pace says, and others
 });
 
 test("what comes faster than its pace is not lost: the last wake-up of a key has a run after it", async () => {
-  const { queue, clock, runs, flood } = createQueue({ pace: { burst: 1, everyMs: 1_000 } });
+  const { queue, clock, runs, flood } = createQueue({ rateLimit: { burst: 1, everyMs: 1_000 } });
   await flood(100, () => "busy");
   assert.deepEqual(runs, ["busy@0"]);
   await clock.goTo(10_000);
@@ -58,7 +58,7 @@ test("what comes faster than its pace is not lost: the last wake-up of a key has
 
 test("a key that need not keep the pace now runs as often as it is woken, and keeps its burst", async () => {
   let isPaced = false;
-  const { clock, runs, flood } = createQueue({ pace, isPaced: () => isPaced });
+  const { clock, runs, flood } = createQueue({ rateLimit, isRateLimited: () => isPaced });
   await flood(1_000, () => "busy");
   assert.equal(runs.length, 100);
   isPaced = true;
@@ -68,7 +68,7 @@ test("a key that need not keep the pace now runs as often as it is woken, and ke
 });
 
 test("after a pause a key has its whole burst again", async () => {
-  const { clock, runs, flood } = createQueue({ pace });
+  const { clock, runs, flood } = createQueue({ rateLimit });
   await flood(1_500, () => "busy");
   await clock.goTo(10_000);
   runs.length = 0;
@@ -84,7 +84,7 @@ test("where a requeue is enough, wake-ups before it have no run of their own, bu
       return {
         requeueAfterMs: 1_000 - (clock.monotonicMs() % 1_000),
         absorbsEvents: key === "busy",
-        acting: undefined,
+        pendingActs: undefined,
       };
     },
   });
@@ -101,7 +101,7 @@ test("where a requeue is enough, wake-ups before it have no run of their own, bu
 });
 
 test("all keys together run as often as their pace says, and those beyond the capacity are refused", async () => {
-  const { queue, runs, flood } = createQueue({ pacedTogether: pace, capacity: 10 });
+  const { queue, runs, flood } = createQueue({ limitedTogether: rateLimit, capacity: 10 });
   const taken = await flood(4_900, (round) => `key-${round}`);
   assert.equal(runs.length, 7);
   assert.equal(queue.size, 10);
@@ -109,9 +109,9 @@ test("all keys together run as often as their pace says, and those beyond the ca
 });
 
 test("draining waits for no pace: what was taken runs at once", async () => {
-  for (const paced of [{ pace }, { pacedTogether: pace }]) {
+  for (const paced of [{ rateLimit }, { limitedTogether: rateLimit }]) {
     const { queue, clock, runs, flood } = createQueue(paced);
-    await flood(40, (round) => ("pace" in paced ? "busy" : `key-${round}`));
+    await flood(40, (round) => ("rateLimit" in paced ? "busy" : `key-${round}`));
     const drained = queue.drain(1_000);
     await clock.goTo(41);
     assert.equal(await drained, true);
@@ -121,7 +121,7 @@ test("draining waits for no pace: what was taken runs at once", async () => {
 });
 
 test("of keys that have been quiet nothing is kept", () => {
-  const pacer = new RateLimiter(pace);
+  const pacer = new RateLimiter(rateLimit);
   for (let key = 0; key < 10_000; key++) pacer.take(`key-${key}`, key);
   assert.equal(pacer.size, 1_000);
   pacer.take("last", 20_000);

@@ -5,7 +5,7 @@ import { KeyedQueue, type QueueOptions, type RunOutcome } from "../../../../trig
 import { leastBackoffMs } from "../../../../triggers/workqueue/worker.ts";
 import { createVirtualClock } from "../../shared/kubernetes/virtual-clock.ts";
 
-const done: RunOutcome = { requeueAfterMs: undefined, acting: undefined };
+const done: RunOutcome = { requeueAfterMs: undefined, pendingActs: undefined };
 
 interface Run {
   readonly key: string;
@@ -129,9 +129,9 @@ test("a requeue wakes the key by itself, and an earlier wake-up wins over it", a
 });
 
 test("of two requeues the earlier one counts", async () => {
-  const acting = Promise.resolve(200);
+  const pendingActs = Promise.resolve(200);
   const { queue, clock, runs } = createQueue({
-    end: (_, run) => (run === 1 ? { requeueAfterMs: 5_000, acting } : done),
+    end: (_, run) => (run === 1 ? { requeueAfterMs: 5_000, pendingActs } : done),
   });
   queue.offer("a");
   await clock.goTo(10_000);
@@ -154,7 +154,7 @@ test("a requeue that is no number wakes nothing, and one of days does not fire a
 test("acts do not hold back the next run, and what they resolve to wakes the key", async () => {
   const acts = Promise.withResolvers<number | undefined>();
   const { queue, clock, runs } = createQueue({
-    end: (_, run) => (run === 1 ? { requeueAfterMs: undefined, acting: acts.promise } : done),
+    end: (_, run) => (run === 1 ? { requeueAfterMs: undefined, pendingActs: acts.promise } : done),
   });
   queue.offer("a");
   await clock.goTo(100);
@@ -168,7 +168,7 @@ test("acts do not hold back the next run, and what they resolve to wakes the key
 
 test("acts that throw are told of, and wake the key 30 s later", async () => {
   const { queue, clock, runs, failures } = createQueue({
-    end: (_, run) => (run === 1 ? { ...done, acting: Promise.reject(new Error("broken")) } : done),
+    end: (_, run) => (run === 1 ? { ...done, pendingActs: Promise.reject(new Error("broken")) } : done),
   });
   queue.offer("a");
   await clock.goTo(60_000);
@@ -351,7 +351,7 @@ test("draining drops requeues, and tries what is backing off once more", async (
 
 test("draining waits for acts, but not for longer than its deadline", async () => {
   const acts = Promise.withResolvers<undefined>();
-  const { queue, clock } = createQueue({ end: () => ({ requeueAfterMs: undefined, acting: acts.promise }) });
+  const { queue, clock } = createQueue({ end: () => ({ requeueAfterMs: undefined, pendingActs: acts.promise }) });
   queue.offer("a");
   await clock.goTo(100);
   const tooShort = queue.drain(500);

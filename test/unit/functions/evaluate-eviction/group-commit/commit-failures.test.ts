@@ -89,7 +89,7 @@ test("ledger-unreadable: a ledger that another client has broken permits nothing
   const replica = new Replica(passes);
   const answer = await replica.answer(replica.submit("group-a-0"));
   assert.deepEqual([answer.guard, !answer.allowed && answer.code], ["ledger-unreadable", 429]);
-  assert.match(answer.allowed ? "" : answer.sentence, /^Lease sluice-group cannot be read as a ledger: .+ delete it/);
+  assert.match(answer.allowed ? "" : answer.message, /^Lease sluice-group cannot be read as a ledger: .+ delete it/);
   assert.deepEqual(replica.writes, []);
 });
 
@@ -107,7 +107,7 @@ test("api-server-away, right-missing: what the API server would not do is a 429 
     };
     const answer = await replica.answer(replica.submit("group-a-0"));
     assert.deepEqual([answer.guard, !answer.allowed && answer.code], [guard, 429]);
-    assert.match(answer.allowed ? "" : answer.sentence, /^to judge pods of group, Sluice has to .+: it would not$/);
+    assert.match(answer.allowed ? "" : answer.message, /^to judge pods of group, Sluice has to .+: it would not$/);
     replica.interfere = () => {};
     assert.deepEqual(await replica.guards(replica.submit("group-a-0")), ["allowed"]);
   }
@@ -122,7 +122,7 @@ test("credentials-refused: a 401 is a 429 that names the credentials, and is ove
   const answer = await replica.answer(replica.submit("group-a-0"));
   assert.deepEqual([answer.guard, !answer.allowed && answer.code], ["credentials-refused", 429]);
   assert.match(
-    answer.allowed ? "" : answer.sentence,
+    answer.allowed ? "" : answer.message,
     /the API server does not accept Sluice's credentials: Unauthorized$/,
   );
   replica.interfere = () => {};

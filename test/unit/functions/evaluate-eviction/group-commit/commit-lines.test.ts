@@ -193,7 +193,7 @@ test("one write carries 500 petitions at most: those behind them are decided on 
 test("where one of several is refused for good, all are decided on again from a consistent LIST", async () => {
   const passes = await governedGroup();
   await passes.goOn(1_000);
-  const final = { allowed: false, guard: "no", sentence: "", zone: "", code: 403, reason: "", cause: "", field: "" };
+  const final = { allowed: false, guard: "no", message: "", zone: "", code: 403, reason: "", cause: "", field: "" };
   let decisions = 0;
   const replica = generous(passes, {
     decide: ({ asked }) => {

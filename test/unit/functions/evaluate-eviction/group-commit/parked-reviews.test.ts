@@ -1,7 +1,10 @@
 /** Reviews that wait their turn: in their order, let go in the moment in which a pod is back, and no longer than they may. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { mostHeld, mostHeldOfGroup } from "../../../../../functions/evaluate-eviction/group-commit/parked-reviews.ts";
+import {
+  mostParked,
+  mostParkedOfGroup,
+} from "../../../../../functions/evaluate-eviction/group-commit/parked-reviews.ts";
 import type { AdmissionAnswer, AdmissionRequest } from "../../../../../functions/shared/admission/definition.ts";
 import { type Call, namespace, Passes, played, refused } from "../../../shared/reconcile/passes.ts";
 import { addBudget, governedGroup, Replica, reservationOf, reserved } from "./reviews.ts";
@@ -35,7 +38,7 @@ class Drains {
   evict(pod: string, changes: Partial<AdmissionRequest> = {}): Promise<AdmissionAnswer> {
     const asked = this.replica.review(pod, changes);
     void asked.then((answer) => {
-      const sentence = answer.allowed ? "" : answer.sentence;
+      const sentence = answer.allowed ? "" : answer.message;
       this.said.push({ pod, guard: answer.guard, atMs: this.passes.timeline.nowMs() - this.#startMs, sentence });
       if (answer.allowed && changes.dryRun !== true) this.passes.world.store.delete("pods", { namespace, name: pod });
     });
@@ -124,7 +127,7 @@ test("32 reviews of a group wait; each one that comes then is refused at once, a
   const drains = await Drains.of({ maxUnavailable: 1 }, { replicas: 40 });
   const asked = pods(0, 36).map((pod) => drains.evict(pod));
   await drains.passes.goOn(20);
-  assert.equal(drains.said.length, 1 + 36 - 1 - mostHeldOfGroup);
+  assert.equal(drains.said.length, 1 + 36 - 1 - mostParkedOfGroup);
   const refused = drains.said.slice(1);
   assert.deepEqual(
     refused.map(({ pod }) => pod),
@@ -135,7 +138,7 @@ test("32 reviews of a group wait; each one that comes then is refused at once, a
     Number(/number (\d+) in the line of its group, where 32 wait already/.exec(sentence)?.[1]),
   );
   assert.deepEqual(places, [33, 34, 35]);
-  assert.equal(drains.passes.holds.at(-1)?.held, mostHeldOfGroup);
+  assert.equal(drains.passes.holds.at(-1)?.parked, mostParkedOfGroup);
   assert.deepEqual(drains.outcomes, ["behind", "behind", "behind"]);
   await drains.guards(...asked);
 });
@@ -158,15 +161,15 @@ test("64 of all groups wait in one process, and a group that finds no room there
   for (const group of groups) {
     for (let ordinal = 1; ordinal <= 16; ordinal++)
       void replica.review(`${group}-a-${ordinal}`).then((answer) => {
-        said.push(answer.allowed ? answer.guard : answer.sentence);
+        said.push(answer.allowed ? answer.guard : answer.message);
       });
   }
   await passes.goOn(50);
-  assert.equal(passes.holds.findLast(({ ended }) => ended === undefined)?.held, mostHeld);
-  assert.equal(said.length, 5 * 16 - mostHeld);
+  assert.equal(passes.holds.findLast(({ ended }) => ended === undefined)?.parked, mostParked);
+  assert.equal(said.length, 5 * 16 - mostParked);
   for (const sentence of said) assert.match(sentence, /and 64 of all groups wait here already/);
   await passes.goOn(20_000);
-  assert.equal(passes.holds.at(-1)?.held, 0);
+  assert.equal(passes.holds.at(-1)?.parked, 0);
 });
 
 test("10,000 reviews at once: as many wait as may, those who came first, and all others are answered", async () => {
@@ -175,10 +178,10 @@ test("10,000 reviews at once: as many wait as may, those who came first, and all
   const order = Array.from({ length: 10_000 }, (_, index) => `group-a-${index % 40}`);
   for (const pod of order) void drains.replica.review(pod).then(({ guard }) => answers.push(guard));
   await drains.passes.goOn(500);
-  assert.equal(Math.max(...drains.passes.holds.map(({ held }) => held)), mostHeldOfGroup);
+  assert.equal(Math.max(...drains.passes.holds.map(({ parked }) => parked)), mostParkedOfGroup);
   const held = drains.passes.holds.filter(({ ended }) => ended === undefined).length;
-  assert.equal(held, mostHeldOfGroup, "no review that came later took the place of an earlier one");
-  assert.equal(answers.length, 10_000 - mostHeldOfGroup);
+  assert.equal(held, mostParkedOfGroup, "no review that came later took the place of an earlier one");
+  assert.equal(answers.length, 10_000 - mostParkedOfGroup);
   await drains.passes.goOn(9_000);
   assert.equal(answers.length, 10_000);
 });
@@ -224,7 +227,7 @@ test("a process that ends answers all reviews that wait at once, with 429, and m
   );
   assert.deepEqual(drains.outcomes, ["stopped", "stopped", "stopped"]);
   assert.deepEqual(await drains.guards(drains.evict("group-a-5")), ["zone-budget"]);
-  assert.equal(drains.passes.holds.at(-1)?.held, 0);
+  assert.equal(drains.passes.holds.at(-1)?.parked, 0);
 });
 
 test("a dry run, shadow mode and a process that only lists make no review wait", async () => {

@@ -24,7 +24,7 @@ const key = { namespace: "app", group: "ingester" };
 function createLines() {
   const served: { readonly batch: readonly WaitingReview[]; readonly end: () => void }[] = [];
   const cluster = { monotonicMs: () => 0, sleep: () => new Promise<void>(() => {}) };
-  const context = { cluster, cache: {}, reporter: { held: () => {} } };
+  const context = { cluster, cache: {}, reporter: { parked: () => {} } };
   const lines = new ReviewQueues(context, "judge", (_line, batch) => {
     const { promise, resolve } = Promise.withResolvers<void>();
     served.push({ batch, end: resolve });
@@ -32,8 +32,8 @@ function createLines() {
   });
   const ask = (): WaitingReview => {
     let asked: WaitingReview | undefined;
-    lines.join(key, (line) => {
-      asked = { ...unanswered, line, deadlineMs: 1_000, latestMs: 1_000 };
+    lines.join(key, (queue) => {
+      asked = { ...unanswered, queue, deadlineMs: 1_000, latestMs: 1_000 };
       return asked;
     });
     return asked ?? assert.fail();
@@ -48,11 +48,11 @@ test("a line is served by one at a time, also when a review of a line that was f
   served[0]?.end();
   await immediate();
   const second = ask();
-  assert.notEqual(second.line, late.line, "the line of the first was forgotten");
+  assert.notEqual(second.queue, late.queue, "the line of the first was forgotten");
   assert.equal(served.length, 2);
   lines.answer(late, tooLate());
   const third = ask();
-  assert.equal(third.line, second.line);
+  assert.equal(third.queue, second.queue);
   assert.equal(served.length, 2, "the second is still being decided on");
   lines.answer(second, tooLate());
   served[1]?.end();
@@ -77,18 +77,18 @@ function createWaiting(tookMs: number, withdrawn: ReviewQueue["withdrawn"] = [])
       return clock.sleep(ms, signal);
     },
   };
-  const context = { cluster: counted, cache, reporter: { held: () => {} } };
+  const context = { cluster: counted, cache, reporter: { parked: () => {} } };
   const asked: WaitingReview[] = [];
   const lines = new ReviewQueues(context, "judge", async (line, batch) => {
     begun.push(clock.monotonicMs());
     line.withdrawn = withdrawn;
     await clock.sleep(tookMs);
-    lines.holdOrRefuse(line, batch, () => refusal);
+    lines.parkOrDeny(line, batch, () => refusal);
   });
   const join = () =>
-    lines.join(key, (line) => {
-      const times = { deadlineMs: 9_000, latestMs: 9_000, holdUntilMs: 8_000 };
-      const review = { ...unanswered, ...times, line };
+    lines.join(key, (queue) => {
+      const times = { deadlineMs: 9_000, latestMs: 9_000, parkUntilMs: 8_000 };
+      const review = { ...unanswered, ...times, queue };
       asked.push(review);
       return review;
     });

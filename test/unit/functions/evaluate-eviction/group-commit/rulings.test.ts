@@ -1,7 +1,7 @@
 /** What becomes of the reviews of one batch: which are written to the ledger, and which leave no trace. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Decision, sortRulings } from "../../../../../functions/evaluate-eviction/group-commit/rulings.ts";
+import { type Decision, sortDecisions } from "../../../../../functions/evaluate-eviction/group-commit/rulings.ts";
 import { allow, askAgain } from "../../../../../functions/shared/admission/answers.ts";
 import { wait } from "../../../../../functions/shared/contract/verdict.ts";
 
@@ -12,23 +12,23 @@ const allowed: Decision = { answer: allow("allowed"), reserve };
 const rulings: readonly Decision[] = [allowed, allowed, { answer: askAgain("zone-budget", "not now") }];
 
 test("an allowance is reserved before it is given, and a dry run reserves nothing (R16)", () => {
-  const { granted, traceless, unreserved } = sortRulings(reviews, rulings, { mode: "act", young: undefined });
+  const { granted, traceless, unreserved } = sortDecisions(reviews, rulings, { mode: "act", tooNew: undefined });
   assert.deepEqual(granted, [{ waiting: real, ...allowed }]);
   assert.deepEqual([...traceless], [[dry, allowed.answer]]);
   assert.deepEqual([...unreserved], [[refused, rulings[2]?.answer]]);
 });
 
 test("in shadow mode nothing is reserved, and an allowance says that it would have been (R16)", () => {
-  const { granted, traceless, unreserved } = sortRulings(reviews, rulings, { mode: "shadow", young: undefined });
+  const { granted, traceless, unreserved } = sortDecisions(reviews, rulings, { mode: "shadow", tooNew: undefined });
   assert.deepEqual(granted, []);
   assert.deepEqual([...traceless.values()], [{ ...allowed.answer, otherwise: "reserved" }, allowed.answer]);
   assert.deepEqual([...unreserved.keys()], [refused]);
 });
 
 test("a ledger that is new reserves nothing for any review, and says for how long (R4)", () => {
-  const young = wait("ledger-new", "it is new", { requeueAfterMs: 9_000 });
+  const tooNew = wait("ledger-new", "it is new", { requeueAfterMs: 9_000 });
   for (const mode of ["act", "shadow"] as const) {
-    const { granted, traceless, unreserved } = sortRulings(reviews, rulings, { mode, young });
+    const { granted, traceless, unreserved } = sortDecisions(reviews, rulings, { mode, tooNew });
     assert.deepEqual([granted.length, traceless.size], [0, 0]);
     const answers = [...unreserved.values()].map((one) => !one.allowed && [one.guard, one.code, one.curedInMs]);
     const held = ["ledger-new", 429, 9_000];
