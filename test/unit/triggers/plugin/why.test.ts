@@ -57,6 +57,7 @@ test("a pod whose evictions were refused behind Sluice is told of, with why, and
   const entry = ["group-b-0", "another webhook refuses it", passes.cluster.serverTimeMs(), "evaluate-eviction"];
   passes.writeLedger({ "sluice.dev/refusals": JSON.stringify({ [`${uid}/evaluate-eviction`]: entry }) });
   assert.match((await sluice(passes, "why group")).out, /^group-b-0 +\d+ \w+ +another webhook refuses it$/m);
+  assert.deepEqual(Object.keys((await inspect(passes)).refusals[0] ?? {}).sort(), ["pod", "sentence", "triedAgainAt"]);
 });
 
 test("a pod that is reserved and stands is ready, and may be gone at any moment", async () => {
@@ -334,6 +335,7 @@ test("evictions that began to wait for their turn are told of, by zone and with 
     waiting.map(({ zone }) => zone),
     ["group-a"],
   );
+  assert.deepEqual(Object.keys(waiting[0] ?? {}).sort(), ["at", "sentence", "zone"]);
   const cluster: Cluster = wrapCluster(passes.cluster, {
     get: async (resource, ...rest) => {
       if (resource === "events") throw refused(403);
