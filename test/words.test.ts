@@ -131,6 +131,19 @@ test("no private word of the glossary is left in identifiers of the product", ()
   none(offences, "an identifier is made of the field's words");
 });
 
+/** Files of what users have written down by that name. */
+const exceptedFiles: readonly string[] = ["functions/hold-process-groups/", "functions/shared/suspension/looks.ts"];
+
+test("no private word of the glossary is left in names of files of the product", () => {
+  const offences = product.flatMap(({ path }) => {
+    const excepted = exceptedFiles.some((prefix) => path.startsWith(prefix));
+    const parts = excepted ? [] : path.replace(/\.ts$/, "").split(/[/-]/);
+    const word = parts.find((part, index) => Object.hasOwn(privateWords, part) && parts[index + 1] !== "ups");
+    return word === undefined ? [] : [`${path} (${word}: ${privateWords[word]})`];
+  });
+  none(offences, "a file is named by the field's words");
+});
+
 test("every exception from the private words stands in the product still", () => {
   const all = new Set(found.flatMap(({ names }) => [...names]));
   const stale = exceptions.flatMap(({ names }) => names.filter((name) => !all.has(name)));

@@ -11,9 +11,9 @@ import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { decide, type EvictionSnapshot } from "./decide.ts";
 import { type Alone, decideAlone, whileNamed } from "./decide-alone.ts";
 import { goersOf } from "./decide-asked.ts";
+import { createWait } from "./eviction-wait.ts";
 import { GroupCommit, refuseUnusable } from "./group-commit/commit.ts";
-import type { Eviction } from "./group-commit/rulings.ts";
-import { createWait } from "./hold-time.ts";
+import type { Eviction } from "./group-commit/sort-decisions.ts";
 import { type Asking, confirm, name, observe, observeAfresh, observeAlone, readAsking } from "./observe.ts";
 
 /** Opens the function for the reviews of one process. Reviews of one group that come together are decided together. */

@@ -22,7 +22,7 @@ import { describeClaim, guardOfClaim } from "../shared/ledger/claim-kinds.ts";
 import { groupKeyOf, groupOfBudget } from "../shared/workloads/group-key.ts";
 import { type Pod, podNameOf, statefulSetOfPod } from "../shared/workloads/pods.ts";
 import { asStatefulSet, type GroupKey, type StatefulSet, type ZoneWorkload } from "../shared/workloads/statefulsets.ts";
-import type { Eviction } from "./group-commit/rulings.ts";
+import type { Eviction } from "./group-commit/sort-decisions.ts";
 
 /** What is known of a pod before any ledger is read. */
 export interface Alone {

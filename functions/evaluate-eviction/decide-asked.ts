@@ -9,7 +9,7 @@ import { blockedByQuestion, isPodAsked, otherDown, type Questions } from "../sha
 import { besideReserved } from "../shared/ledger/health-rule.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import type { ZoneWorkload } from "../shared/workloads/statefulsets.ts";
-import type { Decision } from "./group-commit/rulings.ts";
+import type { Decision } from "./group-commit/sort-decisions.ts";
 
 /** A pod that an earlier decision of the same batch lets go. */
 export type Taken = NonNullable<Decision["reserve"]> & { readonly name: string };

@@ -17,7 +17,7 @@ import { asStatefulSet, type GroupKey, type ZoneWorkload } from "../shared/workl
 import { type GroupThen, refuseByBudget, waitForClaim, type ZoneThen } from "./budget.ts";
 import { exempt, findPod, isExempt, leaving, left, refuseForever, ungovernable, unseen } from "./decide-alone.ts";
 import { refuseBeside, refuseBesideDeparted, refuseByQuestion, type Taken } from "./decide-asked.ts";
-import type { Decision, Eviction, ReviewedEviction } from "./group-commit/rulings.ts";
+import type { Decision, Eviction, ReviewedEviction } from "./group-commit/sort-decisions.ts";
 import { claimOnOwned, refuseBesideZones, reserveOwned } from "./owned.ts";
 
 /** All that the reviews of one group are decided by. */

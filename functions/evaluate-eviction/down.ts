@@ -8,7 +8,7 @@ import { ClusterError } from "../shared/kubernetes/cluster.ts";
 import { refuseNewLedger } from "../shared/transaction/ledger-copy.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { findPod } from "./decide-alone.ts";
-import type { Eviction } from "./group-commit/rulings.ts";
+import type { Eviction } from "./group-commit/sort-decisions.ts";
 
 /**
  * The resourceVersions of pods that are not ready by a GET, by uid: of those alone that an answer can pin to it. Empty where the

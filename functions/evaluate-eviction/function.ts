@@ -5,7 +5,7 @@ import * as scaling from "../shared/annotations/scaling.ts";
 import { claims, ledgerEntries, rolloutGroup } from "../shared/annotations/table.ts";
 import { ledgerNeeds } from "../shared/transaction/ledger-copy.ts";
 import { createHandler } from "./act.ts";
-import { settings } from "./hold-time.ts";
+import { settings } from "./eviction-wait.ts";
 import { keepOf, name, pinningPath, plainPaths } from "./observe.ts";
 import { peerReasons } from "./peer-reasons.ts";
 

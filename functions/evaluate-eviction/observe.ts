@@ -19,7 +19,7 @@ import type { GroupKey } from "../shared/workloads/statefulsets.ts";
 import type { EvictionSnapshot } from "./decide.ts";
 import { type Alone, isExempt, ledgerKeyOf, unseen } from "./decide-alone.ts";
 import { findDown } from "./down.ts";
-import type { Eviction, ReviewedEviction } from "./group-commit/rulings.ts";
+import type { Eviction, ReviewedEviction } from "./group-commit/sort-decisions.ts";
 import { findOwnerGroup } from "./owner-group.ts";
 
 export const name = "evaluate-eviction";

@@ -10,7 +10,7 @@ import type { Claim } from "../shared/ledger/claim.ts";
 import { type Pod, podNameOf, statefulSetOfPod } from "../shared/workloads/pods.ts";
 import { waitForClaim, type ZoneThen } from "./budget.ts";
 import type { Taken } from "./decide-asked.ts";
-import type { Decision } from "./group-commit/rulings.ts";
+import type { Decision } from "./group-commit/sort-decisions.ts";
 
 /**
  * What stands in the ledger for a pod of another owner: its name, as the name and the ordinal that it is made of, so that the pod

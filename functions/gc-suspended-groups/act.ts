@@ -14,10 +14,10 @@ import type { EventPolicy } from "../shared/reconcile/record.ts";
 import { earlierMs, whyClocksUnsure } from "../shared/suspension/clocks.ts";
 import { removalEnded, seenSinceMs } from "../shared/suspension/looks.ts";
 import { readMembers } from "../shared/suspension/reading.ts";
+import { noteMessage } from "../shared/suspension/recent-messages.ts";
 import { whyFrozen } from "../shared/suspension/removal-turn.ts";
 import { hasTime } from "../shared/suspension/restart-time.ts";
 import { retain } from "../shared/suspension/retain-volume.ts";
-import { noteMessage } from "../shared/suspension/said.ts";
 import { describeSpan, warningDue } from "../shared/suspension/time-left.ts";
 import {
   anewPatch,

@@ -12,8 +12,8 @@ import { type ClaimEnd, claimsBy, openTransaction, renewClaim, writeClaims } fro
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { asStatefulSet, type StatefulSet } from "../shared/workloads/statefulsets.ts";
 import type { Lowering } from "./decide.ts";
+import { hasAcceptedStay, send } from "./notify-pods.ts";
 import { listOwn, name, readWanted, sizeOf } from "./observe.ts";
-import { hasAcceptedStay, send } from "./tell-pods.ts";
 
 export const eventPolicy: EventPolicy = {
   taking: "lowering",

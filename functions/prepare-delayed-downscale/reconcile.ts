@@ -11,8 +11,8 @@ import { claimsBy } from "../shared/transaction/claims.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { actOn, endOf, eventPolicy } from "./act.ts";
 import { type Delayed, type DelaySnapshot, decide, type Lowering } from "./decide.ts";
+import { notifyPods, type Round } from "./notify-pods.ts";
 import { isDelayed, name } from "./observe.ts";
-import { notifyPods, type Round } from "./tell-pods.ts";
 
 export const delayedDownscale: ClaimingFunction<DelaySnapshot, Lowering, Round> = {
   name,

@@ -6,8 +6,8 @@
 import { askAgain, tooLate } from "../shared/admission/answers.ts";
 import type { AdmissionAnswer, Denied } from "../shared/admission/definition.ts";
 import { messageOf } from "../shared/base/error-message.ts";
+import { type Notification, notifyPods, type PodAnswered } from "../shared/http/notify-pods.ts";
 import { isSuccess } from "../shared/http/pod-http.ts";
-import { type Notification, notifyPods, type PodAnswered } from "../shared/http/tell-pods.ts";
 import { maxConflicts } from "../shared/ledger/reservation.ts";
 import { addressOf, isTakenBack, requestTo } from "../shared/scaling/prepared.ts";
 import { Conflict, forgetLedger } from "../shared/transaction/ledger-copy.ts";

@@ -6,7 +6,7 @@ import { contendedRequeueMs, refusedRequeueMs, type Wait } from "../shared/contr
 import type { NewEvent } from "../shared/events/event.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
 import { recordOnce } from "../shared/events/recorder.ts";
-import { notifyPods } from "../shared/http/tell-pods.ts";
+import { notifyPods } from "../shared/http/notify-pods.ts";
 import { changeClaim, type KnownClaim } from "../shared/ledger/claim.ts";
 import { type Blocked, describeClaim } from "../shared/ledger/claim-kinds.ts";
 import { maxConflicts } from "../shared/ledger/reservation.ts";

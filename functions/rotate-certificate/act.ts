@@ -18,7 +18,7 @@ import { type ClusterError, hasCode, type SecretObject } from "../shared/kuberne
 import { patchAll } from "./configurations.ts";
 import { decide, type Generate, type GenerateKey, type Patch, type Promote } from "./decide.ts";
 import { type CertificateMemory, name, type Observation, observe } from "./observe.ts";
-import { keyOf, type Rotation, recordCertificateEvent } from "./say.ts";
+import { keyOf, type Rotation, recordCertificateEvent } from "./rotation.ts";
 
 /** A rotation takes six. More come together only while others write what we write. */
 const mostSteps = 20;

@@ -9,7 +9,7 @@ import { eventReasons } from "../shared/events/reasons.ts";
 import { hasCode, isRightMissing, type SecretObject, type WebhookClient } from "../shared/kubernetes/cluster.ts";
 import { type Configuration, isKeyDue, type Patch } from "./decide.ts";
 import { isNamed, name, pathOf } from "./observe.ts";
-import { keyOf, type Rotation, recordCertificateEvent } from "./say.ts";
+import { keyOf, type Rotation, recordCertificateEvent } from "./rotation.ts";
 
 /** Writes one configuration after the other; one that is refused holds up none. Throws ClusterError, when all were tried. */
 export async function patchAll(

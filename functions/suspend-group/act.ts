@@ -7,7 +7,7 @@ import { deleteIfThere } from "../shared/kubernetes/find.ts";
 import type { Act } from "../shared/reconcile/act.ts";
 import type { EventPolicy } from "../shared/reconcile/record.ts";
 import { isOver, noteRefusal, noteRefused, readAgain, resize } from "../shared/scaling/resize.ts";
-import { noteMessage } from "../shared/suspension/said.ts";
+import { noteMessage } from "../shared/suspension/recent-messages.ts";
 import {
   beginAnew,
   clearingPatch,

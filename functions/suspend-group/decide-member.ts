@@ -5,8 +5,8 @@ import { formatTime } from "../shared/clock/durations.ts";
 import { wallClockSkewMs } from "../shared/clock/skew.ts";
 import { type Clocks, laterMs } from "../shared/suspension/clocks.ts";
 import { isDrained, whyUndrained } from "../shared/suspension/drain-proof.ts";
+import { dataRequeueMs } from "../shared/suspension/message-reporter.ts";
 import { type Anew, whyAnew } from "../shared/suspension/restart-time.ts";
-import { dataRequeueMs } from "../shared/suspension/teller.ts";
 import {
   describeAgreeing,
   durationOf,

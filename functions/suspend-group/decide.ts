@@ -5,8 +5,14 @@ import type { Claim } from "../shared/ledger/claim.ts";
 import { type Blocked, blockedBy, describeClaim } from "../shared/ledger/claim-kinds.ts";
 import { isPodNews } from "../shared/suspension/drain-proof.ts";
 import { lastRemovalOf } from "../shared/suspension/looks.ts";
+import {
+  blockedRequeueMs,
+  isProgress,
+  keepsMessage,
+  keptMessageMs,
+  reporterOf,
+} from "../shared/suspension/message-reporter.ts";
 import { whyAnew } from "../shared/suspension/restart-time.ts";
-import { blockedRequeueMs, isProgress, keepsMessage, keptMessageMs, reporterOf } from "../shared/suspension/teller.ts";
 import { isBegun, isRequested, type Member } from "../shared/volumes/members.ts";
 import { hasNewPartners } from "../shared/volumes/owners.ts";
 import { isOwnerGroup } from "../shared/workloads/group-key.ts";

@@ -78,7 +78,7 @@ const shared = [
   "functions/evaluate-eviction/group-commit/commit.ts",
   "functions/shared/clock/deadlines.ts",
   "functions/evaluate-eviction/group-commit/granted.ts",
-  "functions/evaluate-eviction/group-commit/rulings.ts",
+  "functions/evaluate-eviction/group-commit/sort-decisions.ts",
   "functions/shared/admission/answers.ts",
 ];
 

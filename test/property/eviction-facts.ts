@@ -4,7 +4,7 @@
  */
 import fc from "fast-check";
 import type { EvictionSnapshot } from "../../functions/evaluate-eviction/decide.ts";
-import type { ReviewedEviction } from "../../functions/evaluate-eviction/group-commit/rulings.ts";
+import type { ReviewedEviction } from "../../functions/evaluate-eviction/group-commit/sort-decisions.ts";
 import { parseStoredBudget, surroundingsOf } from "../../functions/shared/groups/governing.ts";
 import {
   type PodDisruptionBudget,

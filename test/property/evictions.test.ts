@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { decide } from "../../functions/evaluate-eviction/decide.ts";
-import type { Decision } from "../../functions/evaluate-eviction/group-commit/rulings.ts";
+import type { Decision } from "../../functions/evaluate-eviction/group-commit/sort-decisions.ts";
 import { type EvictionFacts, evictions, render } from "./eviction-facts.ts";
 import { guardFor, isReserved, type Member, placeOf, violationOf } from "./naive-evictions.ts";
 

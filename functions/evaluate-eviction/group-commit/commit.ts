@@ -26,7 +26,7 @@ import { podNameOf } from "../../shared/workloads/pods.ts";
 import type { GroupKey } from "../../shared/workloads/statefulsets.ts";
 import { type GrantedReservation, without } from "./granted.ts";
 import { type EvictionReview, type ReviewQueue, ReviewQueues, type WaitingReview } from "./queue.ts";
-import { type Decision, type Eviction, type ReviewedEviction, sortDecisions } from "./rulings.ts";
+import { type Decision, type Eviction, type ReviewedEviction, sortDecisions } from "./sort-decisions.ts";
 
 /** What a batch is decided by, and its decisions, one for each review, in their order. */
 export interface BatchDecider<Snapshot> {

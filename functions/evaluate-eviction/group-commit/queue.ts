@@ -14,7 +14,7 @@ import { type GroupKey, groupPathOf } from "../../shared/workloads/statefulsets.
 import type { GrantedReservation } from "./granted.ts";
 import { type Parkable, type ParkedInQueue, type ParkedOutcome, ParkedReviews } from "./parked-reviews.ts";
 import { RateEstimate } from "./rate-estimate.ts";
-import type { ReviewedEviction } from "./rulings.ts";
+import type { ReviewedEviction } from "./sort-decisions.ts";
 
 /** What is asked for, and how. A dry run is decided like any other review, and leaves no trace (rule R16). */
 export interface EvictionReview extends ReviewedEviction, Parkable {

@@ -10,7 +10,7 @@ import { withDrainAnswers } from "./drain-answers.ts";
 import type { SuspensionTimes } from "./looks.ts";
 import { withTrueMarks } from "./marks.ts";
 import { readMembers, type Suspendables } from "./reading.ts";
-import { recentMessages } from "./said.ts";
+import { recentMessages } from "./recent-messages.ts";
 
 /** A group with its suspended volumes, as both decisions read it. */
 export interface VolumesSnapshot extends LedgerSurroundings, Suspendables {

@@ -5,7 +5,7 @@ import type {
   Decision,
   Eviction,
   ReviewedEviction,
-} from "../../../../functions/evaluate-eviction/group-commit/rulings.ts";
+} from "../../../../functions/evaluate-eviction/group-commit/sort-decisions.ts";
 import type { Denied } from "../../../../functions/shared/admission/definition.ts";
 import type { StoredBudget } from "../../../../functions/shared/groups/governing.ts";
 import {

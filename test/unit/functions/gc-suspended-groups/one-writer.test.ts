@@ -1,7 +1,7 @@
 /** One function says what a volume claim waits for: both look in turn, no other client acts, and the writes end. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { reporterOf } from "../../../../functions/shared/suspension/teller.ts";
+import { reporterOf } from "../../../../functions/shared/suspension/message-reporter.ts";
 import { Suspended } from "../../../support/suspended.ts";
 import { namespace } from "../../shared/reconcile/passes.ts";
 import { top, Volumes, volumes } from "../../shared/suspension/volumes.ts";

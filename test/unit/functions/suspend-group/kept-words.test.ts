@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide as decideRemoval } from "../../../../functions/gc-suspended-groups/decide.ts";
-import { keptMessageMs } from "../../../../functions/shared/suspension/teller.ts";
+import { keptMessageMs } from "../../../../functions/shared/suspension/message-reporter.ts";
 import { Suspended } from "../../../support/suspended.ts";
 import { top, Volumes, volumes } from "../../shared/suspension/volumes.ts";
 import { decideOn, suspending } from "./given.ts";

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { EvictionSnapshot } from "../../../../../functions/evaluate-eviction/decide.ts";
 import type { BatchDecider } from "../../../../../functions/evaluate-eviction/group-commit/commit.ts";
-import type { Decision } from "../../../../../functions/evaluate-eviction/group-commit/rulings.ts";
+import type { Decision } from "../../../../../functions/evaluate-eviction/group-commit/sort-decisions.ts";
 import type { Cluster } from "../../../../../functions/shared/kubernetes/cluster.ts";
 import { type Call, Passes, refused } from "../../../shared/reconcile/passes.ts";
 import { addBudget, governedGroup, Replica, reservationOf, reserved } from "./reviews.ts";

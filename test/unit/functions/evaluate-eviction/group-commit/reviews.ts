@@ -4,7 +4,7 @@ import { decide, type EvictionSnapshot } from "../../../../../functions/evaluate
 import { evaluateEviction } from "../../../../../functions/evaluate-eviction/function.ts";
 import { type BatchDecider, GroupCommit } from "../../../../../functions/evaluate-eviction/group-commit/commit.ts";
 import type { EvictionReview } from "../../../../../functions/evaluate-eviction/group-commit/queue.ts";
-import type { Eviction } from "../../../../../functions/evaluate-eviction/group-commit/rulings.ts";
+import type { Eviction } from "../../../../../functions/evaluate-eviction/group-commit/sort-decisions.ts";
 import { name, observe } from "../../../../../functions/evaluate-eviction/observe.ts";
 import type {
   AdmissionAnswer,

@@ -1,7 +1,10 @@
 /** What becomes of the reviews of one batch: which are written to the ledger, and which leave no trace. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Decision, sortDecisions } from "../../../../../functions/evaluate-eviction/group-commit/rulings.ts";
+import {
+  type Decision,
+  sortDecisions,
+} from "../../../../../functions/evaluate-eviction/group-commit/sort-decisions.ts";
 import { allow, askAgain } from "../../../../../functions/shared/admission/answers.ts";
 import { wait } from "../../../../../functions/shared/contract/verdict.ts";
 

@@ -6,7 +6,7 @@
 import type { Context } from "../contract/context.ts";
 import type { GroupMemory } from "../contract/memory.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
-import { keptMessageMs } from "./teller.ts";
+import { keptMessageMs } from "./message-reporter.ts";
 
 /** When a word was written, by the uid of the volume claim and by the monotonic clock. Losing it costs one write. */
 const memories = new WeakMap<GroupMemory, Map<string, number>>();
