@@ -160,7 +160,7 @@ export function isExempt({ finished, terminating }: Pod): boolean {
   return finished || terminating;
 }
 
-/** The uid is pinned all the same: what is exempt is this pod, not the one that may have replaced it. */
+/** The answer pins the uid all the same: this pod is exempt, and a pod that has replaced it may not be. */
 export function exempt(pod: Pod, { pin }: Eviction): AdmissionAnswer {
   const why = pod.terminating ? "is terminating already" : "has ended";
   const warnings = [`pod is not ready: ${pod.name} ${why}, and counts for no budget`];
@@ -168,8 +168,9 @@ export function exempt(pod: Pod, { pin }: Eviction): AdmissionAnswer {
 }
 
 /**
- * Rule R25: what can never be is said before anything that passes. For a budget of zones as rollout-operator has it, with a code
- * at which a drain gives up; for a PodDisruptionBudget as the API server would answer after us.
+ * Rule R25: a budget that can never let the pod go comes before each reason that passes. A budget of zones is refused as
+ * rollout-operator refuses it, with a code at which a drain gives up. A PodDisruptionBudget is refused as the API server would
+ * refuse it after us.
  */
 export function refuseForever(
   group: {
@@ -200,7 +201,7 @@ export function ungovernable(
 
 /**
  * Rule R11: the refusal of a pod that is on its way out already, where nothing pins its uid. The API server tries for some
- * seconds to carry an eviction out, and each time takes whichever pod has the name.
+ * seconds to carry an eviction out, and each time it takes the pod that has the name then.
  */
 export function leaving({ name }: Eviction, zone: string): Denied {
   const message = `${name} is on its way out already, and this eviction names no uid, so that it could take the pod that comes instead; nothing is left to do when ${name} is gone`;

@@ -23,9 +23,9 @@ import { claimOnOwned, refuseBesideZones, reserveOwned } from "./owned.ts";
 /** All that the reviews of one group are decided by. */
 export interface EvictionSnapshot extends GroupThen {
   readonly key: GroupKey;
-  /** The function that decides: what others have reserved is theirs. */
+  /** The function that decides: it leaves alone what other functions have reserved. */
   readonly self: string;
-  /** Of pods that a GET has shown to be down, after the ledger was read, the resourceVersion, by uid. */
+  /** By uid the resourceVersion of each pod that a GET has shown to be down since the ledger was read. */
   readonly down?: ReadonlyMap<string, string>;
   /** By name, byte-wise ascending. */
   readonly zones: readonly Zone<ZoneWorkload>[];
@@ -59,7 +59,7 @@ export function decide(group: EvictionSnapshot): readonly Decision[] {
   });
 }
 
-/** What earlier decisions have left of the ledger, and the pods that they have let go. */
+/** How much room earlier decisions have left in the ledger, and the pods that they have let go. */
 interface Before {
   readonly room: number;
   readonly taken: readonly Taken[];
@@ -119,7 +119,7 @@ function ruleGoverned(
   return { answer: allow("allowed", { zone: name, warnings, patch: eviction.pin }), reserve };
 }
 
-/** What a pod waits for that is up: how many others are down. One that is down itself makes them no more. */
+/** The guards at which a pod that is up waits for other pods. A pod that is down already makes no difference to them. */
 const ofOthers: ReadonlySet<string> = new Set(["zones-down", "zone-budget", "partition-budget", "zone-departed"]);
 
 /**

@@ -47,7 +47,7 @@ const pollMs = 5_000;
 /** How soon to look for the end of an own claim, in milliseconds: it comes within seconds, and no event tells of it. */
 const settlingMs = 2_000;
 
-/** Those that are to be larger are made so at once. Of those that are to be smaller one is, the first by name that may be. */
+/** All StatefulSets that are to grow get their size at once. One of those that are to shrink does: the first by name that may. */
 export function decide(snapshot: FollowSnapshot): Verdict<FollowerResize> {
   const rising = snapshot.followers.flatMap(({ statefulSet, wanted }): FollowerResize[] => {
     if (typeof wanted !== "number" || wanted <= statefulSet.replicas) return [];
@@ -71,7 +71,7 @@ export function decide(snapshot: FollowSnapshot): Verdict<FollowerResize> {
   return take([], `the StatefulSets of ${snapshot.group} have the size of those that they follow`, where);
 }
 
-/** Undefined for one that has the size that is wanted, or is to be larger, or is lowered by the function of its delay. */
+/** Undefined for a StatefulSet that has its size, that is to grow, or that the function of its delay makes smaller. */
 function decideOne(
   snapshot: FollowSnapshot,
   { statefulSet, wanted }: FollowerSize,
@@ -141,7 +141,7 @@ export function leaversBy({ zones }: FollowSnapshot, { statefulSet, target }: Fo
   return (own?.pods ?? []).filter(({ ordinal }) => ordinal >= statefulSet.start + target);
 }
 
-/** No pod has to be told: from its first write on the claim is as good as confirmed (rule R18). */
+/** No pod has to be notified, so the first write of the claim confirms it already (rule R18). */
 function claimOf({ zones, nowMs }: FollowSnapshot, { name: zone, uid, start, replicas }: StatefulSet, target: number) {
   const members = leavingOrdinals({ start, replicas }, { start, replicas: target });
   const isMember = (ordinal: number) => members.some(({ first, last }) => ordinal >= first && ordinal <= last);

@@ -1,4 +1,4 @@
-/** What holds a suspended volume, and whether its time is over (spec suspend-before-delete 3.2; invariants S1 and S2). Pure. */
+/** What blocks the removal of a suspended volume, and whether its time is over (suspend-before-delete 3.2; S1 and S2). Pure. */
 
 import { drainedAt, hold } from "../shared/annotations/suspension.ts";
 import { type Clocks, earlierMs, whyClocksUnsure } from "../shared/suspension/clocks.ts";
@@ -38,22 +38,22 @@ export function isOnHold({ set, pvcs }: Member): boolean {
   return set.policy.isOnHold || pvcs.some((pvc) => pvc.isOnHold);
 }
 
-/** `due`: its time is over and nothing holds it. Undefined for one that is none of ours: nothing is suspended, or it returns. */
+/** `due`: its time is over and nothing blocks it. Undefined for a member that is not suspended, or that returns. */
 export function whyBlocked(member: Member, now: Now): RemovalBlocked | "due" | undefined {
   if (!isSuspended(member)) return undefined;
   const removing = isRemoving(member);
   // Before the point of no return a recover wins (invariant S2), and a volume claim without a request is not removed either.
   if (!removing && (isRecovering(member) || member.pvcs.some(({ request }) => valueIn(request) !== true)))
     return undefined;
-  // Of what has begun nothing is finished either where nothing is to go (spec 3.3).
+  // A removal that has begun is not finished either where the mode says that nothing goes (spec 3.3).
   const obstacle = removing ? (whyKept(member) ?? whyFrozen(member)) : whyNotYet(member, now);
   if (obstacle !== undefined) return obstacle;
-  // All of it is deleted: its end is awaited.
+  // All of its volume claims are deleted: they are awaited.
   if (removing && member.pvcs.every(({ isTerminating }) => isTerminating)) return whyLingering(member);
   return whyTimeUnsure(member, now) ?? "due";
 }
 
-/** What holds a volume before the point of no return. Others are asked about its data when all else lets it go (I11). */
+/** What blocks a volume before the point of no return. Other pods are asked about its data when nothing else blocks it (I11). */
 function whyNotYet(member: Member, now: Now): RemovalBlocked | undefined {
   const blocked =
     whyUntimedOnHold(member) ??
@@ -72,7 +72,7 @@ function whyUntimedOnHold(member: Member): RemovalBlocked | undefined {
   return isOnHold(member) ? whyUntimed(member) : undefined;
 }
 
-/** What holds a volume whatever its time. */
+/** What blocks the removal of a volume at any time. */
 export function whyKept(member: Member): RemovalBlocked | undefined {
   const { name, set, pvcs, others } = member;
   if (isOnHold(member))
@@ -88,8 +88,8 @@ export function whyKept(member: Member): RemovalBlocked | undefined {
 }
 
 /**
- * Why a removal that was begun does not go on. As long as one volume claim is not deleted, what its user says counts; after that
- * what keeps our finalizer there does: a hold, the mode None, or a pod that came back.
+ * Why a removal that was begun does not go on. As long as one volume claim is not deleted, its user can take the removal back.
+ * After that a hold, the mode None, or a pod that came back keep our finalizer there.
  */
 export function whyTakenBack(member: Member, now: Now): RemovalBlocked | undefined {
   const { name, pod, pvcs } = member;
@@ -149,8 +149,8 @@ function whyUntimed(member: Member): RemovalBlocked | undefined {
 }
 
 /**
- * Nothing is marked, and nothing is deleted, by clocks that contradict each other. It comes before the words with a time: by a
- * clock that is behind each of them is of the future.
+ * Nothing is marked, and nothing is deleted, by clocks that contradict each other. This guard comes before those that compare
+ * times: for a clock that is behind, each time is in the future.
  */
 export function whyTimeUnsure(member: Member, now: Now): RemovalBlocked | undefined {
   const why = whyClocksUnsure(now);

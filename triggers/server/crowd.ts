@@ -27,7 +27,7 @@ export interface Placed {
   readonly sinceMs: number;
   /** Whether a whole request of it has been answered. */
   readonly isAnswered: boolean;
-  /** Whether its client has shown who it is. The others are strangers, and their connections go first. */
+  /** Whether its client has shown who it is. The connections of other clients go first. */
   readonly isProved: boolean;
 }
 

@@ -8,9 +8,9 @@ import { annotationOn, labelOn, objectName } from "./entry.ts";
 
 /** What a StatefulSet says of its rebalances: all that is known of them. Times are in milliseconds since the epoch. */
 export interface RebalanceState {
-  /** Of the StatefulSet that it was written for: what a manifest or a backup brings along is another one's. */
+  /** Of the StatefulSet that it was written for. A manifest or a backup may bring along the state of another StatefulSet. */
   readonly uid: string;
-  /** A digest of the nodes that were last seen whole, and since when they have been these. */
+  /** A digest of the nodes that were last seen whole, and since when it has been the same. */
   readonly members: string;
   readonly sinceMs: number;
   /** The digest that was last rebalanced, and when that was asked for. */

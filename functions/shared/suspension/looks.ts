@@ -11,10 +11,10 @@ import { isBegun, lastDisruption, type Member } from "../volumes/members.ts";
 
 export type SuspensionTimes = Pick<LedgerTimes, "looks" | "lastRemovalMs">;
 
-/** How the id of each claim begins by which pods go that are suspended. */
+/** How the id of each claim begins under which suspended pods go. */
 const suspensionPrefix = "suspension ";
 
-/** The id of a claim by which pods of a zone go that are suspended. `nowMs`: since the epoch. */
+/** The id of a claim under which suspended pods of a zone go. `nowMs`: since the epoch. */
 export function suspensionId(zone: string, nowMs: number): string {
   return `${suspensionPrefix}${zone} ${nowMs}`;
 }
@@ -61,10 +61,10 @@ export function removalEnded(
 }
 
 /**
- * When something of the group last went, in milliseconds since the epoch; the future counts as now. The ledger says it. What
- * pods and volume claims say that are still there counts where it is later: a version from before wrote no such time. In zones of
- * `due` a removal whose claim stands counts as now, because the write that ends the claim tells its time. A claim in another zone
- * holds by itself what is due.
+ * When a pod or a volume of the group last went, in milliseconds since the epoch; a time in the future counts as now. The ledger
+ * has this time. Earlier versions did not write it, so a later time on pods and volume claims that still exist counts instead. In
+ * zones of `due` a removal whose claim stands counts as now, because the time is written when the claim ends. A claim in another
+ * zone blocks `due` by itself.
  */
 export function lastRemovalOf(
   { lastRemovalMs }: SuspensionTimes,
