@@ -1,6 +1,6 @@
 /**
  * What the clients of one port may hold, what happens to a connection that holds more, and how a client proves who it is. Clients
- * without a proof are strangers, and have fewer places at a port.
+ * without a proof are unproven, and have fewer places at a port.
  */
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
@@ -15,7 +15,7 @@ export type Cut = (typeof cuts)[number];
 
 export interface ConnectionBounds {
   readonly mostConnections: number;
-  /** How many of these strangers may have while every welcome client shows proof. */
+  /** How many of these unproven clients may have while every welcome client shows proof. */
   readonly mostUnproven: number;
   /** How many of these requests with a body may not take, so that a GET, such as a probe, finds one. */
   readonly placesForGets: number;
@@ -47,7 +47,7 @@ export const usualBounds = {
 export interface Proof {
   /** True where a request shows it, by its head alone. */
   isShown(request: IncomingMessage): boolean;
-  /** True while every client that is welcome shows it: strangers have few places then. */
+  /** True while every client that is welcome shows it: unproven clients have few places then. */
   isAsked(): boolean;
 }
 

@@ -36,7 +36,7 @@ interface Exchange extends HasDeadline {
   deadlineMs: number;
 }
 
-/** A connection. Its deadline is that of a stranger's first request: of the head first, and then of the body. */
+/** A connection. Its deadline is that of an unproven client's first request: of the head, and then of the body. */
 interface ClientConnection extends HasDeadline, Placed {
   /** Over TLS another one takes its place after the handshake. */
   socket: Socket;
@@ -183,7 +183,7 @@ export class ClientConnections {
     });
   }
 
-  /** The head of a request has come. A stranger's first body has to come at some rate. */
+  /** The head of a request has come. An unproven client's first body has to come at some rate. */
   #begin(connection: ClientConnection, request: IncomingMessage): void {
     this.#beginRequest(connection);
     if (isBare(request)) {
@@ -205,7 +205,7 @@ export class ClientConnections {
     if (this.#sending.size > most) this.#endFor(sender, this.#sending, most);
   }
 
-  /** The client has proved who it is, and is no stranger from now on. */
+  /** The client has proved who it is: from now on it is not unproven. */
   #prove(connection: ClientConnection): void {
     connection.isProved = true;
     connection.crowd.unproven--;
@@ -227,7 +227,7 @@ export class ClientConnections {
     this.#coming.delete(connection);
   }
 
-  /** Checks a stranger whose time is over. Its connection stays if an answer is due, or if its body comes fast enough. */
+  /** Checks an unproven client whose time is over. Its connection stays if an answer is due, or if its body comes fast enough. */
   #endLate(connection: ClientConnection): void {
     const { socket, exchange, isAnswered, isProved, sinceMs, bytesBefore } = connection;
     if (socket.destroyed || isAnswered || isProved) return;

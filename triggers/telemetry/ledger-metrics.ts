@@ -44,7 +44,7 @@ export function createLedgerMetrics(registers: Registry[]) {
         return standings && reconciledOf(standings);
       },
     ),
-    /** Shows the groups of `groups`, which never rejects. `passes`: this process reconciles, and knows more by that. */
+    /** Shows the groups of `groups`, which never rejects. `reconciles`: this process reconciles, and knows more by that. */
     showGroups(groups: ReadStandings, { reconciles }: { readonly reconciles: boolean }): void {
       read = groups;
       hasReconciles = reconciles;

@@ -40,7 +40,7 @@ export interface SortedDecisions<Review> {
   readonly unreserved: ReadonlyMap<Review, AdmissionAnswer>;
 }
 
-/** Sorts the decisions, one for each review, in their order. `young`: why the ledger permits nothing yet (rule R4). */
+/** Sorts the decisions, one for each review, in their order. `tooNew`: why the ledger permits nothing yet (rule R4). */
 export function sortDecisions<Review extends { readonly dryRun: boolean }>(
   reviews: readonly Review[],
   decisions: readonly Decision[],

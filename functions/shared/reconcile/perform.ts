@@ -132,7 +132,7 @@ async function attempt<Snapshot, Target>(
   return { ...outcome, isGone, ...(failingGuards.has(guard) ? { failure: message } : {}) };
 }
 
-/** What a gate makes of one observation. `young`: why nothing may be permitted yet (rule R4). */
+/** What a reconciler decides on one observation. `tooNew`: why nothing may be permitted yet (rule R4). */
 interface GroupAttempt<Snapshot> {
   readonly observed: GroupObservation;
   readonly snapshot: Snapshot;
@@ -183,7 +183,7 @@ function roomIn({ open, ledger }: GroupObservation): number {
   return maxReservations - open.length - countRanges(ledger.claims);
 }
 
-/** The verdict of a gate, whose targets are the acts that are done to them. */
+/** The verdict of a reconciler, whose targets are the acts that are done to them. */
 function verdictBy<Snapshot, Target>(
   reconciler: GroupReconciler<Snapshot, Target>,
   observed: GroupObservation,
