@@ -215,6 +215,9 @@ const patches: readonly Case[] = [
   },
 ];
 
+/** A pod that terminates for long enough that a busy machine sees it. */
+const slowly = { annotations: { "test.sluice.dev/gone-after-ms": "3000" } };
+
 const deletions: readonly Case[] = [
   {
     name: "R9: a deletion by uid deletes",
@@ -273,7 +276,7 @@ const deletions: readonly Case[] = [
   {
     name: "R9: a pod that is deleted terminates for a while, seen by its deletionTimestamp, under the same uid",
     async run(fixture) {
-      await createPod(fixture, "pod");
+      await createPod(fixture, "pod", slowly);
       const { metadata } = await readyPod(fixture, "pod");
       const podKey = { namespace: fixture.namespace, name: "pod" };
       await fixture.cluster.delete("pods", podKey, { uid: metadata.uid });
@@ -289,7 +292,7 @@ const deletions: readonly Case[] = [
   {
     name: "R9: deleting a pod that terminates already succeeds and changes nothing",
     async run(fixture) {
-      await createPod(fixture, "pod");
+      await createPod(fixture, "pod", slowly);
       const { uid } = (await readyPod(fixture, "pod")).metadata;
       const podKey = { namespace: fixture.namespace, name: "pod" };
       await fixture.cluster.delete("pods", podKey, { uid });
@@ -314,12 +317,12 @@ const deletions: readonly Case[] = [
   {
     name: "a patch still reaches a pod that terminates",
     async run(fixture) {
-      await createPod(fixture, "pod");
+      await createPod(fixture, "pod", slowly);
       const { uid } = (await readyPod(fixture, "pod")).metadata;
       const podKey = { namespace: fixture.namespace, name: "pod" };
       await fixture.cluster.delete("pods", podKey, { uid });
       const after = await fixture.cluster.patch("pods", podKey, { metadata: { annotations: { a: "1" } } });
-      assert.deepEqual([after.metadata.annotations, after.metadata.uid], [{ a: "1" }, uid]);
+      assert.deepEqual([after.metadata.annotations, after.metadata.uid], [{ ...slowly.annotations, a: "1" }, uid]);
     },
   },
   {

@@ -162,16 +162,23 @@ describe("the key of API servers on a real API server", { skip: await skipWithou
       assert.match(said, /^401 .*Show the key of API servers/);
       assert.equal(count, times);
 
-      const quiet = askAsApiServer(guarded, pod);
-      await delay(5_000);
-      const { medianMs: quietMs, asked } = await quiet();
-      const beside = askAsApiServer(guarded, pod);
-      await askAsStrangers({ port, ca, requests, times });
-      const { medianMs, refused, asked: askedBeside } = await beside();
-      const figures = `${times} reviews of strangers: honest median ${quietMs.toFixed(1)} ms of ${asked} alone, ${medianMs.toFixed(1)} ms of ${askedBeside} beside them`;
+      // In turns, so that other work on the machine slows both down alike.
+      const rounds: { readonly aloneMs: number; readonly besideMs: number }[] = [];
+      for (let round = 0; round < 5; round++) {
+        const alone = askAsApiServer(guarded, pod);
+        await delay(1_500);
+        const { medianMs: aloneMs } = await alone();
+        const beside = askAsApiServer(guarded, pod);
+        await askAsStrangers({ port, ca, requests, times: times / 5 });
+        const { medianMs: besideMs, refused } = await beside();
+        assert.deepEqual(refused, []);
+        rounds.push({ aloneMs, besideMs });
+      }
+      const ratios = rounds.map(({ aloneMs, besideMs }) => besideMs / Math.max(aloneMs, 2)).toSorted((a, b) => a - b);
+      const each = rounds.map(({ aloneMs, besideMs }) => `${besideMs.toFixed(1)} and ${aloneMs.toFixed(1)} ms`);
+      const figures = `${times} reviews of strangers: honest median beside them and alone ${each.join(", ")}`;
       console.log(figures);
-      assert.deepEqual(refused, []);
-      assert.ok(medianMs <= 3 * Math.max(quietMs, 2), figures);
+      assert.ok((ratios[2] ?? Number.NaN) <= 3, figures);
     });
   });
 

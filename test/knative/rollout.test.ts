@@ -145,7 +145,7 @@ suite("on Knative's data plane and the real API server", { skip: await skipWitho
     await rollFromZero(context, brokered);
   });
 
-  test("a policy refuses behind the review, and no event comes after that: a schedule of seconds has the pod told to stay within 100 s", async (context) => {
+  test("a policy refuses behind the review, and no event comes after that: the first tick after 90 s has the pod told to stay", async (context) => {
     const { scene, namespace } = await told();
     const [, zone = ""] = scene.group.statefulSets;
     const pod = `${zone}-2`;
@@ -158,7 +158,6 @@ suite("on Knative's data plane and the real API server", { skip: await skipWitho
       came.push({ atMs: Date.now(), source: String(headers["ce-source"]) });
       return deliver();
     });
-    // At a tick the 90 s begin, and at a tick they end: so 10 s are left in which a busy machine starts the function.
     await eventually("a tick", 30_000, async () => (came.length > 0 ? true : undefined));
     const size = `/apis/apps/v1/namespaces/${namespace}/statefulsets/${zone}/scale`;
     await assert.rejects(scene.api.patch(size, { spec: { replicas: 2 } }), /it keeps its size/);
@@ -173,9 +172,12 @@ suite("on Knative's data plane and the real API server", { skip: await skipWitho
     const between = came.filter(({ atMs }) => atMs > toldMs && atMs < undoneMs);
     const gaps = between.slice(1).map(({ atMs }, index) => (atMs - (between[index]?.atMs ?? 0)) / 1_000);
     context.diagnostic(`ticks ${Math.min(...gaps).toFixed(1)} to ${Math.max(...gaps).toFixed(1)} s apart`);
-    const due = `/apis/v1/namespaces/${namespace}/pingsources/release-prepared-due`;
-    assert.deepEqual([...new Set(between.map(({ source }) => source))], [due]);
-    assert.ok(seconds > 85 && seconds <= 100, `${seconds} s`);
+    const schedule = `/apis/v1/namespaces/${namespace}/pingsources/release-prepared-due`;
+    assert.deepEqual([...new Set(between.map(({ source }) => source))], [schedule]);
+    // A tick that comes while the 90 s end may find them over or not.
+    const due = came.find(({ atMs }) => atMs >= toldMs + 91_000);
+    const waitedMs = due === undefined ? 0 : undoneMs - due.atMs;
+    assert.ok(seconds > 85 && waitedMs < 10_000, `${seconds} s, ${waitedMs} ms after the tick`);
     await waitForNoClaim(scene);
   });
 
