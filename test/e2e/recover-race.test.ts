@@ -16,6 +16,11 @@ interface Claim {
   readonly metadata: Metadata;
 }
 
+interface VolumeEvent {
+  readonly reason: string;
+  readonly involvedObject: { readonly uid: string };
+}
+
 /** What became of one race. `recovered`: the same volume claim, and nothing of ours on it. */
 interface Race {
   readonly uid: string;
@@ -165,16 +170,18 @@ describe("recover against collection", { skip: await skipWithoutControlPlane() }
     });
     assert.deepEqual(untrue, [], "a user who wrote the wish in time has the volume, and a refused user has not");
     assert.ok(count("recovered") >= 20 && count("removed") >= 20, "both of them win at times");
-    const { items } = await api.get<{ items: { reason: string; involvedObject: { uid: string } }[] }>(
-      `/api/v1/namespaces/${namespace}/events`,
-    );
-    // A volume claim that came back is raced for again in the next round, under the same uid.
-    const toldOf = (word: string) =>
-      items.filter(({ reason }) => reason === word).map(({ involvedObject }) => involvedObject.uid);
-    const told = toldOf("VolumeRecovered");
     const back = races.filter(({ end }) => end === "recovered").map(({ uid }) => uid);
+    const uidsIn = (items: readonly VolumeEvent[], reason: string) =>
+      items.filter((event) => event.reason === reason).map(({ involvedObject }) => involvedObject.uid);
+    // The last Events come after what they are about.
+    const items = await eventually("an Event for each that is back", 30_000, async () => {
+      const list = await api.get<{ items: VolumeEvent[] }>(`/api/v1/namespaces/${namespace}/events`);
+      return uidsIn(list.items, "VolumeRecovered").length >= back.length ? list.items : undefined;
+    });
+    // A volume claim that came back is raced for again in the next round, under the same uid.
+    const told = uidsIn(items, "VolumeRecovered");
     assert.deepEqual(told.sort(), back.sort(), "each that is back was told so once, and no other");
-    const tooLate = toldOf("RecoverTooLate");
+    const tooLate = uidsIn(items, "RecoverTooLate");
     context.diagnostic(`${tooLate.length} of those that were late were told so`);
     const lost = wishes("late").filter(({ end }) => end === "removed");
     const late = new Set(lost.map(({ uid }) => uid));
