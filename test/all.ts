@@ -47,6 +47,9 @@ const untracked = "--import=./test/runner/untracked.ts";
 /** Processes that make much garbage, one for each processor: no more threads would help them. */
 const collecting = ["--max-semi-space-size=64", "--single-threaded-gc"];
 
+/** Part of a processor that is left free where files have time limits: shares are averages, and peaks come together. */
+const headroom = 0.25;
+
 /** One after another; the files of a phase run side by side as far as the processors go. */
 const phases: readonly Phase[] = [
   {
@@ -154,7 +157,8 @@ function workOf(phase: Phase, isAlone: boolean): Work {
       waiting.push({ file: job.name, tookMs, share: Math.min(processors, cost?.share ?? share), group });
     }
   }
-  return { queue: new Queue(waiting, isAlone ? 0 : processors), jobs };
+  const left = phase.isTriedAgain === true ? headroom : 0;
+  return { queue: new Queue(waiting, isAlone ? 0 : processors - left), jobs };
 }
 
 /** Reports each file when it has ended, and collects what came of it. */
