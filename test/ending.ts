@@ -14,11 +14,11 @@ const longestMs = 30 * 60_000;
 const graceMs = 20_000;
 
 /** Kept by nothing, these timers ring only where something else keeps the process. */
-function endAfter(delayMs: number, sentence: string): void {
+function endAfter(delayMs: number, message: string): void {
   setTimeout(() => {
     const handles = process.getActiveResourcesInfo().join(", ");
     const children = childrenOf(process.pid).map((command) => `\n  ${command}`);
-    console.error(`${sentence}\nwhat keeps it: ${handles}\nits children:${children.join("") || " none"}`);
+    console.error(`${message}\nwhat keeps it: ${handles}\nits children:${children.join("") || " none"}`);
     process.exit(1);
   }, delayMs).unref();
 }

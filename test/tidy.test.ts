@@ -88,7 +88,7 @@ test("every rule that is cited stands in the ledger's README, and each of them i
 test("no comment cites a document that is not in the tree", () => {
   const cited = sources.flatMap(({ path, text }) =>
     [...text.matchAll(/\bDESIGN\b|\bspecs\/|\bsection [\d]|\bits specification, [\d]/g)].map(
-      ([words]) => `${path}: ${words}`,
+      ([message]) => `${path}: ${message}`,
     ),
   );
   none(
@@ -98,8 +98,8 @@ test("no comment cites a document that is not in the tree", () => {
 });
 
 test("only the table knows the functions; the doors import nothing but ../functions/shared", () => {
-  const doors = product.filter(({ path }) => path.startsWith("triggers/") && path !== "triggers/table.ts");
-  const offences = doors.flatMap((source) =>
+  const servers = product.filter(({ path }) => path.startsWith("triggers/") && path !== "triggers/table.ts");
+  const offences = servers.flatMap((source) =>
     waysOf(source)
       .filter((to) => !/^(functions\/shared\/|triggers\/|package\.json$)/.test(to))
       .map((from) => `${source.path}: ${from}`),
@@ -119,8 +119,8 @@ test("nothing is said of a function by its name, but in its own folder", () => {
 test("only functions/shared/kubernetes imports the Kubernetes client, and one file imports pino", () => {
   const importing = (name: string) =>
     product.filter((source) => importsOf(source).some((from) => from.startsWith(name))).map(({ path }) => path);
-  const strangers = importing("@kubernetes/").filter((path) => !path.startsWith("functions/shared/kubernetes/"));
-  none(strangers, "the client is behind Cluster");
+  const foreign = importing("@kubernetes/").filter((path) => !path.startsWith("functions/shared/kubernetes/"));
+  none(foreign, "the client is behind Cluster");
   assert.equal(importing("pino").length, 1, importing("pino").join());
 });
 
@@ -153,7 +153,7 @@ test("every key that a function reads or writes stands in its README", () => {
 });
 
 /** Where a guard gets its name: the waits of a verdict, the answers to a review, and objects with the field `guard`. */
-const guardSaid =
+const guardNamed =
   /\b(?:wait|doing|allow|askAgain|badRequest|forbidden|notFound|conflict|internalError|stays)\((?:member,)?\s*"([^"]+)"|\bguard: "([^"]+)"/g;
 
 test("the refusals of reviews are made in one file", () => {
@@ -170,7 +170,9 @@ test("the refusals of reviews are made in one file", () => {
 
 test("every guard stands in a README and in a test", () => {
   const guards = new Set(
-    functions.flatMap(({ text }) => [...text.matchAll(guardSaid)].map(([, answered, said]) => answered ?? said ?? "")),
+    functions.flatMap(({ text }) =>
+      [...text.matchAll(guardNamed)].map(([, answered, reported]) => answered ?? reported ?? ""),
+    ),
   );
   assert.ok(guards.size >= 11, [...guards].join());
   const readmes = read("functions/{*,shared/*}/README.md");

@@ -2,7 +2,7 @@
 import { connect, type Socket } from "node:net";
 import { connect as connectSecurely } from "node:tls";
 
-export interface Door {
+export interface Endpoint {
   readonly port: number;
   /** Over TLS, with a certificate of this authority. */
   readonly ca?: string;
@@ -21,7 +21,7 @@ let opened = 0;
  * thousand connections a minute.
  * Nothing is read of it until the caller listens to it, and its errors are ignored.
  */
-export function connectTo({ port, ca }: Door, from?: string): Socket {
+export function connectTo({ port, ca }: Endpoint, from?: string): Socket {
   opened++;
   const localAddress = from ?? `127.0.${1 + (Math.floor(opened / 200) % 200)}.${1 + (opened % 200)}`;
   const where = { host: "127.0.0.1", port, localAddress };

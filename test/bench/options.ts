@@ -29,7 +29,7 @@ export interface SharedOptions {
 
 export type RolloutOptions = SharedOptions;
 
-export const evictionParts = ["reviews", "storm", "held", "memory", "forged"] as const;
+export const evictionParts = ["reviews", "storm", "parked", "memory", "forged"] as const;
 export type EvictionPart = (typeof evictionParts)[number];
 
 export interface EvictionOptions extends SharedOptions {

@@ -121,8 +121,8 @@ test("whatever is done about a pod after a dry run of its eviction breaks E2, on
     scene.referee.noteDryRun(scene.pod("db-zone-b-0"));
     leave(scene);
     scene.evict("db-zone-b-0");
-    const sentences = scene.referee.violations.map(({ invariant, sentence }) => `${invariant} ${sentence}`);
-    assert.deepEqual(sentences, [`E2 db-zone-b-0 ${trace} after nothing but a dry run`]);
+    const messages = scene.referee.violations.map(({ invariant, message: text }) => `${invariant} ${text}`);
+    assert.deepEqual(messages, [`E2 db-zone-b-0 ${trace} after nothing but a dry run`]);
   }
 });
 

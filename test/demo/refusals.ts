@@ -4,7 +4,7 @@ import type { LogLine } from "./sluice.ts";
 
 export interface Refused {
   readonly guard: string;
-  readonly sentence: string;
+  readonly message: string;
 }
 
 export const evaluateEviction = "evaluate-eviction";
@@ -31,13 +31,13 @@ export class Refusals {
   }
 
   /** Hears a line about a review. Those without a code were allowed. */
-  hearLog({ msg, guard, zone = "", code }: LogLine): void {
+  noteLog({ msg, guard, zone = "", code }: LogLine): void {
     if (guard === undefined || code === undefined) return;
     this.#counts.set(guard, (this.#counts.get(guard) ?? 0) + 1);
-    this.#last = { guard, sentence: msg };
+    this.#last = { guard, message: msg };
     const { nowMs } = this.#journal;
-    const saidMs = this.#journalledMs.get(`${guard} ${zone}`);
-    if (saidMs !== undefined && nowMs - saidMs < repeatAfterMs) return;
+    const reportedMs = this.#journalledMs.get(`${guard} ${zone}`);
+    if (reportedMs !== undefined && nowMs - reportedMs < repeatAfterMs) return;
     this.#journalledMs.set(`${guard} ${zone}`, nowMs);
     this.#journal.add(zone, `refused with ${code}, ${guard}: ${msg}`);
   }

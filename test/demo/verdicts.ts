@@ -6,11 +6,11 @@ import type { Journal } from "../support/journal.ts";
 import { groupName, namespace } from "../support/served-group.ts";
 import type { LogLine } from "./sluice.ts";
 
-export interface Said {
+export interface ReportedVerdict {
   readonly guard: string;
   /** The StatefulSet that it is about, or "" where it is about several. */
   readonly zone: string;
-  readonly sentence: string;
+  readonly message: string;
 }
 
 /** What every zone of a healthy rollout goes through, pod after pod. */
@@ -21,7 +21,7 @@ export const advanceZoneRollout = "advance-zone-rollout";
 
 export class Verdicts {
   readonly #journal: Journal;
-  #now: Said | undefined;
+  #now: ReportedVerdict | undefined;
   #recorded: RecordedVerdict | undefined;
   #reservations: readonly Reservation[] = [];
   #recordedAtMs = 0;
@@ -34,12 +34,12 @@ export class Verdicts {
       if (current === undefined) return;
       const ledger = parseLedger(key, current);
       this.#reservations = ledger.reservations;
-      this.#hearLedger(ledger.verdicts[advanceZoneRollout]);
+      this.#noteLedger(ledger.verdicts[advanceZoneRollout]);
     });
   }
 
   /** What was said last. */
-  get now(): Said | undefined {
+  get now(): ReportedVerdict | undefined {
     return this.#now;
   }
 
@@ -62,30 +62,30 @@ export class Verdicts {
     return this.#now !== undefined && this.#now.guard !== "done" && !rollingGuards.has(this.#now.guard);
   }
 
-  hearLog({ msg, guard, zone }: LogLine): void {
-    if (guard !== undefined) this.#hear({ guard, zone: zone ?? "", sentence: msg });
+  noteLog({ msg, guard, zone }: LogLine): void {
+    if (guard !== undefined) this.#note({ guard, zone: zone ?? "", message: msg });
   }
 
-  #hearLedger(recorded: RecordedVerdict | undefined): void {
+  #noteLedger(recorded: RecordedVerdict | undefined): void {
     if (recorded === undefined || recorded.at === this.#recorded?.at) return;
     this.#recorded = recorded;
     this.#recordedAtMs = this.#journal.nowMs;
-    this.#say("the ledger says ", recorded);
+    this.#record("the ledger says ", { ...recorded, message: recorded.sentence });
   }
 
-  #hear(said: Said): void {
-    this.#now = said;
-    this.#say("", said);
+  #note(reported: ReportedVerdict): void {
+    this.#now = reported;
+    this.#record("", reported);
   }
 
-  #say(introduction: string, { guard, zone, sentence }: Said): void {
+  #record(introduction: string, { guard, zone, message }: ReportedVerdict): void {
     const isRolling = rollingGuards.has(guard);
     if (isRolling && introduction !== "") return;
     const state = `${introduction}${isRolling ? "rolling" : guard} ${zone}`;
     const { nowMs } = this.#journal;
-    const saidMs = this.#journalledMs.get(state);
+    const reportedMs = this.#journalledMs.get(state);
     this.#journalledMs.set(state, nowMs);
-    if (saidMs !== undefined && nowMs - saidMs < repeatAfterMs) return;
-    this.#journal.add(zone, `${introduction}${guard}: ${sentence}`);
+    if (reportedMs !== undefined && nowMs - reportedMs < repeatAfterMs) return;
+    this.#journal.add(zone, `${introduction}${guard}: ${message}`);
   }
 }

@@ -173,9 +173,9 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
       ["why --context other", 2, /^kubectl-sluice: .+ has no context "other"; it has \S+\n$/],
       [`why --kubeconfig ${join(folder, "missing")}`, 2, /^kubectl-sluice: .+ENOENT.+missing'\n$/],
     ] as const) {
-      const said = await sluice(line);
-      assert.deepEqual([said.code, said.stdout], [code, ""], line);
-      assert.match(said.stderr, expected);
+      const output = await sluice(line);
+      assert.deepEqual([output.code, output.stdout], [code, ""], line);
+      assert.match(output.stderr, expected);
     }
     const away = join(folder, "away.kubeconfig");
     const user = { name: "stranger", user: { token: "nothing" } };
@@ -216,14 +216,14 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
   test("release refuses what a function may still act on, and takes out what no function can act on any more", async () => {
     const line = `release ingester ingester-zone-a-1 -n ${namespace}`;
     await reserve("ingester-zone-a-1", 60);
-    const young = await reservations();
+    const newer = await reservations();
     const refused = await sluice(line);
     assert.deepEqual([refused.code, refused.stdout], [1, ""]);
     assert.match(
       refused.stderr,
       /^kubectl-sluice: ingester-zone-a-1 is not released: .+ it can be released in \d+ s, at .+\n$/,
     );
-    assert.equal(await reservations(), young);
+    assert.equal(await reservations(), newer);
 
     await reserve("ingester-zone-a-1", 151);
     const abandoned = await reservations();

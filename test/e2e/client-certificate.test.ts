@@ -136,8 +136,8 @@ suite("an API server with a certificate of its own", { skip: await skipWithoutCo
     context.after(() => server.stop());
     await server.ready();
     await registerWebhook(api, "default", "Mutating", { port, ca: presented.ca });
-    const said = await reviewAnew(port, presented.ca, { metadata: { name: "forged" } });
-    assert.match(said, /^Show a certificate of an authority in TLS_CLIENT_CA_FILE /);
+    const reported = await reviewAnew(port, presented.ca, { metadata: { name: "forged" } });
+    assert.match(reported, /^Show a certificate of an authority in TLS_CLIENT_CA_FILE /);
     const { message } = await evict(api, "default", "absent");
     assert.match(message, / denied the request: /);
   });

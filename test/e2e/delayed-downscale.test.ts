@@ -175,7 +175,7 @@ class Scene {
     );
   }
 
-  assertPromises(context: { diagnostic(words: string): void }): void {
+  assertPromises(context: { diagnostic(text: string): void }): void {
     for (const zone of this.#group.statefulSets) {
       const sizes = this.drops.filter((drop) => drop.zone === zone);
       assert.equal(sizes.at(-1)?.to, to, `${zone} ended with ${sizes.at(-1)?.to}`);

@@ -14,10 +14,10 @@ import type { Server } from "../support/server.ts";
 /** What kubectl prints of a refusal: it goes on asking, and its user reads how many pods are missing, and where. */
 function refusals({ stderr }: Drained, namespace: string, where: string): string[] {
   const lines = stderr.split("\n").filter((line) => line.includes(`webhook "${webhookName(namespace)}" denied`));
-  const sentence = new RegExp(
+  const message = new RegExp(
     `^error when evicting pods/"[^"]+" -n "${namespace}" \\(will retry after 5s\\): admission webhook .+ denied the request: .*\\d+ pods? .*${where}`,
   );
-  return lines.filter((line) => sentence.test(line));
+  return lines.filter((line) => message.test(line));
 }
 
 /** No eviction waits for its turn, so that kubectl is told why. */

@@ -44,9 +44,9 @@ describe("what the API server refuses", { skip: await skipWithoutControlPlane(),
       await scene.waitForTakings(3);
       const siblings = scene.observer.takings.map(({ pod }) => pod).sort();
       assert.deepEqual(siblings, ["refused-zone-a-0", "refused-zone-a-2", "refused-zone-a-3"]);
-      const { zone, sentence } = await scene.waitForGuard("delete-refused", 60_000);
+      const { zone, sentence: message } = await scene.waitForGuard("delete-refused", 60_000);
       assert.equal(zone, "refused-zone-a");
-      assert.match(sentence, /^refused-zone-a-1 stays outdated: /);
+      assert.match(message, /^refused-zone-a-1 stays outdated: /);
       // Its reservation is dropped after two and a half minutes, and the next zone begins.
       await scene.waitForTakings(7, 200_000);
       await waitForGroupReady(controlPlane, scene.group);

@@ -74,7 +74,7 @@ describe("a rollout on a real control plane", { skip: await skipWithoutControlPl
 });
 
 /** Sluice gathers what it hears of a group for 20 ms, and then decides and writes: what comes in this time may share a pass. */
-const passMs = 100;
+const intervalMs = 100;
 
 /** How often pods came back: those that do so together count once. On a busy machine the pods of a batch come one by one. */
 async function momentsOfReturn(auditLog: string, from: number): Promise<number> {
@@ -87,7 +87,7 @@ async function momentsOfReturn(auditLog: string, from: number): Promise<number> 
   for (const atMs of times.sort((a, b) => a - b)) {
     if (atMs < untilMs) continue;
     moments++;
-    untilMs = atMs + passMs;
+    untilMs = atMs + intervalMs;
   }
   return moments;
 }

@@ -133,9 +133,9 @@ class WorldTransport implements Transport {
     if (ms !== "lost") world.timeline.after(ms, run);
   }
 
-  #fail({ reject }: CallUnderWay, words: string): void {
+  #fail({ reject }: CallUnderWay, message: string): void {
     const { resume = runNow } = this.#options;
-    resume(() => reject(new ExchangeError("connection", words, undefined)));
+    resume(() => reject(new ExchangeError("connection", message, undefined)));
   }
 }
 

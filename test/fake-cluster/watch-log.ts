@@ -62,7 +62,7 @@ export class WatchLog<T extends StoredObject> {
   }
 
   /** Tells every watcher. */
-  announce(change: Change<T>): void {
+  publish(change: Change<T>): void {
     for (const watcher of this.#watchers) {
       if (change.revision <= watcher.after) continue;
       watcher.after = change.revision;
@@ -87,7 +87,7 @@ export class WatchLog<T extends StoredObject> {
     const from = options.resourceVersion ?? "";
     if (from === "" || from === "0") {
       for (const object of items) {
-        if (passes(object, watcher)) listener({ type: "ADDED", object });
+        if (isVisible(object, watcher)) listener({ type: "ADDED", object });
       }
     } else {
       const since = Number(from);
@@ -131,7 +131,7 @@ export class WatchLog<T extends StoredObject> {
   }
 }
 
-function passes(object: StoredObject, watcher: Pick<Watcher<StoredObject>, "namespace" | "matches">): boolean {
+function isVisible(object: StoredObject, watcher: Pick<Watcher<StoredObject>, "namespace" | "matches">): boolean {
   if (watcher.namespace !== undefined && object.metadata.namespace !== watcher.namespace) return false;
   return watcher.matches === undefined || watcher.matches(object.metadata.labels);
 }
@@ -139,8 +139,8 @@ function passes(object: StoredObject, watcher: Pick<Watcher<StoredObject>, "name
 /** An object that stops matching is DELETED for this watcher, as it was before; one that starts to match is ADDED. */
 function eventFor<T extends StoredObject>(change: Change<T>, watcher: Watcher<T>): WatchEvent<T> | undefined {
   const { previous, current } = change;
-  const before = previous !== undefined && passes(previous, watcher);
-  if (current !== undefined && passes(current, watcher)) {
+  const before = previous !== undefined && isVisible(previous, watcher);
+  if (current !== undefined && isVisible(current, watcher)) {
     return { type: before ? "MODIFIED" : "ADDED", object: current };
   }
   if (!before) return undefined;

@@ -139,10 +139,12 @@ suite("the rendered guard", () => {
   test("the guard judges each annotation and label of ours on volume claims and on owners, as the vocabulary has them", () => {
     const claims = policyIn(rendered, "sluice-guard-claims.default");
     const onClaims = ours.filter(({ on }) => on === "PersistentVolumeClaim" || on === "StatefulSet");
-    const words = onClaims.filter(({ kind, on }) => kind === "annotation" || on === "PersistentVolumeClaim");
+    const annotations = onClaims.filter(({ kind, on }) => kind === "annotation" || on === "PersistentVolumeClaim");
     const finalizers = ["sluice.dev/volume-hold", "sluice.dev/volume-protection"];
-    assert.deepEqual(sorted(conditionOf(claims)), sorted([...keys(words), ...finalizers]));
-    const written = words.filter((one) => /written by us$/.test(one.meaning) && one.on === "PersistentVolumeClaim");
+    assert.deepEqual(sorted(conditionOf(claims)), sorted([...keys(annotations), ...finalizers]));
+    const written = annotations.filter(
+      (one) => /written by us$/.test(one.meaning) && one.on === "PersistentVolumeClaim",
+    );
     const marks = ["sluice.dev/protected", "sluice.dev/suspended"];
     assert.deepEqual(sorted([...variableOf(claims, "writtenByUs"), ...variableOf(claims, "ofOurs")]), keys(written));
     assert.deepEqual(variableOf(claims, "ofOurs"), marks);

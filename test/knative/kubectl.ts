@@ -75,8 +75,8 @@ export class Kubectl {
   /** Server-side, with strict field validation; resolves to what kubectl says of each object. */
   async apply(objects: readonly Built[], ...options: string[]): Promise<string[]> {
     const path = await this.file("objects.yaml", textOf(objects));
-    const said = await this.run("apply", "--server-side", "--validate=strict", ...options, "-f", path);
-    return said.trim().split("\n");
+    const output = await this.run("apply", "--server-side", "--validate=strict", ...options, "-f", path);
+    return output.trim().split("\n");
   }
 
   /** Resolves when the API server serves every CRD that there is. */
@@ -87,8 +87,8 @@ export class Kubectl {
   /** Has the API server judge a file or folder below `knative`, and store nothing; resolves to what it says of each object. */
   async rehearse(namespace: string, path: string): Promise<string[]> {
     const options = ["--namespace", namespace, "--server-side", "--dry-run=server", "--validate=strict"];
-    const said = await this.run("apply", ...options, "-f", join(knative, path));
-    return said.trim().split("\n");
+    const output = await this.run("apply", ...options, "-f", join(knative, path));
+    return output.trim().split("\n");
   }
 
   /** The commands of a chapter of a README below `knative`, line by line, without what is said beside them. */

@@ -258,14 +258,14 @@ suite("rendered manifests", () => {
     const [registry = "", ...rest] = [...images].join().split("/");
     assert.match(registry, /^[a-z.-]+\.invalid$/);
     const name = `${registry}/${rest.join("/").replace(/:.*/, "")}`;
-    const said = `The image ${name} is a placeholder, and no registry has it: name your own in \`images\` of your kustomization.`;
+    const message = `The image ${name} is a placeholder, and no registry has it: name your own in \`images\` of your kustomization.`;
     for (const [path, text] of rendered) {
-      assert.equal(text.includes(`# ${said}\n`), text.includes("image: "), path);
+      assert.equal(text.includes(`# ${message}\n`), text.includes("image: "), path);
     }
     const folder = await mkdtemp(join(tmpdir(), "sluice-render-"));
     const { stdout } = await promisify(execFile)(process.execPath, [join(root, "knative/render/main.ts"), folder]);
     await rm(folder, { recursive: true });
-    assert.equal(stdout.trim().split("\n").at(-1), said);
+    assert.equal(stdout.trim().split("\n").at(-1), message);
     for (const readme of ["README.md", "knative/README.md"]) {
       const text = readFileSync(join(root, readme), "utf8");
       assert.match(text, new RegExp(`\`${name}\` is a placeholder`), readme);
@@ -351,16 +351,16 @@ suite("rendered manifests", () => {
   test("the README counts the adapters that run in each namespace", () => {
     const readme = readFileSync(join(root, "knative/README.md"), "utf8");
     const [, count = ""] = /There are (\w+) in each namespace that has a Sluice/.exec(readme) ?? [];
-    const words =
+    const pattern =
       "none one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen";
-    assert.equal(words.split(" ").indexOf(count), ofKind("ApiServerSource").length);
+    assert.equal(pattern.split(" ").indexOf(count), ofKind("ApiServerSource").length);
   });
 
   test("an admission function that would be asked where it does not listen is not rendered, but refused", () => {
     const [first] = admissionFunctions;
     assert.ok(first !== undefined);
-    const stranger = { ...first, name: "judge-nothing", paths: ["/elsewhere"] };
-    const functions = { groupFunctions, admissionFunctions: [stranger], cronFunctions };
+    const foreign = { ...first, name: "judge-nothing", paths: ["/elsewhere"] };
+    const functions = { groupFunctions, admissionFunctions: [foreign], cronFunctions };
     assert.throws(
       () => renderManifests(functions),
       /judge-nothing listens at \/elsewhere, and is registered for \/pods\/eviction\/pin/,

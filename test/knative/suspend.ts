@@ -83,14 +83,14 @@ export async function suspend(
 async function addOwned(
   api: Scene["api"],
   namespace: string,
-  words: Readonly<Record<string, string>>,
+  texts: Readonly<Record<string, string>>,
 ): Promise<string> {
   const claim = "owned-data";
   const core = `/api/v1/namespaces/${namespace}`;
   await api.post(`${core}/persistentvolumeclaims`, {
     apiVersion: "v1",
     kind: "PersistentVolumeClaim",
-    metadata: { name: claim, annotations: { ...words, "sluice.dev/owner": foundation } },
+    metadata: { name: claim, annotations: { ...texts, "sluice.dev/owner": foundation } },
     spec: { accessModes: ["ReadWriteOnce"], resources: { requests: { storage: "1Gi" } } },
   });
   await api.post(`${core}/pods`, {

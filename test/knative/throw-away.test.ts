@@ -245,8 +245,8 @@ async function addFunction(copy: string): Promise<void> {
 /** `npm run render`. Resolves to the files that it wrote. */
 async function render(copy: string): Promise<readonly string[]> {
   const { scripts } = JSON.parse(await readFile(join(copy, "package.json"), "utf8"));
-  const [, ...words] = parseScript(scripts.render).words;
-  const { stdout } = await promisify(execFile)(process.execPath, words, { cwd: copy });
+  const [, ...commandLine] = parseScript(scripts.render).words;
+  const { stdout } = await promisify(execFile)(process.execPath, commandLine, { cwd: copy });
   return stdout.split("\n").flatMap((line) => /^knative\/base\/(.+)$/.exec(line)?.[1] ?? []);
 }
 

@@ -105,9 +105,9 @@ suite("webhook configurations on Knative's data plane", { skip: await skipWithou
     await waitForZero(activator, 90_000);
     const { starts } = activator;
     came.length = 0;
-    const stranger = { apiVersion: "admissionregistration.k8s.io/v1", kind: "ValidatingWebhookConfiguration" };
+    const foreign = { apiVersion: "admissionregistration.k8s.io/v1", kind: "ValidatingWebhookConfiguration" };
     await api.post(`${folder}/validatingwebhookconfigurations`, {
-      ...stranger,
+      ...foreign,
       metadata: { name: `not-of-${namespace}` },
     });
     const mutating = `${folder}/mutatingwebhookconfigurations/pod-eviction-${namespace}`;

@@ -199,7 +199,7 @@ test("--list names the mutants and runs nothing; --only tries those alone; --out
 
 test("a wrong option exits 2 and says which; --help says what there is", () => {
   const main = fileURLToPath(new URL("./main.ts", import.meta.url));
-  const start = (...words: string[]) => spawnSync(process.execPath, [main, ...words], { encoding: "utf8" });
+  const start = (...message: string[]) => spawnSync(process.execPath, [main, ...message], { encoding: "utf8" });
   const { status, stderr } = start("--seeds", "none", "--workers", "0", "--files", "a,,b");
   assert.equal(status, 2);
   assert.equal(stderr.match(/^--/gm)?.length, 3);

@@ -20,11 +20,11 @@ const history = fc.array(write, { minLength: 1, maxLength: 12 }).chain((writes) 
 type Write = typeof write extends fc.Arbitrary<infer T> ? T : never;
 
 /** The objects that there are after these writes. */
-function stateOf(writes: readonly Write[], isTold: (one: Write) => boolean): Map<string, Thing> {
+function stateOf(writes: readonly Write[], isDelivered: (one: Write) => boolean): Map<string, Thing> {
   const state = new Map<string, Thing>();
   for (const [index, one] of writes.entries()) {
     const thing = { namespace: "ns", name: one.name, resourceVersion: index + 1 };
-    if (!isTold(one)) continue;
+    if (!isDelivered(one)) continue;
     if (one.deletes) state.delete(pathOf(thing));
     else state.set(pathOf(thing), thing);
   }

@@ -193,7 +193,7 @@ export function guardFor(facts: EvictionFacts, question: QuestionFacts, taken: r
   if (budget === undefined) return question.pinned ? "out-of-scope" : "pod-unseen";
   if (found.some(({ may }) => may === "nonsense")) return "invalid-budget";
   if (found.length > 1) return "several-budgets";
-  if (facts.stranger && isSelected(budget, { app: true, zone: "x" })) return "budget-spans-groups";
+  if (facts.foreign && isSelected(budget, { app: true, zone: "x" })) return "budget-spans-groups";
   // Rule R25.
   if (isOfNothing(budget) || isRefusedForever(facts, place)) return "never-possible";
   // Rule R11.

@@ -141,7 +141,7 @@ suite("the deletion of a RabbitmqCluster on the real API server", { skip }, () =
       });
       await api.delete(broker.podPath(2));
       const gate = await eventually("a gate in rabbitmq-2", 30_000, async () => pods.gateOf(nameOf(2)));
-      await gate.said(waitsForOrders, 60_000);
+      await gate.reported(waitsForOrders, 60_000);
 
       const startedMs = performance.now();
       await remove();

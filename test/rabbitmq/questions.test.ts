@@ -57,7 +57,7 @@ suite("Sluice before real RabbitMQ nodes on the real API server", { skip }, () =
     return endings.map(({ pod }) => Number(pod.at(-1))).sort();
   }
 
-  async function ledgerSays(): Promise<{ readonly guard: string; readonly sentence: string } | undefined> {
+  async function ledgerShows(): Promise<{ readonly guard: string; readonly sentence: string } | undefined> {
     const path = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/sluice-rabbitmq`;
     const { metadata } = await broker.api.get<{ metadata: { annotations: Record<string, string> } }>(path);
     return JSON.parse(metadata.annotations["sluice.dev/verdicts"] ?? "{}")["advance-zone-rollout"];
@@ -97,8 +97,8 @@ suite("Sluice before real RabbitMQ nodes on the real API server", { skip }, () =
       await setMember(nodes, 2, queue, false);
       await broker.changeTemplate("2");
       const { sentence } = await eventually("the rollout waits for the queue", 120_000, async () => {
-        const said = await ledgerSays();
-        return said?.guard === "health-bad" ? said : undefined;
+        const shown = await ledgerShows();
+        return shown?.guard === "health-bad" ? shown : undefined;
       });
       assert.match(sentence, critical);
       assert.deepEqual(observer.takings, []);

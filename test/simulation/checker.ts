@@ -40,7 +40,7 @@ export interface LedgerWrite {
 /** One who judges. Whatever it does not ask to hear, it is not told. */
 export interface Checker {
   /** The ids of the invariants that it speaks up for. */
-  readonly judges: readonly string[];
+  readonly invariants: readonly string[];
   /** A deletion leaves a process. */
   onDeletionSent?(caller: Caller, resource: Resource, key: ObjectKey, preconditions: Preconditions): void;
   /** The API server is about to carry it out. */
@@ -65,7 +65,7 @@ export interface Checker {
 export interface CheckersOptions {
   readonly world: World;
   readonly pasts: Pasts;
-  readonly violate: (invariant: string, sentence: string) => void;
+  readonly violate: (invariant: string, message: string) => void;
   readonly log: (who: string, what: string) => void;
 }
 
@@ -127,8 +127,8 @@ export class Checkers {
   /** What keeps a world at peace from being done, as the first says who knows of something. */
   missing(): string | undefined {
     for (const checker of this.#all) {
-      const sentence = checker.missing?.();
-      if (sentence !== undefined) return sentence;
+      const message = checker.missing?.();
+      if (message !== undefined) return message;
     }
     return undefined;
   }

@@ -26,7 +26,7 @@ class Scene {
     budgets: new BudgetPast(this.world, namespace),
     namespace,
     skewMs: 0,
-    violate: (invariant, sentence) => this.violations.push(`${invariant} ${sentence}`),
+    violate: (invariant, message) => this.violations.push(`${invariant} ${message}`),
   });
 
   constructor() {

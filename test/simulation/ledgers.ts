@@ -25,7 +25,7 @@ export class Ledgers implements Actor {
   constructor(run: SeedRun, workloads: Workloads) {
     const { world, namespace, group } = run;
     const names = [group, neighbourGroup].map(ledgerName);
-    this.checkers = [{ judges: ["L1"], missing: () => unsettledOf(world, namespace, names) }];
+    this.checkers = [{ invariants: ["L1"], missing: () => unsettledOf(world, namespace, names) }];
     this.disturbances = {
       editLedger: drawn(run, workloads, { first: () => edit(run) }),
       loseLedger: drawn(run, workloads, { set: () => lose(run) }),

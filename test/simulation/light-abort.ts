@@ -53,8 +53,8 @@ export class LightAbortSignal {
     // All are aborted before the first listener is told of it.
     const dependents = this.#dependents?.filter((dependent) => !dependent.aborted) ?? [];
     for (const dependent of dependents) dependent.#set(reason);
-    this.#tell();
-    for (const dependent of dependents) dependent.#tell();
+    this.#notify();
+    for (const dependent of dependents) dependent.#notify();
   }
 
   #set(reason: unknown): void {
@@ -62,7 +62,7 @@ export class LightAbortSignal {
     this.reason = reason;
   }
 
-  #tell(): void {
+  #notify(): void {
     for (let listener = this.#listeners.shift(); listener !== undefined; listener = this.#listeners.shift()) listener();
   }
 }

@@ -25,7 +25,7 @@ export interface Plan {
   /** Views come from real watches over the failing connection instead of being as stale as they may be. */
   readonly watching: boolean;
   /** Those whom events wake watch from a first decision on, until none was made for so long; absent: from their start. */
-  readonly awakeIdleMs: number | undefined;
+  readonly onDemandIdleMs: number | undefined;
   readonly readyAfterMs: number;
   readonly goneAfterMs: number;
   readonly controllerDelayMs: number;
@@ -50,7 +50,7 @@ export interface Plan {
   /** How long the API server waits for a webhook; absent: ten seconds. */
   readonly webhookTimeoutMs?: number;
   /** How long it tells the webhook that it waits; absent: ten seconds. */
-  readonly toldTimeoutMs?: number;
+  readonly statedTimeoutMs?: number;
   /** How long an eviction may wait for its turn; 0: it is refused at once. */
   readonly evictionWaitMs: number;
   /** The share of reviews whose client gives up before ten seconds, and of those that the API server sends a second time. */
@@ -69,7 +69,7 @@ export interface Plan {
   /** The share of drains that are of a whole node. */
   readonly wholeNodes: number;
   /** A PodDisruptionBudget that allows nothing, for ever. */
-  readonly isHeld: boolean;
+  readonly isBlocked: boolean;
   /** Another webhook refuses every eviction after ours has allowed it, for ever. */
   readonly isRefused?: boolean;
   /** Functions that claim more than pods that go; absent: there are none. */
@@ -108,7 +108,7 @@ export interface PlannedElsewhere {
   /** It and its StatefulSets have the names of the group and its own; otherwise they have names of their own. */
   readonly isNamesake: boolean;
   /** No user changes it; its templates change; or one of them is no good, for ever. */
-  readonly fate: "rests" | "rolls" | "stuck";
+  readonly ending: "rests" | "rolls" | "stuck";
 }
 
 export interface PlannedClaims {

@@ -8,7 +8,7 @@ import type { SeedRun } from "./seed.ts";
 
 /** Whatever takes a pod of a namespace, whichever function it is, is judged by its terms, and by what the ledger holds. */
 export class TakenPods implements Checker {
-  readonly judges = ["Z1", "Z2", "Z3", "Z4", "E1"];
+  readonly invariants = ["Z1", "Z2", "Z3", "Z4", "E1"];
   readonly #checker: TrueWorldChecker;
   readonly #namespace: string;
 
@@ -48,7 +48,7 @@ export class TakenPods implements Checker {
 
 /** Each reservation is judged once, by the view that it was decided on. */
 export class MadeReservations implements Checker {
-  readonly judges = ["R2", "Z1", "Z2", "E1"];
+  readonly invariants = ["R2", "Z1", "Z2", "E1"];
   readonly #violate: SeedRun["violate"];
 
   constructor({ violate }: SeedRun) {
@@ -62,7 +62,7 @@ export class MadeReservations implements Checker {
 
 /** A ledger that is collected too early takes reservations with it that a process still acts on. */
 export class CollectedLedgers implements Checker {
-  readonly judges = ["K1"];
+  readonly invariants = ["K1"];
   readonly #checker: CollectedChecker;
 
   constructor({ world, violate }: SeedRun) {

@@ -49,7 +49,7 @@ export function createRecycler(draw: Draw, isActive: () => boolean, everyMs: num
     return take(targets, "recycling", { zone: zone.statefulSet.name, requeueAfterMs: draw.between(0, 2 * everyMs) });
   }
 
-  const gate: GroupReconciler<GroupObservation, Recycled> = {
+  const reconciler: GroupReconciler<GroupObservation, Recycled> = {
     name,
     eventPolicy,
     observe: (observed) => observed,
@@ -65,7 +65,7 @@ export function createRecycler(draw: Draw, isActive: () => boolean, everyMs: num
     needs: [],
     reads: [],
     writes: [],
-    reconcile: (context, key, wake) => reconcileGroup(context, gate, key, wake),
+    reconcile: (context, key, trigger) => reconcileGroup(context, reconciler, key, trigger),
   };
 }
 

@@ -14,7 +14,7 @@ export interface Connection {
   /** Is told what each pass over a group comes to, and of the zone that its verdict names. */
   readonly onVerdict: (group: GroupKey, zone: string) => void;
   /** An event of a changed object reaches the process; absent: its views need not know. */
-  readonly told?: (resource: Resource, object: ObjectKey) => void;
+  readonly onEvent?: (resource: Resource, object: ObjectKey) => void;
   /** kill -9: nothing of the process goes on. */
   stop(): void;
 }
@@ -49,7 +49,7 @@ export interface Role {
   /** It is never killed, as nothing comes of it that could be lost. */
   readonly isSpared?: boolean;
   /** It asks for PodDisruptionBudgets, too. */
-  readonly judgesEvictions?: boolean;
+  readonly decidesEvictions?: boolean;
   /** Begins. Returns what hears of events and of changes that its watches see. */
   open(connection: Connection): ((key: GroupKey) => void) | undefined;
 }

@@ -28,7 +28,7 @@ const leftTakenForReady: Wrappers = {
 };
 
 /** A reservation of a StatefulSet that the view has none of asks for it, and for its pods: here the API server knows none. */
-const strangersUnknown: Wrappers = {
+const foreignUnknown: Wrappers = {
   ...orphansUncounted,
   ...wrapCluster((cluster) => ({
     get: (resource, key, options) => {
@@ -104,7 +104,7 @@ export const membershipRules: readonly RemovedRule[] = [
     breaks: ["Z1", "Z2", "E1"],
     aim: (plan) => frozenDrains(plan, { every: joining }),
     wrappers: {
-      ...strangersUnknown,
+      ...foreignUnknown,
       ...wrapViews((cache) => (key, need) => cache.read(key, { ...need, membersThrough: undefined })),
     },
   },
@@ -118,7 +118,7 @@ export const membershipRules: readonly RemovedRule[] = [
         faults: { ...noFaults, latencyMs: 5, lateList: 0.5, watch: { ...noWatchFaults, break: 0.02 } },
         every: { ...joining, addZone: 8_000, removeZone: 12_000 },
       }),
-    wrappers: { ...strangersUnknown, connection: listsOfNow },
+    wrappers: { ...foreignUnknown, connection: listsOfNow },
   },
   {
     rule: "R6",

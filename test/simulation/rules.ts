@@ -42,7 +42,7 @@ export function plain(plan: Plan, changes: Partial<Plan> = {}): Plan {
     recycleEveryMs: 1_000,
     recycleForMs: 1_000_000,
     watching: false,
-    awakeIdleMs: undefined,
+    onDemandIdleMs: undefined,
     goneAfterMs: 300,
     controllerDelayMs: 5,
     readyAfterMs: 2_000,

@@ -239,13 +239,13 @@ export class SimulatedCluster implements Cluster {
 
   sleep(ms: number, signal?: AbortSignal): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
-    const wake = () => {
+    const trigger = () => {
       cancel();
       this.#resume(resolve);
     };
-    const cancel = this.#options.world.timeline.after(ms, wake);
-    if (signal?.aborted) wake();
-    else signal?.addEventListener("abort", wake, { once: true });
+    const cancel = this.#options.world.timeline.after(ms, trigger);
+    if (signal?.aborted) trigger();
+    else signal?.addEventListener("abort", trigger, { once: true });
     return promise;
   }
 

@@ -106,8 +106,8 @@ export class SimulatedWatch<T> implements AsyncIterableIterator<WatchEvent<T>, u
         return;
       }
       try {
-        const told = (event: unknown) => this.#tell(event as WatchEvent<T>);
-        this.#cancel = world.store.watch(resource, { ...query, bookmarks: true }, told);
+        const reported = (event: unknown) => this.#notify(event as WatchEvent<T>);
+        this.#cancel = world.store.watch(resource, { ...query, bookmarks: true }, reported);
       } catch (error) {
         this.#send(() => this.#end(error));
       }
@@ -117,7 +117,7 @@ export class SimulatedWatch<T> implements AsyncIterableIterator<WatchEvent<T>, u
   readonly #onAbort = (): void => this.#end(this.#failed(0, "Aborted", "given up"));
 
   /** The server sends an event: what becomes of it on its way is drawn here. */
-  #tell(event: WatchEvent<T>): void {
+  #notify(event: WatchEvent<T>): void {
     if (this.#deaf || this.#ended) return;
     const { world, draw, faults, log } = this.#options;
     const nowMs = world.timeline.nowMs();

@@ -8,7 +8,7 @@ import { createReporting } from "../../triggers/telemetry/logs-and-metrics.ts";
 export const validation = { definition: validateZoneBudget, handler: validateZoneBudget.open(undefined as never) };
 
 /** A door of reviews that no event wakes, and that asks its clients for nothing. */
-export const quietDoor = {
+export const quietServer = {
   enqueuer: { changed: () => "queued", tick: () => true, due: () => true },
   watches: new Set<KnownResource>(),
   namespaces: undefined,
@@ -20,7 +20,7 @@ export const quietDoor = {
 } satisfies Partial<AppOptions>;
 
 export function createTestApp(options: Partial<AppOptions> & { full?: boolean } = {}) {
-  const woken: string[] = [];
+  const triggered: string[] = [];
   const lines: Record<string, unknown>[] = [];
   const reporting = createReporting({
     version: "1.2.3",
@@ -30,7 +30,7 @@ export function createTestApp(options: Partial<AppOptions> & { full?: boolean } 
     destination: { write: (line: string) => void lines.push(JSON.parse(line)) },
   });
   const remember = (what: string): boolean => {
-    if (!options.full) woken.push(what);
+    if (!options.full) triggered.push(what);
     return options.full !== true;
   };
   const app = createApp({
@@ -50,7 +50,7 @@ export function createTestApp(options: Partial<AppOptions> & { full?: boolean } 
     notReady: () => undefined,
     ...options,
   });
-  return { app, woken, lines, reporting };
+  return { app, triggered, lines, reporting };
 }
 
 /** The headers of an ApiServerSource's event in binary mode, as captured from Knative. */

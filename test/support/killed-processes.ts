@@ -33,7 +33,9 @@ export class KilledProcesses {
   }
 
   /** A process that is killed now and then, and comes again without any memory. Never resolves. */
-  async serve(run: (context: Context, wake: { readonly sweep: boolean }) => Promise<ReconcileResult>): Promise<void> {
+  async serve(
+    run: (context: Context, trigger: { readonly sweep: boolean }) => Promise<ReconcileResult>,
+  ): Promise<void> {
     const { world, random, wrap, count } = this.#around;
     const plain = wrap(createWorldCluster(world, { latencyMs: () => 1 + Math.floor(random() * 40) }));
     for (;;) {

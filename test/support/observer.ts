@@ -3,7 +3,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { Api, type ApiAccess, ApiError, eventually } from "../controlplane/api.ts";
 import { linesOf } from "../controlplane/lines.ts";
 import {
-  judge,
+  checkHistory,
   type Promised,
   type SeenPod,
   type SeenStatefulSet,
@@ -93,7 +93,7 @@ export class Observer {
 
   /** Ready pods that were deleted so far, in the order in which that was heard of. */
   get takings(): readonly Taking[] {
-    return judge(this.#sightings, this.#promised).takings;
+    return checkHistory(this.#sightings, this.#promised).takings;
   }
 
   /** How often its watch had lost the thread, and what lay between was read revision by revision. */
@@ -118,7 +118,7 @@ export class Observer {
       }
       return true;
     });
-    return judge(this.#sightings, this.#promised);
+    return checkHistory(this.#sightings, this.#promised);
   }
 
   async close(): Promise<void> {

@@ -76,6 +76,6 @@ test("the README of the room says which file uses client-node, and why its calls
   const texts = await Promise.all(files.map(async (path) => ({ path, text: await read(path) })));
   const importing = texts.filter(({ text }) => /(?:from |import\()"@kubernetes\/client-node/.test(text));
   assert.ok(importing.length > 0);
-  const strangers = importing.filter(({ path }) => !sentence.includes(`\`${path}\``)).map(({ path }) => path);
-  assert.deepEqual(strangers, []);
+  const foreign = importing.filter(({ path }) => !sentence.includes(`\`${path}\``)).map(({ path }) => path);
+  assert.deepEqual(foreign, []);
 });

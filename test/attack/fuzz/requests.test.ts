@@ -45,7 +45,7 @@ describe("malformed requests", () => {
       );
     }
     const shares = [
-      all.filter(({ door }) => door === "tls"),
+      all.filter(({ endpoint }) => endpoint === "tls"),
       all.filter(({ requests }) => requests.length > 1),
       all.filter(({ pieceBytes }) => pieceBytes < 3_000),
       all.filter(({ ending }) => ending === "half-closes"),
@@ -66,11 +66,11 @@ describe("malformed requests", () => {
   });
 
   it("are as long as they say where HTTP is kept", () => {
-    for (const { bytes, isWhole, says } of requests) {
+    for (const { bytes, isWhole, description } of requests) {
       const text = bytes.toString("latin1");
       const length = /\r\ncontent-length: (\d+)\r\n/.exec(text)?.[1];
       if (!isWhole || length === undefined) continue;
-      assert.equal(bytes.length - text.indexOf("\r\n\r\n") - 4, Number(length), says);
+      assert.equal(bytes.length - text.indexOf("\r\n\r\n") - 4, Number(length), description);
     }
   });
 });

@@ -31,10 +31,10 @@ describe("answers to reviews", () => {
       uid: "u",
       allowed: true,
       code: 0,
-      sentence: "",
+      message: "",
     });
     const refusal = answer({ uid: "u", allowed: false, status: { code: 429, message: "5 down" } });
-    assert.deepEqual([refusal.allowed, refusal.code, refusal.sentence], [false, 429, "5 down"]);
+    assert.deepEqual([refusal.allowed, refusal.code, refusal.message], [false, 429, "5 down"]);
   });
 
   it("that are none are not taken for refusals", () => {

@@ -30,9 +30,9 @@ function between(random: Random, least: number, most: number): number {
 }
 
 /** One of the numbers that a seed gives; which one depends on the words alone, not on what was drawn before. */
-function drawnFor(seed: number, words: string): Random {
+function drawnFor(seed: number, text: string): Random {
   let mixed = seed >>> 0;
-  for (const letter of words) mixed = (Math.imul(mixed ^ (letter.codePointAt(0) ?? 0), 0x01000193) + 0x9e3779b9) >>> 0;
+  for (const letter of text) mixed = (Math.imul(mixed ^ (letter.codePointAt(0) ?? 0), 0x01000193) + 0x9e3779b9) >>> 0;
   return seededRandom(mixed);
 }
 

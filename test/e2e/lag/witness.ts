@@ -1,7 +1,7 @@
 /** Watches the pods and StatefulSets of one group for itself, straight from the API server, and forgets nothing. */
 import { Api, type ApiAccess, eventually } from "../../controlplane/api.ts";
 import { linesOf } from "../../controlplane/lines.ts";
-import type { PodSighting, Sighting, StatefulSetSighting } from "./judge.ts";
+import type { PodSighting, Sighting, StatefulSetSighting } from "./check-history.ts";
 
 interface Raw {
   readonly metadata: {

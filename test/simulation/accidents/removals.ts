@@ -199,7 +199,7 @@ export const writtenByWhom: Removal = {
   },
 };
 
-export const wordsOfPods: Removal = {
+export const annotationsOfPods: Removal = {
   rule: "R18",
   removed: "the uid of a pod that was told: its word is that of its name, and of its disk",
   wrappers: wrapCluster((cluster) => ({

@@ -78,7 +78,7 @@ async function broken(wrappers: Wrappers, changes: Partial<Plan>, seeds: number)
   for (let seed = 1; seed <= seeds; seed++) {
     const { violations } = await simulate(seed, { aim, wrappers });
     const [first] = violations;
-    if (first !== undefined) return `${first.invariant}: ${first.sentence}`;
+    if (first !== undefined) return `${first.invariant}: ${first.message}`;
   }
   return "nothing";
 }

@@ -55,7 +55,7 @@ export interface TrueWorldOptions {
   readonly namespace: string;
   /** How far clocks may be off: availability is judged by so much less. */
   readonly skewMs: number;
-  readonly violate: (invariant: string, sentence: string) => void;
+  readonly violate: (invariant: string, message: string) => void;
 }
 
 export class TrueWorldChecker {
@@ -144,10 +144,10 @@ export class TrueWorldChecker {
 
   /** Notes what a write of a group's ledger has reserved or renewed, and all that it holds: later ones are for others. */
   noteWritten(group: string, made: readonly Reserved[], all: readonly Reserved[]): void {
-    const held = new Set(all.map(({ uid }) => uid));
+    const named = new Set(all.map(({ uid }) => uid));
     for (const uid of this.#standing) {
       const noted = this.#reserved.get(uid) as Noted;
-      if (noted.group !== group || held.has(uid)) continue;
+      if (noted.group !== group || named.has(uid)) continue;
       this.#standing.delete(uid);
       this.#reserved.set(uid, { ...noted, isDropped: true });
     }
@@ -199,7 +199,7 @@ export class TrueWorldChecker {
     const situation = this.#situationOf(entry, reservedMs, states, windowMs);
     // A client that asked for it since then heard that nothing governs it; a process that took others since then counted it.
     if (by === "eviction" && reservedMs !== undefined && this.#isFreeSince(reservedMs, labels, windowMs)) return;
-    this.#judge(`${replica} took ${key.name} (${by})`, governed, situation);
+    this.#check(`${replica} took ${key.name} (${by})`, governed, situation);
   }
 
   /** True where a budget governed a pod at that time, and then none did. */
@@ -240,11 +240,11 @@ export class TrueWorldChecker {
   }
 
   /** What was known of the budget may be as old as allowed: one of the states that it had since then must have let it go. */
-  #judge(what: string, governed: readonly Governance[], situation: Situation): void {
+  #check(what: string, governed: readonly Governance[], situation: Situation): void {
     const broken = governed.map((governance) => isWithinBudget(governance, situation));
     const [violation] = broken;
     if (violation === undefined || broken.includes(undefined)) return;
-    this.#options.violate(violation.invariant, `${what}: ${violation.sentence}`);
+    this.#options.violate(violation.invariant, `${what}: ${violation.message}`);
   }
 
   #groupOf(set: StoredStatefulSet): string | undefined {

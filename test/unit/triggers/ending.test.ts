@@ -109,7 +109,7 @@ describe("the shipped server after a signal", () => {
       (await review("db-zone-a-0")).code === 200 ? true : undefined,
     );
     let isAnswered = false;
-    const held = review("db-zone-b-0").finally(() => {
+    const parked = review("db-zone-b-0").finally(() => {
       isAnswered = true;
     });
     await eventually("the eviction held", 5_000, async () =>
@@ -117,7 +117,7 @@ describe("the shipped server after a signal", () => {
     );
     assert.equal(isAnswered, false);
     const ended = server.stop(10_000);
-    assert.equal((await held).code, 429);
+    assert.equal((await parked).code, 429);
     await isUnready(server);
     assert.equal((await review("db-zone-b-0")).code, 429, "by the budget, from watches that go on");
     assert.equal((await ended).summary, "exit code 0");
@@ -133,11 +133,11 @@ describe("the shipped server after a signal", () => {
 
     const launched = launchServer(optionsOf({ SHUTDOWN_DELAY: "1m" }));
     context.after(() => launched.stop(0));
-    const said = (words: string) =>
-      eventually(words, 20_000, async () => (launched.printed().stdout.includes(words) ? true : undefined));
-    await said("reviews are answered on TLS port");
+    const logged = (text: string) =>
+      eventually(text, 20_000, async () => (launched.printed().stdout.includes(text) ? true : undefined));
+    await logged("reviews are answered on TLS port");
     launched.signal("SIGINT");
-    await said("reviews are answered for 60 s more, and a second signal ends this at once");
+    await logged("reviews are answered for 60 s more, and a second signal ends this at once");
     launched.signal("SIGINT");
     assert.equal((await launched.ended).code, 1);
   });

@@ -1,4 +1,4 @@
-import * as vocabulary from "../../../../functions/shared/annotations/table.ts";
+import * as annotationTable from "../../../../functions/shared/annotations/table.ts";
 import type { Context } from "../../../../functions/shared/contract/context.ts";
 import type { FunctionDefinition, ReconcileResult } from "../../../../functions/shared/contract/definition.ts";
 import type { KeyLookUp, ObjectRef } from "../../../../functions/shared/contract/keys.ts";
@@ -38,8 +38,8 @@ export const announceOutage: FunctionDefinition<ObjectRef> = {
     ...ledgerNeeds,
   ],
   kindNeeds: [{ subresource: "scale", verbs: ["get"] }],
-  reads: [vocabulary.rolloutGroup, vocabulary.claims],
-  writes: [...vocabulary.ledgerEntries, vocabulary.claims, vocabulary.verdicts],
+  reads: [annotationTable.rolloutGroup, annotationTable.claims],
+  writes: [...annotationTable.ledgerEntries, annotationTable.claims, annotationTable.verdicts],
   reconcile,
 };
 
@@ -59,13 +59,13 @@ function ownersOfNamed(namespace: string, configMap: string): KeyLookUp<ObjectRe
 async function reconcile(
   context: Context,
   key: ObjectRef,
-  wake: { readonly sweep: boolean },
+  triggers: { readonly sweep: boolean },
 ): Promise<ReconcileResult> {
   try {
     const group = groupKeyOf(parseStatefulSet(await context.cluster.get("statefulsets", key)));
     const observing: GroupReconciler<OutageSnapshot, Target>["observe"] = (observed, { cluster }) =>
       observe(key, observed, { cluster });
-    return await reconcileGroup(context, { name, eventPolicy, observe: observing, decide, actOn }, group, wake);
+    return await reconcileGroup(context, { name, eventPolicy, observe: observing, decide, actOn }, group, triggers);
   } catch (error) {
     if (hasCode(error, 404)) return { requeueAfterMs: undefined, pendingActs: undefined };
     throw error;

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import type { StoredBudget } from "../../../../functions/shared/groups/governing.ts";
 import type { Zone } from "../../../../functions/shared/groups/zones.ts";
 import type { Pod } from "../../../../functions/shared/workloads/pods.ts";
-import { key, Passes } from "../../shared/reconcile/passes.ts";
+import { Harness, key } from "../../shared/reconcile/harness.ts";
 import { decideOn, nowMs, outcome, pod, refusal, reservation, statefulSet, zone, zoneBudget } from "./given.ts";
 
 const byOrdinal = { podNamePartitionRegex: "[a-z]+-([0-9]+)" };
@@ -57,9 +57,9 @@ test("a pod that is down already goes within the budget at no further cost, and 
 
 test("a take says whose limit it keeps to", () => {
   const verdict = under(zoneBudget("db", {}), zone("a", "ooo", { maxUnavailable: 2 }));
-  const sentence =
+  const message =
     "rolling a: 1 of 3 outdated pods go now, 1 may be down by the budget db, although the StatefulSet allows 2";
-  assert.equal(verdict.message, sentence);
+  assert.equal(verdict.message, message);
   const own = under(zoneBudget("db", { maxUnavailable: 5 }), zone("a", "ooo", { maxUnavailable: 2 }));
   assert.equal(own.message, "rolling a: 2 of 3 outdated pods go now, 2 may be down");
 });
@@ -241,8 +241,8 @@ test("of the zones that wait for their budgets the first is named, and the first
 });
 
 test("delete-refused is named where the refused deletion's own reservation is all that is down under a budget too", () => {
-  const held = zone("a", "oo", { maxUnavailable: 2, reserved: [reservation("a-0")] });
-  assert.equal(outcome(decideOn([held], [refusal("a-0")], { budgets: [zoneBudget("db", {})] })), "delete-refused");
+  const blocked = zone("a", "oo", { maxUnavailable: 2, reserved: [reservation("a-0")] });
+  assert.equal(outcome(decideOn([blocked], [refusal("a-0")], { budgets: [zoneBudget("db", {})] })), "delete-refused");
   const peerless = [zone("a", "oo", { maxUnavailable: 2 }), zone("b", "n", current)];
   const verdict = decideOn(peerless, [refusal("a-0")], { budgets: [zoneBudget("db", byOrdinal)] });
   assert.equal(outcome(verdict), "partition-budget", "what keeps a-1 is its partition");
@@ -250,19 +250,19 @@ test("delete-refused is named where the refused deletion's own reservation is al
 
 for (const kind of ["lists", "watches"]) {
   test(`a pass keeps to the budgets that its namespace has, with views made of ${kind}`, async () => {
-    const passes = await new Passes({ replicas: 3, maxUnavailable: 3 }).prepare();
+    const harness = await new Harness({ replicas: 3, maxUnavailable: 3 }).prepare();
     const selector = { matchLabels: { "rollout-group": key.group } };
     const spec = { maxUnavailable: 1, selector };
-    passes.world.store.create("zoneawarepoddisruptionbudgets", key.namespace, { metadata: { name: "db" }, spec });
-    if (kind === "watches") await passes.watch();
-    await passes.run();
-    assert.equal(passes.acts.length, 1);
+    harness.world.store.create("zoneawarepoddisruptionbudgets", key.namespace, { metadata: { name: "db" }, spec });
+    if (kind === "watches") await harness.watch();
+    await harness.run();
+    assert.equal(harness.acts.length, 1);
     assert.match(
-      passes.verdicts.at(-1)?.message ?? "",
+      harness.verdicts.at(-1)?.message ?? "",
       /1 may be down by the budget db, although the StatefulSet allows 3/,
     );
-    await passes.run();
-    assert.equal(passes.guard, "zone-budget");
-    assert.equal(passes.acts.length, 1);
+    await harness.run();
+    assert.equal(harness.guard, "zone-budget");
+    assert.equal(harness.acts.length, 1);
   });
 }

@@ -30,9 +30,9 @@ test("delete-refused names the first pod that was refused, of a zone at rest and
 
 test("delete-refused is not named while another reservation may still end", () => {
   const reserved = [reservation("a-0"), reservation("a-1")];
-  const held = zone("a", "ooo", { maxUnavailable: 2, reserved });
-  assert.equal(outcome(decideOn([held], [refusal("a-0")])), "budget");
-  assert.equal(outcome(decideOn([held], [refusal("a-0"), refusal("a-1")])), "delete-refused");
+  const blocked = zone("a", "ooo", { maxUnavailable: 2, reserved });
+  assert.equal(outcome(decideOn([blocked], [refusal("a-0")])), "budget");
+  assert.equal(outcome(decideOn([blocked], [refusal("a-0"), refusal("a-1")])), "delete-refused");
 });
 
 test("a pass that only repairs is of the zone that the wait is of, otherwise of the first that it repairs", () => {
@@ -91,10 +91,10 @@ test("a long delay makes no look later than it would be without", () => {
 });
 
 test("while others go, a delay that ends before the next repair is due wakes", () => {
-  const young = neverReadyFor("b-3", 100_000);
+  const recent = neverReadyFor("b-3", 100_000);
   const zones = [
     zone("a", "n.nn", { ...current, extra: [readyFor("a-1", 58)] }),
-    zone("b", "ooo", { replicas: 4, maxUnavailable: 4, extra: [young] }),
+    zone("b", "ooo", { replicas: 4, maxUnavailable: 4, extra: [recent] }),
   ];
   const verdict = decideOn(zones, [], { budgets: [delayed] });
   assert.equal(outcome(verdict), "delete b-3, delete b-0, delete b-2");

@@ -108,8 +108,8 @@ test("zone-settling: the next zone starts only when the last one is ready", () =
 });
 
 test("zone-settling looks again when minReadySeconds are over", () => {
-  const young = pod("a-1", { revision: "new", readySinceMs: nowMs - 8_000 });
-  const verdict = decideOn([zone("a", "n", { replicas: 2, minReadySeconds: 10, extra: [young] }), zone("b", "oo")]);
+  const recent = pod("a-1", { revision: "new", readySinceMs: nowMs - 8_000 });
+  const verdict = decideOn([zone("a", "n", { replicas: 2, minReadySeconds: 10, extra: [recent] }), zone("b", "oo")]);
   assert.equal(outcome(verdict), "zone-settling");
   assert.equal(verdict.requeueAfterMs, 2_000);
 });
@@ -142,8 +142,8 @@ test("budget: a zone that wants 2^31 pods is decided on like any other, by a sha
 });
 
 test("delete-refused does not hide pods that are missing besides", () => {
-  const held = zone("a", "oo", { replicas: 3, maxUnavailable: 2, reserved: [reservation("a-0")] });
-  assert.equal(outcome(decideOn([held], [refusal("a-0")])), "budget");
+  const blocked = zone("a", "oo", { replicas: 3, maxUnavailable: 2, reserved: [reservation("a-0")] });
+  assert.equal(outcome(decideOn([blocked], [refusal("a-0")])), "budget");
 });
 
 test("an outdated pod that is down already goes within the budget, at no further cost", () => {
@@ -198,9 +198,9 @@ test("delete-refused is named, with what the API server said, once nothing else 
 });
 
 test("delete-refused is named while the refused pod's own reservation is all that holds the budget", () => {
-  const held = (changes: object) => zone("a", "oo", { reserved: [reservation("a-0", changes)] });
-  assert.equal(outcome(decideOn([held({})], [refusal("a-0")])), "delete-refused");
-  assert.equal(outcome(decideOn([held({ uid: "before" })], [refusal("a-0")])), "budget");
+  const blocked = (changes: object) => zone("a", "oo", { reserved: [reservation("a-0", changes)] });
+  assert.equal(outcome(decideOn([blocked({})], [refusal("a-0")])), "delete-refused");
+  assert.equal(outcome(decideOn([blocked({ uid: "before" })], [refusal("a-0")])), "budget");
   const unready = zone("a", "xo", { reserved: [reservation("a-0")] });
   assert.equal(outcome(decideOn([unready], [refusal("a-0")])), "budget", "it may become ready");
   const another = zone("a", "o.o", { maxUnavailable: 2, reserved: [reservation("a-0")] });
@@ -267,17 +267,17 @@ test("a rollout that waits says which pod is replaced unless it becomes ready, a
   assert.equal(decideOn(both).requeueAfterMs, 1_000);
   assert.match(decideOn([zone("a", "xyy")]).message, /; a-1 was never ready/);
   assert.match(decideOn(both, [refusal("b-1")]).message, /; a-2 was never ready/);
-  const young = pod("a-1", { readySinceMs: undefined, neverReady: true, createdMs: nowMs });
+  const recent = pod("a-1", { readySinceMs: undefined, neverReady: true, createdMs: nowMs });
   assert.equal(
-    decideOn([zone("a", "xw", { replicas: 3, extra: [{ ...young, name: "a-2", ordinal: 2 }] })]).requeueAfterMs,
+    decideOn([zone("a", "xw", { replicas: 3, extra: [{ ...recent, name: "a-2", ordinal: 2 }] })]).requeueAfterMs,
     7_000,
   );
 });
 
 test("a rollout that takes pods looks again no later than it would, though a repair is due later or sooner", () => {
   const taking = (ageMs: number) => {
-    const young = pod("a-3", { readySinceMs: undefined, neverReady: true, createdMs: nowMs - ageMs });
-    const zones = [zone("a", "ooo", { replicas: 4, maxUnavailable: 2, extra: [young] })];
+    const recent = pod("a-3", { readySinceMs: undefined, neverReady: true, createdMs: nowMs - ageMs });
+    const zones = [zone("a", "ooo", { replicas: 4, maxUnavailable: 2, extra: [recent] })];
     return decideOn(zones, [refusal("a-0")]);
   };
   assert.equal(outcome(taking(100_000)), "delete a-3, delete a-1");

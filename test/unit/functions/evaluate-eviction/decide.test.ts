@@ -10,8 +10,8 @@ import { disruptionBudget, guards, refusal, rule } from "./given-evictions.ts";
 const whole = [zone("a", "ooo"), zone("b", "ooo")];
 
 test("allowed: a pod of a whole group goes, and is reserved by its uid", () => {
-  const [ruling] = rule(whole, [{ name: "a-1", pin: [{ op: "add" }] }]);
-  assert.deepEqual(ruling, {
+  const [decision] = rule(whole, [{ name: "a-1", pin: [{ op: "add" }] }]);
+  assert.deepEqual(decision, {
     answer: { allowed: true, guard: "allowed", warnings: [], zone: "a", patch: [{ op: "add" }] },
     reserve: { statefulSet: "a", ordinal: 1, uid: "uid-of-a-1" },
   });
@@ -48,18 +48,18 @@ test("exempt: a pod that has ended or is on its way out goes whatever the budget
   const failed = zone("a", ".oo", { extra: [pod("a-0", { finished: true, readySinceMs: undefined })] });
   const pin = [{ op: "add" }];
   for (const own of [failed, zone("a", "too")]) {
-    const [ruling] = rule([own, zone("b", "xxx")], [{ name: "a-0", pin }], { budget: { maxUnavailable: 0 } });
-    assert.deepEqual(ruling?.answer.guard, "exempt");
+    const [decision] = rule([own, zone("b", "xxx")], [{ name: "a-0", pin }], { budget: { maxUnavailable: 0 } });
+    assert.deepEqual(decision?.answer.guard, "exempt");
     assert.deepEqual(
-      ruling?.answer.allowed && ruling.answer.patch,
+      decision?.answer.allowed && decision.answer.patch,
       pin,
       "this pod, and not one that may have come since",
     );
     assert.match(
-      String(ruling?.answer.allowed && ruling.answer.warnings),
+      String(decision?.answer.allowed && decision.answer.warnings),
       /^pod is not ready: a-0 (has ended|is terminating)/,
     );
-    assert.equal(ruling?.reserve, undefined);
+    assert.equal(decision?.reserve, undefined);
     const unpinned = [{ name: "a-0", isPinned: false }];
     const guard = own === failed ? "pod-unseen" : "pod-leaving";
     assert.deepEqual(guards([own, zone("b", "xxx")], unpinned), [guard], "the API server is asked first");
@@ -339,22 +339,22 @@ test("ledger-full: with no room for a reservation a pod goes only if it has one 
 test("several-budgets, invalid-budget, budget-spans-groups: budgets that no function can keep permit nothing", () => {
   const one = zoneBudget("one", {});
   const broken = zoneBudget("broken", { maxUnavailable: -1 });
-  const stranger = statefulSet("x", { group: "other", podLabels: { "rollout-group": "other", app: "db" } });
+  const foreign = statefulSet("x", { group: "other", podLabels: { "rollout-group": "other", app: "db" } });
   const wide = zoneBudget("wide", { selector: { matchLabels: {} } });
-  for (const [guard, code, field, changes, sentence] of [
+  for (const [guard, code, field, changes, text] of [
     ["several-budgets", 400, "", { budgets: [one, zoneBudget("two", {})] }, /one and two all select pod a-0/],
     ["invalid-budget", 429, "spec.maxUnavailable", { budgets: [broken] }, /broken, which may govern .+ is -1: write/],
-    ["budget-spans-groups", 429, "spec.selector", { budgets: [wide], neighbours: [stranger] }, /wide .+ and x of/],
+    ["budget-spans-groups", 429, "spec.selector", { budgets: [wide], neighbours: [foreign] }, /wide .+ and x of/],
   ] as const) {
     const answer = refusal(whole, "a-0", changes);
     assert.deepEqual([answer.guard, answer.code, answer.field, answer.zone], [guard, code, field, "a"]);
-    assert.match(answer.message, sentence);
+    assert.match(answer.message, text);
   }
 });
 
 test("out-of-scope: a pod that no budget selects any more goes without a reservation", () => {
-  const [ruling] = rule(whole, ["a-0"], { budgets: [] });
-  assert.deepEqual([ruling?.answer.guard, ruling?.reserve], ["out-of-scope", undefined]);
+  const [decision] = rule(whole, ["a-0"], { budgets: [] });
+  assert.deepEqual([decision?.answer.guard, decision?.reserve], ["out-of-scope", undefined]);
 });
 
 const eviction = { name: "a-0", uid: "uid-of-a-0", isPinned: true, pin: [{ op: "add" }] };

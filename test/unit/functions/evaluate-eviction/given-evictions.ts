@@ -66,11 +66,11 @@ export function guards(zones: readonly Zone[], questions: readonly Question[], c
 
 /** The refusal of one question. */
 export function refusal(zones: readonly Zone[], question: Question, changes?: GroupChanges): Denied {
-  const [ruling] = rule(zones, [question], changes);
-  if (ruling === undefined || ruling.answer.allowed || ruling.reserve !== undefined) {
-    throw new Error(`it was not refused: ${JSON.stringify(ruling)}`);
+  const [decision] = rule(zones, [question], changes);
+  if (decision === undefined || decision.answer.allowed || decision.reserve !== undefined) {
+    throw new Error(`it was not refused: ${JSON.stringify(decision)}`);
   }
-  return ruling.answer;
+  return decision.answer;
 }
 
 /** A PodDisruptionBudget over all that is drawn, which allows nothing. */

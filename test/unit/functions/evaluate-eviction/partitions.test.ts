@@ -165,10 +165,10 @@ test("pods of one group may have different budgets, each counted by its own", ()
   const apart = (letter: string, drawing: string) =>
     zone(letter, "...", {
       replicas: 3,
-      extra: [...drawing].map((look, ordinal) =>
+      extra: [...drawing].map((read, ordinal) =>
         pod(`${letter}-${ordinal}`, {
           labels: labels(ordinal === 0 ? "leader" : "follower"),
-          readySinceMs: look === "x" ? undefined : nowMs - 1_000,
+          readySinceMs: read === "x" ? undefined : nowMs - 1_000,
         }),
       ),
     });

@@ -72,7 +72,7 @@ export function reviewOf(
   };
 }
 
-export interface Judging {
+export interface ReviewOptions {
   readonly mode?: Context["mode"];
   /** What is stored; absent: nothing may be asked for. */
   readonly get?: (resource: string, name: string) => Promise<object>;
@@ -81,9 +81,9 @@ export interface Judging {
 }
 
 /** Judges one review as the shipped function does. */
-export function judge(
+export function decideReview(
   request: AdmissionRequest,
-  { mode = "act", get, sleep = () => new Promise(() => undefined), monotonicMs = () => 0 }: Judging = {},
+  { mode = "act", get, sleep = () => new Promise(() => undefined), monotonicMs = () => 0 }: ReviewOptions = {},
 ): Promise<AdmissionAnswer> {
   const cluster = {
     monotonicMs,

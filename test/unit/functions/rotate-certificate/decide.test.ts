@@ -192,8 +192,8 @@ test("a configuration that is not ours to write keeps nothing from going on, unl
   const given = (trusted: readonly string[]) => ({ configurations: [ours, foreign(trusted)], trustedForMs: 5_000 });
   assert.equal(decideAt({ afterMinutes: 61, stored: { next }, ...given([]) }).kind, "promote");
   assert.equal(decideAt({ configurations: [foreign([])] }).kind, "done");
-  const held = decideAt({ afterMinutes: 61, stored: { next }, ...given(["A"]) });
-  assert.equal(guardOf(held), "configuration-refused", "its reviews would fail");
+  const blocked = decideAt({ afterMinutes: 61, stored: { next }, ...given(["A"]) });
+  assert.equal(guardOf(blocked), "configuration-refused", "its reviews would fail");
   const refused = configuration("ours", [], "no right");
   assert.equal(guardOf(decideAt({ configurations: [refused] })), "configuration-refused");
 });

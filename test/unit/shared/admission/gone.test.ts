@@ -2,13 +2,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { governedGroup, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
-import type { Call } from "../reconcile/passes.ts";
+import type { Call } from "../reconcile/harness.ts";
 
 const isWrite = ({ verb, resource }: Call) => verb === "patch" && resource === "leases";
 
 test("an eviction whose client goes while it is written is not granted: the next write takes its reservation out", async () => {
-  const passes = await governedGroup({ maxUnavailable: 1 });
-  const replica = new Replica(passes);
+  const harness = await governedGroup({ maxUnavailable: 1 });
+  const replica = new Replica(harness);
   const leaving = new AbortController();
   replica.interfere = (call) => {
     if (isWrite(call)) leaving.abort();
@@ -16,26 +16,26 @@ test("an eviction whose client goes while it is written is not granted: the next
   const gone = replica.review("group-a-0", { signal: leaving.signal });
   // The client has gone and hears no answer; the next one does.
   void gone.catch(() => undefined);
-  await passes.goOn(1_000);
+  await harness.goOn(1_000);
   replica.interfere = () => {};
   assert.deepEqual(await replica.guards(replica.review("group-a-1")), ["allowed"]);
-  assert.deepEqual(reserved(passes), ["group-a-1 by evaluate-eviction"]);
+  assert.deepEqual(reserved(harness), ["group-a-1 by evaluate-eviction"]);
 });
 
 test("a client that has gone before its eviction is looked at costs no write, and keeps no other pod from going", async () => {
-  const passes = await governedGroup({ maxUnavailable: 1 });
-  const replica = new Replica(passes);
+  const harness = await governedGroup({ maxUnavailable: 1 });
+  const replica = new Replica(harness);
   const leaving = new AbortController();
   leaving.abort();
   assert.deepEqual(await replica.guards(replica.review("group-a-0", { signal: leaving.signal })), ["late"]);
   assert.equal(replica.count("patch leases"), 0);
   assert.deepEqual(await replica.guards(replica.review("group-a-1")), ["allowed"]);
-  assert.deepEqual(reserved(passes), ["group-a-1 by evaluate-eviction"]);
+  assert.deepEqual(reserved(harness), ["group-a-1 by evaluate-eviction"]);
 });
 
 test("an answer that rests on old reads is refused five seconds after them, and not at the next look for those who are late (R9)", async () => {
-  const passes = await governedGroup();
-  const replica = new Replica(passes);
+  const harness = await governedGroup();
+  const replica = new Replica(harness);
   let readMs = Number.NaN;
   replica.interfere = async (call) => {
     if (`${call.verb} ${call.resource}` === "get leases") await replica.cluster.sleep(300);

@@ -173,11 +173,11 @@ test("of StatefulSets that are read again those that are gone leave the view, an
   assert.ok(a && b && c && n);
   const known = surroundingsOf([a, b, c, { ...n, group: "another" }], key, []);
   const view = viewOfIndex(known, { askedMs: 0 }, indexPods([]));
-  const heard: string[] = [];
+  const received: string[] = [];
   const read = await readAgain({ ...cluster, monotonicMs: () => 7 } as Cluster, key, view, [a, b], (set, readMs) => {
-    heard.push(`${set.name}@${set.resourceVersion} at ${readMs}`);
+    received.push(`${set.name}@${set.resourceVersion} at ${readMs}`);
   });
-  assert.deepEqual(heard, ["a@8 at 7"]);
+  assert.deepEqual(received, ["a@8 at 7"]);
   const shown = ({ statefulSets, neighbours }: typeof read) => [
     statefulSets.map(({ name, resourceVersion }) => `${name}@${resourceVersion}`),
     neighbours.map(({ name }) => name),

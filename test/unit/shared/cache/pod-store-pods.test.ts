@@ -135,8 +135,8 @@ test("a StatefulSet is read again where a pod of another revision came after it 
   assert.equal(isBehind(1_000), false, "a pod that changes is no younger");
   pods.apply({ type: "MODIFIED", object: at("a-0", 14, { uid: "next" }) });
   assert.deepEqual([isBehind(1_999), isBehind(2_000)], [true, false]);
-  const stranger = [...view(a).podsOf(a)].map((pod) => ({ ...pod, uid: "unheard of" }));
-  assert.equal(isBehindPods(memory, a, stranger, 1e9), true, "one that is not known may be the newest");
+  const foreign = [...view(a).podsOf(a)].map((pod) => ({ ...pod, uid: "unheard of" }));
+  assert.equal(isBehindPods(memory, a, foreign, 1e9), true, "one that is not known may be the newest");
 });
 
 test("a view has seen through nothing where no pod is known, and through the newest of all its StatefulSets (R8)", () => {

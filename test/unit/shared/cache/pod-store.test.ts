@@ -59,8 +59,8 @@ test("a view is of one moment: what comes after it does not show, by name or by 
 test("a view has seen through the largest revision of a pod of its own, deletions too, and of no other owner's pod (R8)", () => {
   const { memory, pods } = make();
   pods.replace([at("a-0", 3), at("a-1", 4)], "9");
-  const stranger = [{ kind: "StatefulSet", name: "z", uid: "uid-of-z", controller: true }];
-  pods.apply({ type: "ADDED", object: at("z-0", 20, { ownerReferences: stranger }) });
+  const foreign = [{ kind: "StatefulSet", name: "z", uid: "uid-of-z", controller: true }];
+  pods.apply({ type: "ADDED", object: at("z-0", 20, { ownerReferences: foreign }) });
   assert.equal(viewOfMemory(memory, around(a), undefined).seenThrough, 4);
   pods.apply({ type: "DELETED", object: at("a-1", 30) });
   assert.equal(viewOfMemory(memory, around(a), undefined).seenThrough, 30);

@@ -65,13 +65,13 @@ async function run(
       const { done, value } = nextWatch.next();
       if (done) return end();
       calls.push(`watch ${resourceVersion}`);
-      for (const told of value) {
-        if (typeof told === "number") {
-          nowMs += told;
+      for (const change of value) {
+        if (typeof change === "number") {
+          nowMs += change;
           continue;
         }
-        if (told instanceof ClusterError) throw told;
-        yield told;
+        if (change instanceof ClusterError) throw change;
+        yield change;
         if (progress.relist.signal.aborted) throw failure(0);
       }
     },
@@ -84,9 +84,9 @@ async function run(
   } as unknown as Cluster;
   const store = {
     replace: (_: readonly object[], resourceVersion: string) => void calls.push(`replace ${resourceVersion}`),
-    apply(told: Event) {
-      if (told.type !== "BOOKMARK" && told.object.metadata.resourceVersion === "relist") progress.relist.abort();
-      calls.push(`apply ${told.type === "BOOKMARK" ? told.resourceVersion : told.object.metadata.resourceVersion}`);
+    apply(event: Event) {
+      if (event.type !== "BOOKMARK" && event.object.metadata.resourceVersion === "relist") progress.relist.abort();
+      calls.push(`apply ${event.type === "BOOKMARK" ? event.resourceVersion : event.object.metadata.resourceVersion}`);
     },
   };
   const onTrouble = (of: Resource, error: unknown) =>
@@ -143,8 +143,8 @@ test("a watch that ends at once, without a word, waits longer each time up to 10
   const calls = await run({ watches: [...Array.from({ length: 9 }, () => []), [1_000], [], []] });
   assert.deepEqual(sleepsOf(calls), [...growing, "sleep 100", "sleep 300"]);
   assert.equal(calls.filter((call) => call === "list").length, 1);
-  const said = "trouble pods the server ends it as soon as it has begun";
-  assert.equal(calls.filter((call) => call === said).length, 10);
+  const trouble = "trouble pods the server ends it as soon as it has begun";
+  assert.equal(calls.filter((call) => call === trouble).length, 10);
   assert.deepEqual(sleepsOf(await run({ watches: [[999], [999], []] })), ["sleep 100", "sleep 300"]);
 });
 

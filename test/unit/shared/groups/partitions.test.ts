@@ -40,8 +40,8 @@ test("pods of the partition that are not ready, terminating or reserved are not 
 });
 
 test("a pod that has been ready for less than minReadySeconds is not ready", () => {
-  const young = zone("b", "", { replicas: 1, minReadySeconds: 30, extra: [readyFor("b-0", 29)] });
-  assert.equal(count([zone("a", "o"), young]).notReady, 1);
+  const recent = zone("b", "", { replicas: 1, minReadySeconds: 30, extra: [readyFor("b-0", 29)] });
+  assert.equal(count([zone("a", "o"), recent]).notReady, 1);
   const old = zone("b", "", { replicas: 1, minReadySeconds: 30, extra: [readyFor("b-0", 30)] });
   assert.equal(count([zone("a", "o"), old]).notReady, 0);
 });
@@ -118,8 +118,8 @@ test("the pods of a zone are sorted by partition once for a budget, however many
 });
 
 test("a StatefulSet of the group that the budget does not select needs no pod of the partition", () => {
-  const stranger = zone("queue", "", { podLabels: { app: "queue" } });
-  assert.deepEqual(count([zone("a", "o"), zone("b", "o"), stranger]), nothing);
+  const foreign = zone("queue", "", { podLabels: { app: "queue" } });
+  assert.deepEqual(count([zone("a", "o"), zone("b", "o"), foreign]), nothing);
 });
 
 test("other pods of the zone in the same partition count, too, and each budget goes by its own expression", () => {

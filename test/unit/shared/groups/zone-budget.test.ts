@@ -21,10 +21,10 @@ function refusalOf(object: unknown) {
   return parsed;
 }
 
-function assertRefused(spec: object, field: string, sentence: RegExp): void {
+function assertRefused(spec: object, field: string, reason: RegExp): void {
   const refusal = refusalOf(objectOf({ selector, ...spec }));
   assert.equal(refusal.field, `spec.${field}`, refusal.message);
-  assert.match(refusal.message, sentence);
+  assert.match(refusal.message, reason);
 }
 
 test("the smallest budget lets one pod of a zone go", () => {

@@ -91,8 +91,8 @@ test("an ordinal that is reserved twice, or that two pods end in, is one", () =>
 });
 
 test("a pod is down until it has been ready for minReadySeconds, and the zone says when it will be up", () => {
-  const young = (ageMs: number, ordinal: number) => pod(`a-${ordinal}`, { readySinceMs: nowMs - ageMs });
-  const pods = [young(30_000, 0), young(29_000, 1), young(5_000, 2)];
+  const recent = (ageMs: number, ordinal: number) => pod(`a-${ordinal}`, { readySinceMs: nowMs - ageMs });
+  const pods = [recent(30_000, 0), recent(29_000, 1), recent(5_000, 2)];
   const surveyed = surveyZone(statefulSet("a", { minReadySeconds: 30 }), pods, [], nowMs);
   assert.deepEqual(Object.fromEntries(surveyed.down), { 1: "not ready", 2: "not ready" });
   assert.equal(surveyed.nextAvailableInMs, 1_000);

@@ -13,16 +13,16 @@ import {
 import { type Health, refuseByHealth } from "../../../../functions/shared/ledger/health-rule.ts";
 import { zone } from "../../functions/advance-zone-rollout/given.ts";
 
-function questionOf(said: Readonly<Record<string, string>> = {}): HealthQuestion {
-  const texts = { question: "http", url: "http://:80/", ...said };
+function questionOf(reported: Readonly<Record<string, string>> = {}): HealthQuestion {
+  const texts = { question: "http", url: "http://:80/", ...reported };
   const annotations = Object.fromEntries(
     Object.entries(texts).map(([key, text]) => [`sluice.dev/health-${key}`, text]),
   );
   return parseQuestion({ name: "a", uid: "u", resourceVersion: "1", annotations }, "nodes") as HealthQuestion;
 }
-const asking = (name: string, drawing: string, said?: Readonly<Record<string, string>>): Zone => {
+const asking = (name: string, drawing: string, reported?: Readonly<Record<string, string>>): Zone => {
   const drawn = zone(name, drawing);
-  return { ...drawn, statefulSet: { ...drawn.statefulSet, question: questionOf(said) } };
+  return { ...drawn, statefulSet: { ...drawn.statefulSet, question: questionOf(reported) } };
 };
 const pods = (one: Zone) => one.pods[0] ?? assert.fail();
 
@@ -67,8 +67,8 @@ test("question-malformed: before anything else", () => {
 
 test("what rule R22 refuses is told of the pod", () => {
   const own = asking("a", "ooo");
-  const held = blockedByQuestion(questions({ state: "bad", detail: "quorum" }), [own], own, pods(own));
-  assert.deepEqual(held, { guard: "health-bad", message: "a-0 stays: asked about health, it says no: quorum" });
+  const blocked = blockedByQuestion(questions({ state: "bad", detail: "quorum" }), [own], own, pods(own));
+  assert.deepEqual(blocked, { guard: "health-bad", message: "a-0 stays: asked about health, it says no: quorum" });
   const beside = { guard: "health-beside-others", message: "b-0 is reserved" };
   assert.equal(guardOf(own, questions(undefined, { refuse: () => beside })), beside.guard);
 });

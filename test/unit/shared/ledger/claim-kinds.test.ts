@@ -38,7 +38,7 @@ function where(
   pods: Readonly<Record<number, Parameters<typeof pod>[1]>>,
   changes: Partial<ClaimedObjects> = {},
 ): ClaimedObjects {
-  const standing = Object.entries(pods).map(([ordinal, look]) => [Number(ordinal), pod(`a-${ordinal}`, look)] as const);
+  const standing = Object.entries(pods).map(([ordinal, read]) => [Number(ordinal), pod(`a-${ordinal}`, read)] as const);
   return {
     statefulSet: statefulSet("a", { replicas }),
     pods: new Map(standing),
@@ -220,7 +220,7 @@ test("members that have no ordinals are told by the names that the claim has", (
 
 test("of a claim of many ranges a sentence names as many as fit into 100 bytes", () => {
   const members = Array.from({ length: 500 }, (_, index) => ({ first: 2 * index, last: 2 * index }));
-  const [, said = ""] = /^a: (\S+) claimed /.exec(describeClaim(claim("scale-down", { members }))) ?? [];
-  assert.match(said, /^0,2,4,.+…$/);
-  assert.equal(Buffer.byteLength(said), 100);
+  const [, described = ""] = /^a: (\S+) claimed /.exec(describeClaim(claim("scale-down", { members }))) ?? [];
+  assert.match(described, /^0,2,4,.+…$/);
+  assert.equal(Buffer.byteLength(described), 100);
 });

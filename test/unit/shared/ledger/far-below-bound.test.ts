@@ -85,11 +85,11 @@ test("what another client has filled a ledger with is not taken for small, howev
     for (const length of [1, 253, 55_000]) {
       for (const count of [1, 4, 8, 16]) {
         const each = Array.from({ length: Math.min(count, 200_000 / length) }, (_, index) => index);
-        const [name, sentence] = [character.repeat(length), cut(character.repeat(1024))];
+        const [name, text] = [character.repeat(length), cut(character.repeat(1024))];
         const short = name.slice(0, 253);
-        const refusals = each.map((index) => [`${index}${name}/${name}`, [short, sentence, nowMs, name]]);
+        const refusals = each.map((index) => [`${index}${name}/${name}`, [short, text, nowMs, name]]);
         const verdicts = each.map((index) => {
-          return [`${index}${name}`, { ...verdict, guard: short, zone: short, sentence, more: name }];
+          return [`${index}${name}`, { ...verdict, guard: short, zone: short, sentence: text, more: name }];
         });
         const annotations = {
           [ledgerGroup.key]: key.group,

@@ -28,12 +28,12 @@ import {
   statefulSetObject,
 } from "../../functions/advance-zone-rollout/given.ts";
 import { reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";
-import { key, Passes, played } from "../reconcile/passes.ts";
+import { Harness, key, played } from "../reconcile/harness.ts";
 
 test("what is reserved of a StatefulSet stays so while its pods stand without it, though a frozen watch shows older ones (S3)", async () => {
   // What comes instead of a reserved pod never gets ready.
-  const passes = await new Passes({ replicas: 3, maxUnavailable: 3 }).prepare("app:broken");
-  const inner = createWorldCluster(passes.world);
+  const harness = await new Harness({ replicas: 3, maxUnavailable: 3 }).prepare("app:broken");
+  const inner = createWorldCluster(harness.world);
   let isFrozen = false;
   const watch = (...[resource, query, options]: Parameters<Cluster["watch"]>) =>
     (async function* () {
@@ -42,24 +42,24 @@ test("what is reserved of a StatefulSet stays so while its pods stand without it
         yield event;
       }
     })();
-  const cluster = { ...passes.cluster, watch: watch as Cluster["watch"] };
+  const cluster = { ...harness.cluster, watch: watch as Cluster["watch"] };
   const cache = createWatchCache({ cluster, namespaces: undefined, onChange() {}, onTrouble() {} });
-  await played(passes.timeline, cache.ready);
-  passes.restart({ cluster, cache });
-  await passes.run();
-  await passes.goOn(12_000);
-  await passes.run();
+  await played(harness.timeline, cache.ready);
+  harness.restart({ cluster, cache });
+  await harness.run();
+  await harness.goOn(12_000);
+  await harness.run();
   const zone = ["group-a-0", "group-a-1", "group-a-2"].map((name) => `${name} by advance-zone-rollout`);
-  assert.deepEqual(reserved(passes), zone);
-  await passes.goOn(100);
+  assert.deepEqual(reserved(harness), zone);
+  await harness.goOn(100);
   isFrozen = true;
-  await passes.goOn(3_000);
-  passes.world.removeStatefulSet({ namespace, name: "group-a" }, "Orphan");
-  await passes.goOn(200);
-  passes.forget();
-  await passes.run();
-  assert.deepEqual([passes.guard, passes.acts, reserved(passes)], ["zone-departed", [], zone]);
-  await played(passes.timeline, cache.stop());
+  await harness.goOn(3_000);
+  harness.world.removeStatefulSet({ namespace, name: "group-a" }, "Orphan");
+  await harness.goOn(200);
+  harness.forget();
+  await harness.run();
+  assert.deepEqual([harness.guard, harness.acts, reserved(harness)], ["zone-departed", [], zone]);
+  await played(harness.timeline, cache.stop());
 });
 
 interface Given {
@@ -101,8 +101,8 @@ function given({ members = [], shown = [], pods = [], statefulSets = [], left = 
   const pod = (name: string) => shown.map(parsePod).find((one) => one.name === name);
   const view = { statefulSets: members, neighbours: [], budgets: [], pod } as unknown as GroupView;
   const find = async () => {
-    const strangers = await readUnknownSets(context, ledger, view);
-    const places = await findReserved(context, ledger, view, strangers);
+    const foreign = await readUnknownSets(context, ledger, view);
+    const places = await findReserved(context, ledger, view, foreign);
     return reservations.map((one) => {
       const where = places.get(one);
       return [where?.pod?.uid, where?.statefulSet?.uid, where?.isMember, where?.orphans];
@@ -231,8 +231,8 @@ test("where the API server does not say whether a reserved pod or its StatefulSe
 
 test("a reservation of a member that the view has none of says that the view is from before it joined (S1)", () => {
   const { ledger, view } = given({ reservations: [reservation("b-0")] });
-  const isMissing = (...strangers: (StatefulSet | undefined)[]) =>
-    isMissingMember(ledger, view, new Map(strangers.map((one, index) => [`${index}`, one])));
+  const isMissing = (...foreign: (StatefulSet | undefined)[]) =>
+    isMissingMember(ledger, view, new Map(foreign.map((one, index) => [`${index}`, one])));
   assert.equal(isMissing(undefined, statefulSet("b", { group: "other" }), statefulSet("c")), true);
   assert.equal(isMissing(undefined, statefulSet("b", { group: "other" })), false);
 });

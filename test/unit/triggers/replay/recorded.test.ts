@@ -67,8 +67,8 @@ test("a file that holds none of them is told what is expected, and what it is in
 
 test("a cluster that is only looked at refuses every write, and sends none", async () => {
   const sent: string[] = [];
-  const say = (verb: string) => async () => void sent.push(verb);
-  const whole = { get: say("get"), create: say("create"), patch: say("patch"), delete: say("delete") };
+  const record = (verb: string) => async () => void sent.push(verb);
+  const whole = { get: record("get"), create: record("create"), patch: record("patch"), delete: record("delete") };
   const cluster = readOnly(whole as never);
   const key = { namespace: "a", name: "b" };
   await cluster.get("pods", key);

@@ -136,9 +136,9 @@ describe("a recorded request is replayed", () => {
     for (const [file, lines] of Object.entries(expected)) {
       const { text, troubles } = await replayFile(`${folder}${file}`);
       assert.deepEqual(troubles, [], file);
-      const said = text.split("\n");
-      for (const line of lines) assert.ok(said.includes(line), `${file}: no line "${line}" in\n${text}`);
-      assert.equal(said.at(-1), "Nothing was written: a replay decides in shadow mode.");
+      const reported = text.split("\n");
+      for (const line of lines) assert.ok(reported.includes(line), `${file}: no line "${line}" in\n${text}`);
+      assert.equal(reported.at(-1), "Nothing was written: a replay decides in shadow mode.");
     }
   });
 

@@ -47,7 +47,7 @@ test("what the Secret says is presented is the pair; what is wrong with it is a 
     notAfter: "2026-11-21T12:01:00.000Z",
     reviewKeys: { current: undefined, next: undefined, previous: undefined },
   });
-  world.passSeconds(60);
+  world.advanceSeconds(60);
   await assert.rejects(source.read(), /certificate in Secret mimir\/certificate expired at 2026-11-21T12:01:00\.000Z/);
   replaceData(world, { cert: "eA==" });
   await assert.rejects(source.read(), (error: Error) => {
@@ -71,12 +71,12 @@ test("the first certificate is waited for, each reason is said once, and what wa
   const steps = [() => {}, () => world.addSecret({}), () => replaceData(world, dataOf("presented", generation))];
   const waiting = {
     sleep: async () => steps.shift()?.(),
-    onTrouble: (sentence: string) => void troubles.push(sentence),
+    onTrouble: (expected: string) => void troubles.push(expected),
   };
   const pair = await awaitCertificate(sourceIn(world), waiting, new AbortController().signal);
   assert.equal(pair?.cert, generation.cert);
   assert.deepEqual(
-    troubles.map((sentence) => sentence.split(":")[0]),
+    troubles.map((expected) => expected.split(":")[0]),
     ["there is no Secret mimir/certificate yet", "Secret mimir/certificate is empty"],
   );
   replaceData(world, { key: "eA==" });
@@ -102,37 +102,37 @@ test("the TLS port opens once there is a certificate, says so, and shows the nex
     return { cert, key, subject: "DNS:a", notAfter: "2030-01-01T00:00:00.000Z" };
   };
   let pair: KeyPair | undefined;
-  let look = Promise.withResolvers<void>();
-  const clock = { monotonicMs: () => 0, sleep: () => look.promise };
+  let poll = Promise.withResolvers<void>();
+  const clock = { monotonicMs: () => 0, sleep: () => poll.promise };
   const read = async (): Promise<KeyPair> => {
     if (pair === undefined) throw new Error("not yet");
     return pair;
   };
   const source = { kind: "secret", everyMs: 1_000, read };
   const stopping = new AbortController();
-  const door = openTlsPort({ app, port: 0, requestTimeoutMs: 1_000, source, clock, reporting }, stopping.signal);
-  assert.equal(door.notReady(), "there is no certificate to present yet");
-  const lookAgain = async (): Promise<void> => {
+  const server = openTlsPort({ app, port: 0, requestTimeoutMs: 1_000, source, clock, reporting }, stopping.signal);
+  assert.equal(server.notReady(), "there is no certificate to present yet");
+  const readAgain = async (): Promise<void> => {
     // Until it sleeps.
     await new Promise(setImmediate);
-    const before = look;
-    look = Promise.withResolvers();
+    const before = poll;
+    poll = Promise.withResolvers();
     before.resolve();
     await new Promise(setImmediate);
   };
   pair = pairOf(first);
-  await lookAgain();
-  await door.opened;
+  await readAgain();
+  await server.opened;
   context.after(() => {
     stopping.abort();
-    look.resolve();
-    return door.close(AbortSignal.abort());
+    poll.resolve();
+    return server.close(AbortSignal.abort());
   });
-  assert.equal(door.notReady(), undefined);
+  assert.equal(server.notReady(), undefined);
   const port = Number(lines.find(({ tlsPort }) => tlsPort !== undefined)?.tlsPort);
   assert.equal(await shown(port), first.cert);
   pair = pairOf(second);
-  await lookAgain();
+  await readAgain();
   assert.equal(await shown(port), second.cert);
   assert.match(
     await reporting.metrics.registry.metrics(),

@@ -14,10 +14,10 @@ import { binaryHeaders, createTestApp } from "../../../support/app.ts";
 import { createAuthority } from "../../../support/certificates.ts";
 
 async function serve(context: TestContext, options: Partial<ListenOptions> = {}) {
-  const door = createTestApp();
+  const testApp = createTestApp();
   const cuts: Cut[] = [];
   const onCut = (how: Cut) => void cuts.push(how);
-  const listening = await listen(door.app, { port: 0, requestTimeoutMs: 10_000, onCut, ...options });
+  const listening = await listen(testApp.app, { port: 0, requestTimeoutMs: 10_000, onCut, ...options });
   context.after(() => listening.close(AbortSignal.abort()));
   const open = async (): Promise<Socket> => {
     const socket = connect(listening.port, "127.0.0.1");
@@ -26,7 +26,7 @@ async function serve(context: TestContext, options: Partial<ListenOptions> = {})
     await once(socket, "connect");
     return socket;
   };
-  return { ...door, cuts, open, port: listening.port, url: `http://127.0.0.1:${listening.port}` };
+  return { ...testApp, cuts, open, port: listening.port, url: `http://127.0.0.1:${listening.port}` };
 }
 
 const get = (path: string) => `GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`;
@@ -92,7 +92,7 @@ test("a client that reads late is answered in the end, however Node and we have 
 });
 
 test("bodies come whole, however they are cut, and whatever stands behind them", async (context) => {
-  const { open, woken } = await serve(context);
+  const { open, triggered } = await serve(context);
   const socket = await open();
   const received: string[] = [];
   socket.on("data", (chunk) => received.push(String(chunk)));
@@ -104,7 +104,7 @@ test("bodies come whole, however they are cut, and whatever stands behind them",
   const answers = () => received.join("").match(/HTTP\/1\.1 \d+/g) ?? [];
   await eventually("all answers", 10_000, async () => (answers().length === 40 ? true : undefined));
   assert.deepEqual(answers(), Array(20).fill(["HTTP/1.1 204", "HTTP/1.1 200"]).flat());
-  assert.equal(woken.length, 20);
+  assert.equal(triggered.length, 20);
 });
 
 test("what is no request has a status and a sentence all the same", async (context) => {

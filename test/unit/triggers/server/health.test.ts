@@ -6,8 +6,8 @@ import { createVirtualClock } from "../../shared/kubernetes/virtual-clock.ts";
 
 function createTestHealth() {
   const clock = createVirtualClock();
-  const said: string[] = [];
-  return { clock, said, health: createHealth(clock, (sentence) => said.push(sentence)) };
+  const messages: string[] = [];
+  return { clock, reported: messages, health: createHealth(clock, (expected) => messages.push(expected)) };
 }
 
 function failure(code: number): ClusterError {
@@ -53,7 +53,7 @@ test("an API server that does not know us is no use", async () => {
 });
 
 test("while calls fail it is asked every 2 s, each outage is told of once, and so is its end", async () => {
-  const { health, clock, said } = createTestHealth();
+  const { health, clock, reported: messages } = createTestHealth();
   const asked: number[] = [];
   const stopping = new AbortController();
   const probing = health.probe(async () => {
@@ -62,7 +62,7 @@ test("while calls fail it is asked every 2 s, each outage is told of once, and s
   }, stopping.signal);
   await clock.goTo(20_000);
   assert.deepEqual(asked, [0, 2_000, 4_000, 6_000]);
-  assert.deepEqual(said, [
+  assert.deepEqual(messages, [
     "the API server does not answer: words; trying again every 2 s",
     "the API server answers again",
   ]);
@@ -75,8 +75,8 @@ test("while calls fail it is asked every 2 s, each outage is told of once, and s
 });
 
 test("credentials that are not accepted are called so", async () => {
-  const { health, clock, said } = createTestHealth();
+  const { health, clock, reported: messages } = createTestHealth();
   void health.probe(() => Promise.reject(failure(401)), new AbortController().signal);
   await clock.goTo(1_000);
-  assert.match(said[0] ?? "", /^the API server does not accept our credentials/);
+  assert.match(messages[0] ?? "", /^the API server does not accept our credentials/);
 });

@@ -15,7 +15,7 @@ const review = {
 };
 
 /** A function that answers when it is told to, and the port where it is asked. */
-async function door() {
+async function testApp() {
   const asked: { request: AdmissionRequest; answer: (answer: AdmissionAnswer) => void }[] = [];
   const handler = {
     review: (request: AdmissionRequest) => new Promise<AdmissionAnswer>((answer) => asked.push({ request, answer })),
@@ -36,7 +36,7 @@ async function door() {
 }
 
 test("a client that goes away while its review waits is told of to the function, and no other client is", async () => {
-  const { post, whenAsked, close } = await door();
+  const { post, whenAsked, close } = await testApp();
   const stays = post();
   const first = await whenAsked(1);
   const leaves = post();

@@ -228,14 +228,14 @@ const refused: readonly [string, ...string[]][] = [
   ],
 ];
 
-for (const [line, ...sentences] of refused) {
+for (const [line, ...messages] of refused) {
   test(`${line} is refused, with a line for each mistake`, () => {
     const mistakes = [...mistakesOf(line)];
-    assert.equal(mistakes.length, sentences.length, mistakes.join("\n"));
-    for (const sentence of sentences) {
+    assert.equal(mistakes.length, messages.length, mistakes.join("\n"));
+    for (const message of messages) {
       assert.ok(
-        mistakes.some((mistake) => mistake.startsWith(sentence)),
-        `${sentence}\n in \n${mistakes.join("\n")}`,
+        mistakes.some((mistake) => mistake.startsWith(message)),
+        `${message}\n in \n${mistakes.join("\n")}`,
       );
     }
   });

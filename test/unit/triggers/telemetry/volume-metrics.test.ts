@@ -46,9 +46,9 @@ test("it tells how many volumes are suspended in each zone, how large they are, 
 
 test("no time is told of what a user holds, or wants back, or of what is kept for an unknown time", async () => {
   const changes: readonly ((on: Suspended) => void)[] = [
-    (on) => on.say("a", 2, { hold: "true" }),
+    (on) => on.annotate("a", 2, { hold: "true" }),
     (on) => on.policy("a", { hold: "true" }),
-    (on) => on.say("a", 2, { recover: "true" }),
+    (on) => on.annotate("a", 2, { recover: "true" }),
     (on) => on.policy("a", { "suspend-duration": "soon" }),
     (on) => on.sets.delete("a"),
   ];
@@ -77,7 +77,7 @@ test("a flood of scrapes is one look in ten seconds; where nothing is suspended 
 test("what the API server does not let be listed stands as it was last seen", async () => {
   const on = Suspended.of(["a"]);
   on.suspend("a", 2, 10);
-  on.say("a", 2, { "suspended-at": minutesAgo(5) });
+  on.annotate("a", 2, { "suspended-at": minutesAgo(5) });
   const { scrape, refusing, goOn } = scene(on);
   const before = await scrape();
   refusing.add("persistentvolumeclaims");

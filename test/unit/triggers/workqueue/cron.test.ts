@@ -17,8 +17,8 @@ const rest = { concern: "", needs: [], reads: [], writes: [] };
 async function started() {
   const clock = createVirtualClock();
   const runs: string[] = [];
-  const function_ = (name: string, waking: Pick<CronDefinition, "watches">): CronDefinition => ({
-    ...{ name, ...rest, ...waking },
+  const function_ = (name: string, watching: Pick<CronDefinition, "watches">): CronDefinition => ({
+    ...{ name, ...rest, ...watching },
     open: () => async () => {
       runs.push(`${name} ${clock.monotonicMs()}`);
       return { guard: "done", message: "all is well", requeueAfterMs: 3_600_000 };

@@ -103,8 +103,8 @@ test("a right that is missing is told of once, and asked for again and again", a
   });
   await goTo(65);
   assert.equal(lists, 6, "every thirty seconds, for two kinds");
-  const told = lines.map(({ msg }) => String(msg)).filter((msg) => msg.includes("Sluice lacks the right to list"));
-  assert.equal(told.length, 2);
+  const messages = lines.map(({ msg }) => String(msg)).filter((msg) => msg.includes("Sluice lacks the right to list"));
+  assert.equal(messages.length, 2);
   await stop();
 });
 

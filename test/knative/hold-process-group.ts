@@ -13,7 +13,7 @@ const apiVersion = "apps.foundationdb.org/v1beta2";
 const everyMs = 1_000;
 
 /** Nothing goes: the mode is `None`. Volumes are protected meanwhile, and not any more in the end. */
-export async function hold(
+export async function holdProcessGroup(
   { api, group: { namespace } }: Scene,
   { holder }: { readonly holder: Server },
 ): Promise<void> {

@@ -6,7 +6,7 @@ import type { Wrappers } from "./replica.ts";
 import { type Aim, scenarios } from "./scenarios.ts";
 import { simulate } from "./simulation.ts";
 
-const aim: Aim = (plan, draw) => scenarios.awake?.(plan, draw) ?? plan;
+const aim: Aim = (plan, draw) => scenarios.onDemand?.(plan, draw) ?? plan;
 
 /** Counts the watches that are open, and those that were begun. */
 function counted() {

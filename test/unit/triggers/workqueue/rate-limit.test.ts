@@ -57,11 +57,11 @@ test("what comes faster than its pace is not lost: the last wake-up of a key has
 });
 
 test("a key that need not keep the pace now runs as often as it is woken, and keeps its burst", async () => {
-  let isPaced = false;
-  const { clock, runs, flood } = createQueue({ rateLimit, isRateLimited: () => isPaced });
+  let isLimited = false;
+  const { clock, runs, flood } = createQueue({ rateLimit, isRateLimited: () => isLimited });
   await flood(1_000, () => "busy");
   assert.equal(runs.length, 100);
-  isPaced = true;
+  isLimited = true;
   runs.length = 0;
   await flood(clock.monotonicMs() + 900, () => "busy");
   assert.equal(runs.length, 3);
@@ -109,9 +109,9 @@ test("all keys together run as often as their pace says, and those beyond the ca
 });
 
 test("draining waits for no pace: what was taken runs at once", async () => {
-  for (const paced of [{ rateLimit }, { limitedTogether: rateLimit }]) {
-    const { queue, clock, runs, flood } = createQueue(paced);
-    await flood(40, (round) => ("rateLimit" in paced ? "busy" : `key-${round}`));
+  for (const limited of [{ rateLimit }, { limitedTogether: rateLimit }]) {
+    const { queue, clock, runs, flood } = createQueue(limited);
+    await flood(40, (round) => ("rateLimit" in limited ? "busy" : `key-${round}`));
     const drained = queue.drain(1_000);
     await clock.goTo(41);
     assert.equal(await drained, true);
@@ -121,9 +121,9 @@ test("draining waits for no pace: what was taken runs at once", async () => {
 });
 
 test("of keys that have been quiet nothing is kept", () => {
-  const pacer = new RateLimiter(rateLimit);
-  for (let key = 0; key < 10_000; key++) pacer.take(`key-${key}`, key);
-  assert.equal(pacer.size, 1_000);
-  pacer.take("last", 20_000);
-  assert.equal(pacer.size, 1);
+  const limiter = new RateLimiter(rateLimit);
+  for (let key = 0; key < 10_000; key++) limiter.take(`key-${key}`, key);
+  assert.equal(limiter.size, 1_000);
+  limiter.take("last", 20_000);
+  assert.equal(limiter.size, 1);
 });
