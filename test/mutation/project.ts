@@ -72,6 +72,7 @@ const shared = [
   "functions/shared/transaction/observe-group.ts",
   "functions/shared/transaction/ledger-copy.ts",
   "functions/shared/transaction/joining.ts",
+  "functions/shared/transaction/ledger-age.ts",
   "functions/shared/transaction/claimed-objects.ts",
   "functions/shared/contract/definition.ts",
   "functions/shared/contract/memory.ts",

@@ -20,12 +20,12 @@ import {
   type RecordedVerdict,
   type Reservation,
 } from "../ledger/reservation.ts";
+import { refuseNewLedger } from "../transaction/ledger-age.ts";
 import {
   Conflict,
   forgetLedger,
   knownLedger,
   loadLedger,
-  refuseNewLedger,
   waitForLedger,
   withoutRefused,
   writeChange,
