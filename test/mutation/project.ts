@@ -63,6 +63,7 @@ const shared = [
   "functions/shared/cache/watch-progress.ts",
   "functions/shared/contract/keys.ts",
   "functions/shared/reconcile/perform.ts",
+  "functions/shared/reconcile/conclude.ts",
   "functions/shared/reconcile/act.ts",
   "functions/shared/contract/verdict.ts",
   "functions/shared/reconcile/record.ts",

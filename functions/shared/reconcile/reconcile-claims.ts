@@ -8,11 +8,11 @@ import type { ReconcileResult } from "../contract/definition.ts";
 import type { KindName, KnownClaim } from "../ledger/claim.ts";
 import type { LedgerTimes } from "../ledger/reservation.ts";
 import { claimsBy, madeBy, openTransaction, writeClaims } from "../transaction/claims.ts";
-import { Conflict, forgetLedger, knownLedger, loadLedger, waitForLedger } from "../transaction/ledger-copy.ts";
+import { Conflict, forgetForSweep, forgetLedger, getLedger, waitForLedger } from "../transaction/ledger-copy.ts";
 import type { GroupObservation } from "../transaction/observe-group.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
 import { type Concern, skipUnconcerned } from "./concern.ts";
-import { forgetForSweep, type GroupReconciler, reconcileByKnown } from "./perform.ts";
+import { type GroupReconciler, reconcileByKnown } from "./perform.ts";
 
 /** What becomes of a claim of the function. */
 export type OwnClaimEnd =
@@ -121,9 +121,7 @@ async function begin<Prepared extends Preparation>(
 }
 
 async function hasOwnClaim(context: Context, key: GroupKey, name: string): Promise<boolean> {
-  const memory = context.memoryOf(key);
-  const ledger = knownLedger(context, memory) ?? (await loadLedger(context, key, memory));
-  return ledger?.claims.some(madeBy(name)) === true;
+  return (await getLedger(context, key))?.claims.some(madeBy(name)) === true;
 }
 
 /** Takes out of the own claims those that are over. `observed`: as it is now; undefined if the ledger was written since. */

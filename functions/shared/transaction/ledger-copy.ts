@@ -93,6 +93,12 @@ export function forgetLedger({ copy }: GroupMemory, ledger: Ledger | undefined =
   if (copy.ledger === ledger) copy.ledger = undefined;
 }
 
+/** A sweep reads the ledger, and tries a write again that was refused for good. */
+export function forgetForSweep(memory: GroupMemory): void {
+  forgetLedger(memory);
+  memory.ledgerRefused = undefined;
+}
+
 /** Answers overtake each other: a copy never goes back to an older state of the same Lease. */
 function keepLedger({ cluster }: Context, memory: GroupMemory, ledger: StoredLedger): void {
   const { copy } = memory;
@@ -200,7 +206,7 @@ function forgetWithdrawn({ refusedOnce }: GroupMemory, { reservations }: Ledger)
  * The ledger without the reservations whose only attempt was refused: nothing of them is under way, and the next write leaves
  * them out. Any other stays until rule R10 drops it, for an attempt whose answer was lost may still arrive.
  */
-export function withoutRefused(memory: GroupMemory, ledger: Ledger): Ledger {
+function withoutRefused(memory: GroupMemory, ledger: Ledger): Ledger {
   const { refusedOnce } = memory;
   if (refusedOnce.size === 0) return ledger;
   forgetWithdrawn(memory, ledger);
@@ -209,4 +215,13 @@ export function withoutRefused(memory: GroupMemory, ledger: Ledger): Ledger {
     return refused?.by === by && refused.stampMs === stampMs;
   };
   return { ...ledger, reservations: ledger.reservations.filter((reservation) => !isRefused(reservation)) };
+}
+
+/** The ledger to decide on, and the copy that it comes from. Undefined for a group that has vanished. Throws as `getLedger` does. */
+export async function takeLedger(
+  context: Context,
+  key: GroupKey,
+): Promise<{ readonly ledger: Ledger; readonly copy: Ledger } | undefined> {
+  const copy = await getLedger(context, key);
+  return copy && { ledger: withoutRefused(context.memoryOf(key), copy), copy };
 }
