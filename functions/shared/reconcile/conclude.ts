@@ -26,8 +26,8 @@ import {
 } from "./record.ts";
 
 /**
- * Does what a verdict comes to, and says why. `tooNew`: why nothing may be permitted yet (rule R4). Throws Conflict, ClusterError,
- * and what `waitForLedger` explains.
+ * Does what a verdict comes to, and says why. `tooNew`: why nothing may be permitted yet (rule R4). Throws ClusterError,
+ * Conflict, and what `waitForLedger` explains.
  */
 export async function conclude(
   context: Context,

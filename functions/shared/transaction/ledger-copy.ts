@@ -217,7 +217,7 @@ function withoutRefused(memory: GroupMemory, ledger: Ledger): Ledger {
   return { ...ledger, reservations: ledger.reservations.filter((reservation) => !isRefused(reservation)) };
 }
 
-/** The ledger to decide on, and the copy that it comes from. Undefined for a group that has vanished. Throws as `getLedger` does. */
+/** The ledger to decide on, and the copy that it comes from. Undefined and throws as {@link getLedger}. */
 export async function takeLedger(
   context: Context,
   key: GroupKey,
