@@ -36,7 +36,7 @@ function repairOf(target: Extract<RolloutTarget, { action: "repair" }>): Act {
     name: target.action,
     object: pod.name,
     subjectUid: subjectOf(target),
-    statefulSet,
+    workload: statefulSet,
     claims: [],
     confirmsLedger: true,
     async carryOut({ cluster }, notAfterMs) {
@@ -53,7 +53,7 @@ function recordOf(target: Extract<RolloutTarget, { action: "record-revision" }>)
     name: target.action,
     object: name,
     subjectUid: subjectOf(target),
-    statefulSet,
+    workload: statefulSet,
     claims: [],
     async carryOut({ cluster, cache }, notAfterMs) {
       const body = { metadata: { resourceVersion }, status: { currentRevision: updateRevision } };

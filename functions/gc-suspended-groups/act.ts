@@ -32,7 +32,7 @@ import {
   writtenRequeueMs,
 } from "../shared/suspension/writing.ts";
 import { readClaimedObjects } from "../shared/transaction/claimed-objects.ts";
-import { isWithdrawn, noteWithdrawn, statefulSetNamed } from "../shared/transaction/claims.ts";
+import { isWithdrawn, noteWithdrawn, workloadNamed } from "../shared/transaction/claims.ts";
 import { isLongKnown } from "../shared/transaction/ledger-age.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { describeAgreeing, isRecovering, isRemoving, isRequested, type Member } from "../shared/volumes/members.ts";
@@ -65,7 +65,7 @@ export function actOn(target: RemovalTarget, observed: GroupObservation): Act {
     name: kind,
     object: member.name,
     subjectUid: member.pvcs[0]?.uid ?? member.name,
-    statefulSet: statefulSetNamed(observed, member.set.name),
+    workload: workloadNamed(observed, member.set.name),
     ...(target.kind === "remove" ? { claims: [target.claim] } : { claims: [], takesNothing: true }),
     requeueAfterDoneMs: writtenRequeueMs,
     carryOut: (context, notAfterMs) => carryOut(context, key, target, notAfterMs),

@@ -72,7 +72,7 @@ export async function reconcileLedger(context: Context, key: GroupKey): Promise<
   if (postponed !== undefined) return postponed;
   const attempts = new Attempts(context);
   // As far as is known without asking for more: what is collected is observed afresh.
-  const isLiving = (await context.cache.read(key, membersNeed)).statefulSets.length > 0;
+  const isLiving = (await context.cache.read(key, membersNeed)).workloads.length > 0;
   await attempts.make(key, async () => {
     if (isLiving && knownLedger(context, memory) !== undefined) return;
     const lease = await find(context.cluster, "leases", { namespace: key.namespace, name: ledgerName(key.group) });

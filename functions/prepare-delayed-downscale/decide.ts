@@ -104,7 +104,7 @@ function lowerBy(snapshot: DelaySnapshot, statefulSet: StatefulSet, pods: readon
     terms: "asked",
   };
   const { zones, questions } = snapshot;
-  const own = zones.find((one) => one.statefulSet.uid === uid);
+  const own = zones.find((one) => one.workload.uid === uid);
   const blocked =
     refuseScaleDown(snapshot, { ...claim, by: "", stampMs: snapshot.nowMs }) ??
     (own && blockedLeaving(questions, zones, own, leaversOf(own, claim)));

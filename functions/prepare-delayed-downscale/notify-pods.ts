@@ -60,7 +60,7 @@ export async function notifyPods(
 ): Promise<Round> {
   const { cluster, pods: http } = context;
   const sent = sentIn(context, key);
-  const members = zones.map(({ statefulSet }) => asStatefulSet(statefulSet));
+  const members = zones.map(({ workload }) => asStatefulSet(workload));
   const { claims } = ledger;
   const seen = await Promise.all(members.filter(isDelayed).map((set) => observeSet(cluster, set, members, claims)));
   const found = seen.filter((one) => one !== undefined);

@@ -81,7 +81,7 @@ export function decide(snapshot: SuspendSnapshot): Verdict<SuspensionTarget> {
  */
 function afterLeaving({ zones }: SuspendSnapshot, member: Member, decision: MemberDecision | undefined) {
   if (decision?.step?.kind !== "clear") return decision;
-  const claims = zones.find(({ statefulSet }) => statefulSet.uid === member.set.uid)?.claims ?? [];
+  const claims = zones.find(({ workload }) => workload.uid === member.set.uid)?.claims ?? [];
   const claim = leavingClaimOf(claims, member);
   if (claim === undefined) return decision;
   const anew = whyAnew(member);
@@ -186,7 +186,7 @@ function whyNotBack(
   const below = members.find((one) => isBelow(one) && isBegun(one) && !returning.includes(one));
   if (below !== undefined) return behind(member, below);
   // No process can still begin to remove a volume of it: it would write its mark under a revision from before the wish.
-  const claim = zones.find(({ statefulSet }) => statefulSet.uid === set.uid)?.claims.find(isNoVolume);
+  const claim = zones.find(({ workload }) => workload.uid === set.uid)?.claims.find(isNoVolume);
   if (claim !== undefined) {
     const { guard, message } = blockedBy(claim);
     return { guard, message: `${name} is to come back, and waits: ${message}` };

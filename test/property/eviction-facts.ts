@@ -217,7 +217,7 @@ export function render(facts: EvictionFacts): EvictionSnapshot {
       const pod = pods.find(({ ordinal }) => ordinal === zoneFacts.start + at);
       if (
         reservation !== undefined &&
-        !isSettled(reservation, { pod, statefulSet: set, isMember: true, orphans: 0 }, nowMs)
+        !isSettled(reservation, { pod, workload: set, isMember: true, orphans: 0 }, nowMs)
       )
         open.push(reservation);
     }

@@ -211,7 +211,7 @@ export function render(facts: GroupFacts, order: "ascending" | "descending" = "a
       const pod = pods.find((candidate) => candidate.ordinal === ordinal);
       if (
         reservation !== undefined &&
-        !isSettled(reservation, { pod, statefulSet: set, isMember: true, orphans: 0 }, nowMs)
+        !isSettled(reservation, { pod, workload: set, isMember: true, orphans: 0 }, nowMs)
       )
         open.push(reservation);
     }
@@ -220,7 +220,7 @@ export function render(facts: GroupFacts, order: "ascending" | "descending" = "a
   const zones = surveys.map(({ set, pods }) => surveyZone(set, pods, open, nowMs));
   const budgets = facts.budgets.map((facts, index) => parseStoredBudget(budgetObject(`budget-${index}`, facts)));
   const neighbours = facts.foreignTier === undefined ? [] : [foreign(facts.foreignTier)];
-  const surroundings = { statefulSets: surveys.map(({ set }) => set), neighbours, budgets };
+  const surroundings = { workloads: surveys.map(({ set }) => set), neighbours, budgets };
   const key = { namespace: "db", group: "group" };
   return { key, self, nowMs, zones, departed: [], strayClaims: [], surroundings, refusals };
 }

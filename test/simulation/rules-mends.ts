@@ -149,7 +149,7 @@ export const membershipRules: readonly RemovedRule[] = [
       const { hasPods: _, ...view } = await cache.read(key, need);
       return {
         ...view,
-        statefulSets: view.statefulSets.map(asStatefulSet).map(byOwnLabels),
+        workloads: view.workloads.map(asStatefulSet).map(byOwnLabels),
         neighbours: view.neighbours.map(byOwnLabels),
       };
     }),

@@ -15,10 +15,10 @@ function namesakes(plan: Plan, changes: Partial<Plan> = {}): Plan {
 
 /** The view of two groups as of one. */
 function joined(own: GroupView, other: GroupView): GroupView {
-  const otherUids = new Set(other.statefulSets.map(({ uid }) => uid));
+  const otherUids = new Set(other.workloads.map(({ uid }) => uid));
   return {
     ...own,
-    statefulSets: [...own.statefulSets, ...other.statefulSets],
+    workloads: [...own.workloads, ...other.workloads],
     podsOf: (set) => (otherUids.has(set.uid) ? other : own).podsOf(set),
     pod: (name) => own.pod(name) ?? other.pod(name),
   };

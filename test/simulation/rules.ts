@@ -231,7 +231,7 @@ export const rolloutRules: readonly RemovedRule[] = [
     aim: (plan) => plain(plan, { staleness: { oldest: 0.7, between: 0.8 } }),
     wrappers: wrapViews((cache) => async (key, need) => {
       const view = await cache.read(key, need);
-      const largest = view.statefulSets.map((set) =>
+      const largest = view.workloads.map((set) =>
         Math.max(0, ...[...view.podsOf(set)].map((pod) => pod.resourceVersion)),
       );
       // A view without a StatefulSet has no list.

@@ -194,14 +194,14 @@ export function createStaleViews(options: StaleViewsOptions, revisions: Revision
     const { all, revision: listedAt } = await readSets(options, namespace, need, revisionFor);
     let surroundings = surroundingsOf(all, key, budgetsOf(namespace), hasPods);
     if (permits && listedAt === undefined) {
-      const members = await readMembers(cluster, surroundings.statefulSets);
+      const members = await readMembers(cluster, surroundings.workloads);
       surroundings = surroundingsOf([...members, ...surroundings.neighbours], key, surroundings.budgets, hasPods);
     }
     const view: GroupView = {
       ...surroundings,
       statefulSetsReadMs: permits || listedAt !== undefined ? readMs : undefined,
-      ...readPods(options, namespace, surroundings.statefulSets, need, revisionFor),
-      membersThrough: Math.max(0, ...surroundings.statefulSets.map(({ resourceVersion }) => Number(resourceVersion))),
+      ...readPods(options, namespace, surroundings.workloads, need, revisionFor),
+      membersThrough: Math.max(0, ...surroundings.workloads.map(({ resourceVersion }) => Number(resourceVersion))),
       consistentAt: listedAt === undefined ? undefined : { pods: store.revision, statefulSets: listedAt },
     };
     onView(key, view);

@@ -151,7 +151,7 @@ export class Owned {
     const key = { namespace: "db", group };
     const { zones, podsOf } = findOwnedZones(key, this.#claims, [...this.pods.values()]);
     const survey = zones.map((set) => surveyZone(set, podsOf.get(set.uid) ?? [], [], nowMs, this.ledgerClaims));
-    return survey.sort((one, other) => (one.statefulSet.name < other.statefulSet.name ? -1 : 1));
+    return survey.sort((one, other) => (one.workload.name < other.workload.name ? -1 : 1));
   }
 
   around(by: string, kind: "scale-down" | "volume") {

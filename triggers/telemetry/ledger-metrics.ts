@@ -64,7 +64,7 @@ type Define = <Label extends string>(
 
 function defineGroups(define: Define): void {
   const ofZones = (count: (zone: GroupStanding["zones"][number]) => number) => (standing: GroupStanding) =>
-    standing.zones.map((zone) => ({ labels: { zone: zone.statefulSet.name }, value: count(zone) }));
+    standing.zones.map((zone) => ({ labels: { zone: zone.workload.name }, value: count(zone) }));
   define(
     "sluice_group_pods_not_ready",
     "Wanted pods of a zone that are missing, terminating or not ready.",

@@ -179,7 +179,7 @@ export function viewOfIndex(
   surroundings: Surroundings,
   { askedMs, revision }: MembersRead,
   pods: PodIndex,
-  membersThrough = Math.max(0, ...surroundings.statefulSets.map(({ resourceVersion }) => Number(resourceVersion))),
+  membersThrough = Math.max(0, ...surroundings.workloads.map(({ resourceVersion }) => Number(resourceVersion))),
 ): GroupView<StatefulSet> {
   return {
     ...surroundings,

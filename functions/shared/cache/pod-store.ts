@@ -170,7 +170,7 @@ export function viewOfMemory(
 ): GroupView<StatefulSet> {
   const byOwner = new Map<string, Moment>();
   let seenThrough = 0;
-  for (const { uid } of surroundings.statefulSets) {
+  for (const { uid } of surroundings.workloads) {
     const owner = memory.owners.get(uid);
     if (owner === undefined) continue;
     owner.moment ??= { pods: [...owner.pods.values()], byName: undefined };
@@ -190,7 +190,7 @@ export function viewOfMemory(
       return undefined;
     },
     seenThrough,
-    membersThrough: membersThrough(memory.membership, surroundings.statefulSets),
+    membersThrough: membersThrough(memory.membership, surroundings.workloads),
     consistentAt: undefined,
   };
 }

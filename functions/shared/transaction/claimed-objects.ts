@@ -26,7 +26,7 @@ import { type GroupKey, isWanted, type StatefulSet, type ZoneWorkload } from "..
 export type UnknownStatefulSets = ReadonlyMap<string, StatefulSet | undefined>;
 
 export async function readUnknownSets(context: Context, ledger: Ledger, view: GroupView): Promise<UnknownStatefulSets> {
-  const seen = new Set(view.statefulSets.map(({ name }) => name));
+  const seen = new Set(view.workloads.map(({ name }) => name));
   const { members, key } = ledger;
   const { namespace } = key;
   // The labels are asked whatever the ledger counts: a zone may have come and left between two of its writes.
@@ -65,7 +65,7 @@ export async function findReserved(
   unknownSets: UnknownStatefulSets,
 ): Promise<ReadonlyMap<Reservation, ReservedPodState>> {
   if (ledger.reservations.length === 0) return new Map();
-  const members = new Map(view.statefulSets.map((statefulSet) => [statefulSet.name, statefulSet]));
+  const members = new Map(view.workloads.map((statefulSet) => [statefulSet.name, statefulSet]));
   const places = await Promise.all(
     ledger.reservations.map(async (reservation): Promise<[Reservation, ReservedPodState]> => {
       const member = members.get(reservation.statefulSet);
@@ -74,7 +74,7 @@ export async function findReserved(
       const isOwned = seen?.ownerUid !== undefined;
       const isMissing = seen === undefined && member !== undefined && isWanted(member, reservation.ordinal);
       if (member !== undefined && (isOwned || isMissing)) {
-        return [reservation, { pod: seen, statefulSet: member, isMember: true, orphans: 0 }];
+        return [reservation, { pod: seen, workload: member, isMember: true, orphans: 0 }];
       }
       const unknownSet = unknownSets.get(reservation.statefulSet);
       // One that was made again since the view was read is of the group all the same, and not of another one.
@@ -99,7 +99,7 @@ async function findByName(
   const left = isLeft ? await context.cache.podsMadeFor({ namespace, name: reservation.statefulSet }) : [];
   // The GET has found the newest state of the pod, which memory may not know yet.
   const isFoundLeft = isLeft && pod?.orphaned === true && isStanding(pod) && !left.some(({ uid }) => uid === pod.uid);
-  return { pod, statefulSet, isMember: isOne, orphans: left.length + (isFoundLeft ? 1 : 0) };
+  return { pod, workload: statefulSet, isMember: isOne, orphans: left.length + (isFoundLeft ? 1 : 0) };
 }
 
 /** What StatefulSets that are gone, or going, have left behind of a group. */
@@ -130,7 +130,7 @@ export async function findLeft(
   const left = await Promise.all(gone.map(madeFor));
   const standing = left.flatMap(([name, pods]) => (pods.length > 0 ? [name] : []));
   // While it is being deleted it releases its pods one by one; those that it has still count in its own zone.
-  const going = view.statefulSets.filter(isGoing);
+  const going = view.workloads.filter(isGoing);
   for (const [name, pods] of await Promise.all(going.map(({ name }) => madeFor(name))))
     left.push([name, pods.filter(({ orphaned }) => orphaned)]);
   const down = left.flatMap(([statefulSet, pods]) =>

@@ -49,10 +49,10 @@ export function claimsBy({ ledger }: GroupObservation, kind: KindName, by: strin
  * What a zone is. Throws Conflict where the group has none of that name: what was read besides is newer than the view,
  * and all of it is read once more.
  */
-export function statefulSetNamed({ zones }: Pick<GroupObservation, "zones">, name: string): ZoneWorkload {
-  const zone = zones.find(({ statefulSet }) => statefulSet.name === name);
+export function workloadNamed({ zones }: Pick<GroupObservation, "zones">, name: string): ZoneWorkload {
+  const zone = zones.find(({ workload }) => workload.name === name);
   if (zone === undefined) throw new Conflict();
-  return zone.statefulSet;
+  return zone.workload;
 }
 
 /** Tells the claims that a function has made from all others. */

@@ -124,7 +124,7 @@ export async function loadLedger(
   if (ledger === undefined) {
     if (isTraceless) return imaginedLedger(key);
     const need = { settledThrough: undefined, permitSinceMs: undefined, consistent: false };
-    if ((await context.cache.read(key, need)).statefulSets.length === 0) return undefined;
+    if ((await context.cache.read(key, need)).workloads.length === 0) return undefined;
     ledger = await createLedger(context, key);
     if (ledger === undefined) throw new Conflict();
   }

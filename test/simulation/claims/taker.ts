@@ -161,7 +161,7 @@ export class Taker {
   /** Rules R17 and R25. */
   #mayBegin(observed: GroupObservation, content: ClaimContent): boolean {
     const { rules, onDecided } = this.#options;
-    const set = observed.zones.find(({ statefulSet }) => statefulSet.name === content.zone)?.statefulSet;
+    const set = observed.zones.find(({ workload }) => workload.name === content.zone)?.workload;
     const limit = set?.maxUnavailable ?? 0;
     const blocked = rules.refuse(observed, content, limit);
     const members = content.members.reduce((sum, { first, last }) => sum + last - first + 1, 0);
@@ -183,7 +183,7 @@ export class Taker {
     const { draw, kind, world, key, context, rules } = this.#options;
     const zone = zones.length > 0 ? draw.pick(zones) : undefined;
     if (zone === undefined || zone.pods.length === 0) return undefined;
-    const { name, uid, start, replicas } = zone.statefulSet;
+    const { name, uid, start, replicas } = zone.workload;
     const id = `${kind}-${draw.whole(1, 1e9)}`;
     const stated = { id, kind, zone: name, by: takerOf(kind), stampMs: 0, phase: "begun" };
     if (kind === "scale-down") {

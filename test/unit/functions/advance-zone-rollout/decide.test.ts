@@ -341,7 +341,7 @@ test("status.currentRevision is not written for a zone that is incomplete, unset
 
 test("zone-departed: while a pod reserved in a zone that has left the group still stands, no other zone is touched (Z1)", () => {
   const departed = [{ statefulSet: "gone", ordinal: 0, uid: "taken", by: self, stampMs: nowMs }];
-  const surroundings = { statefulSets: [], neighbours: [], budgets: [] };
+  const surroundings = { workloads: [], neighbours: [], budgets: [] };
   const strayClaims: [] = [];
   const group = {
     key: { namespace, group: "group" },

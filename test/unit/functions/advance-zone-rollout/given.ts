@@ -270,8 +270,8 @@ export function decideOn(
   around: Partial<Pick<Surroundings, "budgets" | "neighbours">> = {},
   strayClaims: readonly Claim[] = [],
 ): Verdict<RolloutTarget> {
-  const statefulSets = zones.map((one) => one.statefulSet);
-  const surroundings = { statefulSets, neighbours: [], budgets: [], ...around };
+  const workloads = zones.map((one) => one.workload);
+  const surroundings = { workloads, neighbours: [], budgets: [], ...around };
   const key = { namespace, group: "group" };
   const contents = { departed: [], strayClaims, refusals: new Map(refusals) };
   return decide({ key, self, nowMs, zones, surroundings, ...contents });

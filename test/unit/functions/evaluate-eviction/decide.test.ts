@@ -361,7 +361,7 @@ const eviction = { name: "a-0", uid: "uid-of-a-0", isPinned: true, pin: [{ op: "
 
 function alone(changes: Partial<Alone> & { readonly budgets?: Alone["surroundings"]["budgets"] } = {}) {
   const { budgets = [zoneBudget("budget", {})], ...rest } = changes;
-  const surroundings = { statefulSets: [], neighbours: [], budgets };
+  const surroundings = { workloads: [], neighbours: [], budgets };
   return decideAlone({ eviction, pod: pod("a-0"), owner: statefulSet("a"), surroundings, claims: [], ...rest });
 }
 

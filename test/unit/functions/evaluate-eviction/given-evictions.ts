@@ -51,7 +51,7 @@ export function rule(
     strayClaims: [],
     givenUp: new Map(),
     self: "evaluate-eviction",
-    surroundings: { statefulSets: zones.map(({ statefulSet }) => statefulSet), neighbours, budgets },
+    surroundings: { workloads: zones.map(({ workload }) => workload), neighbours, budgets },
     disruptionBudgets: [],
     room: 1_000,
     ...rest,

@@ -66,6 +66,6 @@ test("an answer about a pod of no StatefulSet is of no zone", () => {
 
 function ownerless(budgets: ReturnType<typeof zoneBudget>[], ownerKind = "StatefulSet") {
   const eviction = { name: "a-0", uid: "uid-of-a-0", isPinned: true, pin: [] };
-  const surroundings = { statefulSets: [statefulSet("a")], neighbours: [], budgets };
+  const surroundings = { workloads: [statefulSet("a")], neighbours: [], budgets };
   return decideAlone({ eviction, pod: pod("a-0", { ownerKind }), owner: undefined, surroundings, claims: [] });
 }

@@ -218,7 +218,7 @@ test("a volume claim that a StatefulSet made is no member of an owner, whatever 
   const need = { settledThrough: 0, permitSinceMs: undefined, consistent: true };
   const view = await played(harness.timeline, harness.context.cache.read(key, need));
   assert.deepEqual(
-    view.statefulSets.map(({ name }) => name),
+    view.workloads.map(({ name }) => name),
     ["a"],
   );
   await harness.reconcile();

@@ -26,7 +26,7 @@ test("several decisions that begin at once share what is opened, and each has it
   const many = () => Promise.all([1, 2, 3].map(async () => void cache.push(await read())));
   assert.deepEqual(await asked(many), opening);
   assert.deepEqual(
-    cache.map(({ statefulSets }) => statefulSets.length),
+    cache.map(({ workloads }) => workloads.length),
     [2, 2, 2],
   );
   await stop();
@@ -56,7 +56,7 @@ test("who asks for members alone lists StatefulSets and opens nothing; budgets o
   const membersOfLone = () => played(harness.timeline, cache.read(lone, membersNeed));
   assert.deepEqual(await asked(membersOfLone), ["list statefulsets", "list zoneawarepoddisruptionbudgets"]);
   assert.equal(cache.watches, 0);
-  assert.deepEqual((await members()).statefulSets.map(({ name }) => name).sort(), ["group-a", "group-b"]);
+  assert.deepEqual((await members()).workloads.map(({ name }) => name).sort(), ["group-a", "group-b"]);
 });
 
 test("a look at everything afresh is made from the lists that open the watches, and of new lists once they are open", async () => {
@@ -159,12 +159,12 @@ test("a watch that may not be had, or is refused, costs lists and no decision; i
       }) as typeof harness.cluster.watch,
     };
     const { cache, read, troubles, stop } = await started({ cluster }, harness);
-    assert.equal((await read()).statefulSets.length, 2);
+    assert.equal((await read()).workloads.length, 2);
     await harness.goOn(10);
     assert.deepEqual([cache.watches, troubles], [0, [`pods: ${message}`]]);
     const startMs = harness.cluster.monotonicMs();
     for (let ms = 0; ms < 25_000; ms += 100) {
-      assert.equal((await read()).statefulSets.length, 2);
+      assert.equal((await read()).workloads.length, 2);
       await harness.goOn(100);
     }
     const tries = troubles.length;
@@ -190,7 +190,7 @@ test("an API server that ends watches as soon as they begin costs lists and no d
   };
   const { read, stop } = await started({ cluster }, harness);
   for (let ms = 0; ms < 30_000; ms += 100) {
-    assert.equal((await read()).statefulSets.length, 2);
+    assert.equal((await read()).workloads.length, 2);
     await harness.goOn(100);
   }
   assert.ok(begun <= 6 * 9, `${begun} watches in 30 s`);
@@ -232,7 +232,7 @@ test("lists that fail fail the decision, as they would without a watch", async (
   await assert.rejects(read(), { code: 503 });
   assert.equal(cache.watches, 0);
   harness.interfere = () => {};
-  assert.equal((await read()).statefulSets.length, 2);
+  assert.equal((await read()).workloads.length, 2);
 });
 
 test("after a pause of the process nothing is decided from what was known before it, and the groups are looked at again", async () => {
@@ -274,7 +274,7 @@ test("at most 20 namespaces are watched at once; groups of others are listed unt
   const { harness, cache, read, stop } = await started();
   const groups = Array.from({ length: 21 }, (_, index) => ({ namespace: `ns-${index}`, group: "group" }));
   for (const one of groups) harness.world.addGroup({ ...one, zones: ["a"], replicas: 1 });
-  for (const one of groups) assert.equal((await read({}, one)).statefulSets.length, 1);
+  for (const one of groups) assert.equal((await read({}, one)).workloads.length, 1);
   assert.equal(cache.watches, 60);
   assert.equal(cache.isWatched("ns-20"), false);
   await harness.goOn(idleMs + 100);
@@ -289,7 +289,7 @@ test("when the process ends, watches end at once, also those that are being open
   const startMs = harness.cluster.monotonicMs();
   await stop();
   assert.equal(harness.cluster.monotonicMs(), startMs);
-  assert.equal((await played(harness.timeline, first)).statefulSets.length, 2);
+  assert.equal((await played(harness.timeline, first)).workloads.length, 2);
   assert.deepEqual(lists(await asked(() => read())), listing);
   assert.equal(cache.watches, 0);
 });

@@ -25,7 +25,7 @@ const ownedBy = (uid: string) => ({ ownerReferences: [{ kind: "StatefulSet", nam
 const orphan = (name: string) => ({ ownerReferences: [], labels: { "statefulset.kubernetes.io/pod-name": name } });
 const terminating = { deletionTimestamp: "2026-01-01T00:00:00Z" };
 const [a, b] = [statefulSet("a"), statefulSet("b")];
-const around = (...statefulSets: StatefulSet[]) => ({ statefulSets, neighbours: [], budgets: [] });
+const around = (...workloads: StatefulSet[]) => ({ workloads, neighbours: [], budgets: [] });
 
 function make() {
   const clock = createVirtualClock();

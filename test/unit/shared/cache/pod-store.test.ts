@@ -36,7 +36,7 @@ const at = (name: string, revision: number, more: Partial<PodObject["metadata"]>
   podObject(name, { metadata: { resourceVersion: String(revision), ...more } });
 
 const a = statefulSet("a");
-const around = (...statefulSets: StatefulSet[]) => ({ statefulSets, neighbours: [], budgets: [] });
+const around = (...workloads: StatefulSet[]) => ({ workloads, neighbours: [], budgets: [] });
 
 test("a view is of one moment: what comes after it does not show, by name or by owner (R8)", () => {
   const { memory, pods } = make();
@@ -207,7 +207,7 @@ test("a StatefulSet that changes its group wakes both groups", () => {
   });
   assert.deepEqual(changed, ["a next", "a group"]);
   const membersOf = (group: string) =>
-    surroundingsOf(memory.membership.byPath.values(), { namespace, group }, []).statefulSets.length;
+    surroundingsOf(memory.membership.byPath.values(), { namespace, group }, []).workloads.length;
   assert.deepEqual([membersOf("group"), membersOf("next")], [0, 1]);
 });
 

@@ -39,7 +39,7 @@ async function listening() {
   return { harness, cache, deaf, read, permit, lists, stop };
 }
 
-const names = (view: Awaited<ReturnType<WatchCache["read"]>>) => view.statefulSets.map(({ name }) => name).sort();
+const names = (view: Awaited<ReturnType<WatchCache["read"]>>) => view.workloads.map(({ name }) => name).sort();
 
 function addZone({ world }: Harness): number {
   world.addGroup({ namespace, group: "group", zones: ["c"], replicas: 2 });

@@ -249,7 +249,7 @@ test("a LIST of StatefulSets that is answered late takes nothing away that came 
     harness.world.addGroup({ namespace, group: "group", zones: ["c"], replicas: 2 });
     harness.world.removeStatefulSet({ namespace, name: "group-b" });
   });
-  const names = (view: Awaited<ReturnType<typeof read>>) => view.statefulSets.map(({ name }) => name).sort();
+  const names = (view: Awaited<ReturnType<typeof read>>) => view.workloads.map(({ name }) => name).sort();
   assert.deepEqual(names(await sweeping), ["group-a", "group-c"]);
   lateMs = 0;
   assert.deepEqual(names(await read(false)), ["group-a", "group-c"]);

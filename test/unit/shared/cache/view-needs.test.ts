@@ -89,7 +89,7 @@ test("what the watch has told since a GET is newer than it; a StatefulSet that a
   await read({ permitSinceMs: 0 });
   reported.statefulSets.apply({ type: "MODIFIED", object: set("a", 12, "newer") });
   const revisionsOf = async (need: Partial<ViewNeed>) =>
-    (await read(need)).statefulSets.map(({ name, updateRevision }) => `${name} ${updateRevision}`);
+    (await read(need)).workloads.map(({ name, updateRevision }) => `${name} ${updateRevision}`);
   assert.deepEqual(await revisionsOf({ permitSinceMs: 0 }), ["a newer", "b new"]);
   assert.equal(calls.length, 0);
   server.statefulSets = [set("a", 12, "newer")];
@@ -119,7 +119,7 @@ test("what a sweep finds otherwise is taken over, and is no proof that a watch h
   server.pods = [at("a-0", 17), at("a-1", 18)];
   const names = async (need: Partial<ViewNeed>) => {
     const view = await read(need);
-    return view.statefulSets.map((one) => [one.name, [...view.podsOf(one)].map(({ name }) => name)]);
+    return view.workloads.map((one) => [one.name, [...view.podsOf(one)].map(({ name }) => name)]);
   };
   const expected = [
     ["a", ["a-0", "a-1"]],
@@ -148,7 +148,7 @@ test("a StatefulSet that was read before a pod of another revision came is read 
     type: "ADDED",
     object: at("a-1", 12, { labels: { "controller-revision-hash": "newer" } }),
   });
-  const wanted = async (need: Partial<ViewNeed>) => (await read(need)).statefulSets[0]?.updateRevision;
+  const wanted = async (need: Partial<ViewNeed>) => (await read(need)).workloads[0]?.updateRevision;
   assert.equal(await wanted({}), "new");
   assert.deepEqual(calls, [], "a read that permits nothing makes no request");
   assert.equal(await wanted({ permitSinceMs: 0 }), "newer");

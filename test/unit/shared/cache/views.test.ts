@@ -70,7 +70,7 @@ test("a list has seen through the largest revision of its pods, and pods belong 
 });
 
 test("a view of lists knows all members up to the newest of them, and is consistent where all its lists are", () => {
-  const around = (...statefulSets: (typeof a)[]) => ({ statefulSets, neighbours: [], budgets: [] });
+  const around = (...workloads: (typeof a)[]) => ({ workloads, neighbours: [], budgets: [] });
   const pods = { ...indexPods([at("a-0", 4)]), consistentAt: 20 };
   const younger = statefulSet("b", { resourceVersion: "8" });
   const view = viewOfIndex(around(younger, a), { askedMs: 7, revision: 19 }, pods);

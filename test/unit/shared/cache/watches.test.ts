@@ -91,7 +91,7 @@ test("views of one namespace watch and list it alone, and an answer from another
   const harness = new Harness({ replicas: 1 });
   const { cache, read, stop } = await watching({ namespaces: [namespace] }, harness);
   const other = harness.world.addGroup({ namespace: "elsewhere", group: "other", zones: ["a"], replicas: 1 });
-  const names = (view: GroupView) => view.statefulSets.map(({ name }) => name).sort();
+  const names = (view: GroupView) => view.workloads.map(({ name }) => name).sort();
   assert.deepEqual(names(await read()), ["group-a", "group-b"]);
   const [foreign] = other.statefulSets;
   assert.ok(foreign);
@@ -146,7 +146,7 @@ test("what a write was answered is in the next view before the watch tells of it
     harness.world.annotate(at("group-a"), { "rollout-max-unavailable": "7" });
     const answer = harness.world.store.get("statefulsets", at("group-a"));
     cache.learn(answer);
-    const a = (await read()).statefulSets.find(({ name }) => name === "group-a");
+    const a = (await read()).workloads.find(({ name }) => name === "group-a");
     assert.equal(a?.maxUnavailable, 7);
     harness.forget();
     await read({ permitSinceMs: sinceMs });

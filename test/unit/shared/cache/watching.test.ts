@@ -21,7 +21,7 @@ async function watching(options: ConstructorParameters<typeof Harness>[0] = {}) 
 }
 
 const names = (view: GroupView): string[] =>
-  view.statefulSets.flatMap((set) => [...view.podsOf(set)].map(({ name }) => name)).sort();
+  view.workloads.flatMap((set) => [...view.podsOf(set)].map(({ name }) => name)).sort();
 const all = ["group-a-0", "group-a-1", "group-b-0", "group-b-1"];
 
 test("a decision that waits costs no request", async () => {
@@ -81,7 +81,7 @@ test("a StatefulSet that is gone, or has left the group, is not in a view that m
     harness.world.removeStatefulSet(podKey("group-a"));
   };
   const view = await read({ permitSinceMs: harness.cluster.monotonicMs() });
-  assert.deepEqual(view.statefulSets, []);
+  assert.deepEqual(view.workloads, []);
 });
 
 test("a memory that has not reached settled-through within 250 ms is replaced by LISTs at least that new (R5)", async () => {

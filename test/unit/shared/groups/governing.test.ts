@@ -19,7 +19,7 @@ import { namespace, pod, statefulSet, zoneBudget } from "../../functions/advance
 
 const key = { namespace, group: "group" };
 const surroundings = (changes: Partial<Surroundings> = {}): Surroundings => ({
-  statefulSets: [],
+  workloads: [],
   neighbours: [],
   budgets: [],
   ...changes,
@@ -191,9 +191,9 @@ test("the surroundings of a group are its members, and the others of its namespa
     statefulSet("d", { namespace: "elsewhere" }),
     statefulSet("e"),
   ];
-  const { statefulSets, neighbours } = surroundingsOf(sets, key, []);
+  const { workloads, neighbours } = surroundingsOf(sets, key, []);
   assert.deepEqual(
-    [statefulSets, neighbours].map((list) => list.map(({ name }) => name).join(" ")),
+    [workloads, neighbours].map((list) => list.map(({ name }) => name).join(" ")),
     ["a e", "b c"],
   );
 });

@@ -149,9 +149,9 @@ test("outdated are the wanted pods of another revision, or of none, that are not
 
 const settled = (
   seen: ReservedPodState["pod"],
-  set: ReservedPodState["statefulSet"] = statefulSet("a"),
+  set: ReservedPodState["workload"] = statefulSet("a"),
   more: Partial<ReservedPodState> = {},
-) => isSettled(reservation("a-1"), { pod: seen, statefulSet: set, isMember: true, orphans: 0, ...more }, nowMs);
+) => isSettled(reservation("a-1"), { pod: seen, workload: set, isMember: true, orphans: 0, ...more }, nowMs);
 const departed = { isMember: false };
 const gone = { statefulSet: undefined, isMember: false };
 

@@ -22,7 +22,7 @@ function questionOf(reported: Readonly<Record<string, string>> = {}): HealthQues
 }
 const asking = (name: string, drawing: string, reported?: Readonly<Record<string, string>>): Zone => {
   const drawn = zone(name, drawing);
-  return { ...drawn, statefulSet: { ...drawn.statefulSet, question: questionOf(reported) } };
+  return { ...drawn, workload: { ...drawn.workload, question: questionOf(reported) } };
 };
 const pods = (one: Zone) => one.pods[0] ?? assert.fail();
 
@@ -45,8 +45,8 @@ test("a StatefulSet that does not ask, or is being deleted, holds no pod", () =>
   const plain = zone("a", "ooo");
   assert.equal(guardOf(plain, undefined), undefined);
   const own = asking("a", "ooo");
-  const deleted = { ...own, statefulSet: { ...own.statefulSet, deleting: true } };
-  assert.deepEqual([isAsked(own.statefulSet), isAsked(deleted.statefulSet)], [true, false]);
+  const deleted = { ...own, statefulSet: { ...own.workload, deleting: true } };
+  assert.deepEqual([isAsked(own.workload), isAsked(deleted.statefulSet)], [true, false]);
   assert.equal(guardOf(deleted, questions({ state: "bad", detail: "" })), undefined);
 });
 

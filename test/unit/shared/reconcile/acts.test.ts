@@ -22,7 +22,7 @@ const eventPolicy: EventPolicy = {
 };
 
 interface Zone {
-  readonly statefulSet: ZoneWorkload;
+  readonly workload: ZoneWorkload;
   readonly pods: readonly Pod[];
 }
 
@@ -39,16 +39,16 @@ const takeFirst = (observed: GroupObservation) => take([zoneOf(observed)], "the 
 
 /** Both pods of a zone are labelled, together: reserved both, or none. */
 function labelling(carried: string[], carryOut: Act["carryOut"] = async () => undefined) {
-  return ({ statefulSet, pods }: Zone): Act => ({
+  return ({ workload, pods }: Zone): Act => ({
     name: "label",
-    object: statefulSet.name,
-    subjectUid: statefulSet.uid,
-    statefulSet,
-    claims: pods.map(({ ordinal, uid }) => ({ statefulSet: statefulSet.name, ordinal, uid })),
+    object: workload.name,
+    subjectUid: workload.uid,
+    workload,
+    claims: pods.map(({ ordinal, uid }) => ({ statefulSet: workload.name, ordinal, uid })),
     async carryOut(context, deadlineMs) {
       const leftMs = deadlineMs - context.cluster.monotonicMs();
       assert.ok(leftMs > 4_900 && leftMs <= 5_000, `${leftMs} ms are left (rule R9)`);
-      carried.push(statefulSet.name);
+      carried.push(workload.name);
       await carryOut(context, deadlineMs);
     },
   });
@@ -168,7 +168,7 @@ test("what a function observes may take a read of its own", async () => {
       read.push(phase);
       return takeFirst(observed);
     },
-    actOn: ({ statefulSet, pods: [pod] }) => deletionOf(asStatefulSet(statefulSet), pod ?? assert.fail("no pod")),
+    actOn: ({ workload, pods: [pod] }) => deletionOf(asStatefulSet(workload), pod ?? assert.fail("no pod")),
   };
   const outcome = await played(harness.timeline, reconcileGroup(harness.context, reconciler, key, { sweep: false }));
   await played(harness.timeline, outcome.pendingActs ?? assert.fail("nothing was done"));
@@ -239,7 +239,7 @@ test("the ledger has room for so many ranges of claims: an act that does not fit
     if (before > 0) harness.writeLedger({ "sluice.dev/claims": stands.line });
     const carried: string[] = [];
     const sized = (zone: Zone): Act => {
-      const { name: at } = zone.statefulSet;
+      const { name: at } = zone.workload;
       const members = ranges(sizes[at === "group-a" ? 0 : 1] ?? 0);
       return { ...labelling(carried)(zone), claims: [{ ...claim, id: at, zone: at, members }] };
     };
@@ -285,7 +285,7 @@ test("the ledger is read again only before acts that ask for it, and a group tha
   ] as const) {
     const harness = await new Harness().prepare();
     const free = (zone: Zone): Act => {
-      const isConfirming = confirming.some((name) => name === zone.statefulSet.name);
+      const isConfirming = confirming.some((name) => name === zone.workload.name);
       return { ...labelling([])(zone), claims: [], ...(isConfirming ? { confirmsLedger: true as const } : {}) };
     };
     await reconcile(

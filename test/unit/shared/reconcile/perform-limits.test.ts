@@ -81,7 +81,7 @@ test("zone-joined: a zone that only the second look has found, before a permit, 
   harness.restart();
   watchLike(harness, (view, mayPermit) => ({
     ...view,
-    statefulSets: view.statefulSets.filter(({ name }) => mayPermit || name !== "group-c"),
+    workloads: view.workloads.filter(({ name }) => mayPermit || name !== "group-c"),
   }));
   await harness.run();
   assert.equal(harness.guard, "zone-joined");
@@ -216,7 +216,7 @@ test("a pass that takes pods looks again when its verdict says, or in time to fi
       decide: ({ zones: [zone] }) => {
         const pod = zone?.pods[0];
         if (zone === undefined || pod === undefined) return assert.fail();
-        return take([{ action: "delete", statefulSet: asStatefulSet(zone.statefulSet), pod }], "it goes", {
+        return take([{ action: "delete", statefulSet: asStatefulSet(zone.workload), pod }], "it goes", {
           requeueAfterMs,
         });
       },

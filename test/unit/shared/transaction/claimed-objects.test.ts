@@ -105,7 +105,7 @@ function given({ members = [], shown = [], pods = [], statefulSets = [], left = 
     const places = await findReserved(context, ledger, view, foreign);
     return reservations.map((one) => {
       const where = places.get(one);
-      return [where?.pod?.uid, where?.statefulSet?.uid, where?.isMember, where?.orphans];
+      return [where?.pod?.uid, where?.workload?.uid, where?.isMember, where?.orphans];
     });
   };
   return { asked, context, ledger, view, find };

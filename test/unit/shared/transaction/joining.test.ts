@@ -95,8 +95,8 @@ test("no eviction waits for a zone that has just been made, and the zone is list
 });
 
 const cluster = { monotonicMs: () => 50_000, serverTimeMs: () => nowMs };
-const view = (...names: string[]): Pick<GroupView, "statefulSets" | "consistentAt"> => ({
-  statefulSets: names.map((name) => statefulSet(name)),
+const view = (...names: string[]): Pick<GroupView, "workloads" | "consistentAt"> => ({
+  workloads: names.map((name) => statefulSet(name)),
   consistentAt: { pods: 1, statefulSets: 1 },
 });
 const find = (members: readonly string[] | undefined, seen: object, since = new Map<string, number>()) =>

@@ -86,7 +86,7 @@ function lateViews(harness: Harness, before: (view: GroupView) => GroupView, nee
 
 const without = (name: string) => (view: GroupView) => ({
   ...view,
-  statefulSets: view.statefulSets.filter((one) => one.name !== name),
+  statefulSets: view.workloads.filter((one) => one.name !== name),
 });
 
 const names = (list: readonly { readonly statefulSet: string; readonly ordinal: number }[]) =>
@@ -116,7 +116,7 @@ test("a reservation of a member that the view does not know has the group listed
   const { open, departed, zones } = await transactions.observe({ reservations: [reserved] });
   assert.deepEqual([names(open), names(departed)], [["group-c-1"], []]);
   assert.deepEqual(
-    zones.map(({ statefulSet, down }) => `${statefulSet.name} ${[...down.values()].join()}`),
+    zones.map(({ workload, down }) => `${workload.name} ${[...down.values()].join()}`),
     ["group-a ", "group-b ", "group-c missing"],
   );
 });

@@ -12,7 +12,7 @@ function described(changes: Partial<Situation> = {}): string {
     reservation: reservation("a-1"),
     standing: "open",
     pod: pod("a-1"),
-    statefulSet: statefulSet("a"),
+    workload: statefulSet("a"),
     nowMs,
     ...changes,
   };
@@ -49,7 +49,7 @@ test("a pod on its way out settles when what replaces it is ready, or when it is
   assert.equal(described(terminating), "terminating; settles when the pod that replaces it is ready");
   const unwanted = { ...terminating, statefulSet: statefulSet("a", { replicas: 1 }) };
   assert.equal(described(unwanted), "terminating; settles when it is gone");
-  assert.equal(described({ ...terminating, statefulSet: undefined }), "terminating; settles when it is gone");
+  assert.equal(described({ ...terminating, workload: undefined }), "terminating; settles when it is gone");
 });
 
 test("a pod that is not there yet, or not ready yet, is waited for, and what keeps it is named (R6)", () => {
@@ -63,7 +63,7 @@ test("a pod that is not there yet, or not ready yet, is waited for, and what kee
   );
   const recent = pod("a-1", { uid: "another", readySinceMs: nowMs - 4_000 });
   const patient = statefulSet("a", { minReadySeconds: 10 });
-  assert.match(described({ pod: recent, statefulSet: patient }), /is ready, in 6 s if the new pod stays ready$/);
+  assert.match(described({ pod: recent, workload: patient }), /is ready, in 6 s if the new pod stays ready$/);
 });
 
 test("what is settled or abandoned goes with the next write", () => {
