@@ -110,13 +110,13 @@ export function limitOf({ workload }: Pick<Zone, "workload">, governed: Governed
   return { guard: "zone-budget", pods: allowance, by };
 }
 
-/** What is said where a zone has as many pods down as the limit lets. */
+/** The message where a zone has as many pods down as its limit allows. */
 export function blockedByLimit(zone: Zone, { guard, pods, by }: ZoneLimit): PodBlocked {
   const message = `${describeDown(zone)}, ${pods} may be down${by}`;
   return { guard, message, isLimit: true, nextInMs: undefined };
 }
 
-/** How soon a pod is asked once more, in milliseconds: no event tells that the others can do without it by now. */
+/** How soon a pod is asked once more, in milliseconds: no event reports that the others can do without it by now. */
 const healthRequeueMs = 10_000;
 
 /** Rule R22, and the answer of the pod: it is the last check, so that Sluice asks no pod in vain. */

@@ -22,7 +22,7 @@ export interface RolloutSnapshot extends GroupNow {
   readonly refusals: ReadonlyMap<string, Refusal>;
 }
 
-/** How soon to look for the end of a claim, in milliseconds: no event tells of it, and a copy of its ledger serves so long. */
+/** When to reconcile again for the end of a claim, in milliseconds: no event reports it, and a ledger copy serves so long. */
 const claimedMs = 5_000;
 
 /**
@@ -98,7 +98,7 @@ function advance(group: RolloutSnapshot, repaired: ReadonlySet<Pod>): Verdict<Ro
   return { ...first, requeueAfterMs: Math.min(...blocked.map((one) => one.requeueAfterMs ?? requeueAfterMs)) };
 }
 
-/** Rule R10: the process that let a pod go may have ended since, and no other process hears whether that pod still goes. */
+/** Rule R10: the process that let a pod go may have ended since, and no other process knows whether that pod still goes. */
 function whoMayGo({ down, reserved }: Zone): string {
   const one = [...reserved.values()].find(({ ordinal }) => down.get(ordinal) === "reserved");
   if (one === undefined) return "";
@@ -163,7 +163,7 @@ function waitForPaused(zone: Zone, claim: Claim | undefined): Wait {
   });
 }
 
-/** Rule R18: this function counts what another function has claimed, and waits for it; no event tells of a claim's end. */
+/** Rule R18: this function counts what another function has claimed, and waits for it; no event reports a claim's end. */
 function waitForClaim(claim: Claim, besides: string): Wait {
   return wait(guardOfClaim(claim), `${describeClaim(claim)}; ${besides}`, {
     zone: claim.zone,
@@ -222,7 +222,7 @@ function mayReserve(group: RolloutSnapshot, zone: Zone, pod: Pod): boolean {
   return reservation.by === group.self && group.nowMs - reservation.stampMs >= finishAfterMs;
 }
 
-/** No event tells that the time of a pod is over: the verdict says until when it runs, and requeues for the next repair. */
+/** No event reports that the time of a pod is over: the verdict says until when it runs, and requeues for the next repair. */
 function withComingRepair(group: RolloutSnapshot, verdict: Verdict<RolloutTarget>): Verdict<RolloutTarget> {
   let next: { readonly pod: Pod; readonly inMs: number } | undefined;
   const outdated = group.zones.flatMap((zone) => zone.outdated.map((pod) => ({ zone, pod })));

@@ -168,7 +168,7 @@ export function exempt(pod: Pod, { pin }: Eviction): AdmissionAnswer {
 }
 
 /**
- * Rule R25: a budget that can never let the pod go comes before each reason that passes. A budget of zones is refused as
+ * Rule R25: a budget that can never let the pod go comes before each reason that ends by itself. A budget of zones is refused as
  * rollout-operator refuses it, with a code at which a drain gives up. A PodDisruptionBudget is refused as the API server would
  * refuse it after us.
  */

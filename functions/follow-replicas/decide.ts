@@ -21,7 +21,7 @@ import type { StatefulSet } from "../shared/workloads/statefulsets.ts";
 export interface FollowSnapshot extends LedgerSurroundings<StatefulSet> {
   readonly group: string;
   readonly nowMs: number;
-  /** By name, all of the group that are led. */
+  /** By name, all of the group that follow a leader. */
   readonly followers: readonly FollowerSize[];
   /** What this function has claimed and not ended. */
   readonly claims: readonly KnownClaim[];
@@ -42,9 +42,9 @@ export interface FollowerResize {
   readonly claim: OtherClaim | undefined;
 }
 
-/** No watch tells of changes of mirrored objects: this function reads them as often as rollout-operator does. */
+/** No watch reports changes of mirrored objects: this function reads them as often as rollout-operator does. */
 const pollMs = 5_000;
-/** How soon to look for the end of an own claim, in milliseconds: it comes within seconds, and no event tells of it. */
+/** When to reconcile again for the end of an own claim, in milliseconds: it comes within seconds, without an event. */
 const settlingMs = 2_000;
 
 /** All StatefulSets that are to grow get their size at once. One of those that are to shrink does: the first by name that may. */

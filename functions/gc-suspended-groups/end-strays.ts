@@ -60,7 +60,7 @@ async function endStray(context: Context, stray: Stray, notAfterMs: number): Pro
   await recordPvcEvent(context, name, key, pvc, newsOf(pvc, decision));
 }
 
-/** What is said in an Event besides. */
+/** What an Event reports besides. */
 function newsOf({ isMarkFalse, isTerminating }: Pvc, { kind, message }: StrayDecision): PvcNews {
   if (kind === "clear") return normal(eventReasons.volumeRecovered, message, kind);
   if (kind === "answer-recover") return warning(eventReasons.recoverTooLate, message, kind);

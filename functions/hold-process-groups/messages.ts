@@ -51,7 +51,7 @@ function isOver(pvc: ProcessGroupPvc): boolean {
   return (pvc.isTerminating && !isKept(pvc)) || valueIn(pvc.state) === "Removing";
 }
 
-/** All of its group obey the strictest word: one that is on its way out must not say for ever what the cluster said once. */
+/** All of its group obey the strictest word: one on its way out must not keep for ever what the cluster once asked for. */
 function removalTextsOf({ owned }: ProcessGroupPvc, { policy }: FoundationCluster): Texts {
   if (owned === undefined) return {};
   const removalKeys = [keys.removalMode.key, keys.waitBetweenRemovals.key];

@@ -155,7 +155,7 @@ async function makeCall(
   return true;
 }
 
-/** True if a pod that was told that it stays has heard it, or is locked. */
+/** True if a pod that was told that it stays has confirmed it, or is locked. */
 export function hasAcceptedStay({ status }: Pick<PodAnswer, "status">): boolean {
   return isSuccess({ status }) || status === 409;
 }

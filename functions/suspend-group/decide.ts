@@ -143,7 +143,7 @@ function newMessages(
   { guard, message, step }: Pick<MemberDecision, "guard" | "message" | "step">,
 ): Extract<SuspensionTarget, { kind: "tell" }>[] {
   if (step !== undefined || reporterOf(member) !== "suspender") return [];
-  // From the first request on, each volume claim of a pod names the others: once the pod is gone nothing else tells of them.
+  // From the first request on, each volume claim of a pod names the others: once the pod is gone nothing else names them.
   if (hasNewPartners(member)) return [{ kind: "tell", member, guard, message }];
   if (!isBegun(member) && !isRequested(member)) return [];
   const isRecorded = (last: string | undefined) => last === guard || (byClock.has(guard) && !isProgress(last));

@@ -179,7 +179,7 @@ export function isUnknown({ view, observed, unreadable }: Inspection): boolean {
   return view.workloads.length === 0 && unreadable === undefined && observed?.ledger.kind === "imagined";
 }
 
-/** Everything that is to be said of a group. Throws ClusterError. */
+/** Everything that there is to show of a group. Throws ClusterError. */
 export async function inspect(inspection: Inspection): Promise<GroupInspection> {
   const { key, nowMs, view, observed, unreadable, situations } = inspection;
   const zones = observed?.zones ?? view.workloads.map((one) => surveyZone(one, view.podsOf(one), [], nowMs));

@@ -1,5 +1,5 @@
 /**
- * How each group stands: what its ledger says, and what the watches tell of its pods. This is for the metrics of processes that
+ * How each group stands: what its ledger says, and what the watches show of its pods. This is for the metrics of processes that
  * live, and true while every function is at zero.
  *
  * A scrape lists the ledgers, and no watch follows them: a watch would bring each write of every ledger, of up to 100 KB and
@@ -47,7 +47,7 @@ export interface GroupReaderOptions {
   readonly cache: Pick<GroupCache, "read">;
   /** Undefined: all of them. */
   readonly namespaces: readonly string[] | undefined;
-  /** The groups that the watches have told of, by `NAMESPACE/GROUP`. Those that have vanished are taken out. */
+  /** The groups that the watches have delivered, by `NAMESPACE/GROUP`. Those that have vanished are taken out. */
   readonly seen: Map<string, GroupKey>;
 }
 
@@ -118,7 +118,7 @@ async function standingsOf(
   return standings;
 }
 
-/** The groups that have a ledger, whether or not the watches have told of them. */
+/** The groups that have a ledger, whether or not the watches have delivered them. */
 function groupsOf(listed: ReadonlyMap<string, Listed>): GroupKey[] {
   const leases = [...listed.values()].flatMap(({ byPath }) => [...byPath.values()]);
   return leases.flatMap((lease) => groupKeyOfLease(lease) ?? []);

@@ -37,7 +37,7 @@ export function createLedgerMetrics(registers: Registry[]) {
     ),
     lastSuccess: define(
       "rollout_operator_last_successful_group_reconcile_timestamp_seconds",
-      "When the last pass over a rollout group succeeded, or it was seen to need none, in seconds since the epoch.",
+      "When the last reconcile of a rollout group succeeded, or it was seen to need none, in seconds since the epoch.",
       ["rollout_group"],
       async () => {
         const standings = await readUnlessReconciling();

@@ -101,7 +101,7 @@ async function listOwners(
 
 /**
  * A view with some of its StatefulSets read once more, after its pods: what a pod runs that came since they were read may be what
- * they want by now, and it must not be taken for outdated (invariant Z3). `onRead` hears of each. Throws ClusterError.
+ * they want by now, and it must not be taken for outdated (invariant Z3). `onRead` gets each. Throws ClusterError.
  */
 export async function readAgain(
   cluster: Cluster,
@@ -162,7 +162,7 @@ async function listStanding(cluster: Cluster, namespace: string): Promise<Pod[]>
   return items.map(parsePod).filter(isStanding);
 }
 
-/** Every group of the namespaces, or of all, by a consistent LIST; `onRead` hears of each member. Throws ClusterError. */
+/** Every group of the namespaces, or of all, by a consistent LIST; `onRead` gets each member. Throws ClusterError. */
 export async function listGroups(
   cluster: Cluster,
   namespaces: readonly string[] | undefined,

@@ -36,7 +36,7 @@ export interface LedgerSurroundings<W extends ZoneWorkload = ZoneWorkload> {
 export function refuseClaim(around: LedgerSurroundings, content: ClaimContent, limit: number): Blocked | undefined {
   if (content.terms === "announced") return undefined;
   const own = around.zones.find(({ workload }) => workload.name === content.zone);
-  // Before any reason that passes by itself: no function waits for what can never be.
+  // Before any reason that ends by itself: no function waits for what can never be.
   const never = own && neverWithin(limit, content, own.workload);
   if (never !== undefined) return { guard: "never-possible", message: never };
   const [departed] = around.departed;

@@ -81,7 +81,7 @@ function goesUnknown(zones: readonly AskedZone[]): boolean {
   return zones.every(({ workload }) => workload.question === undefined || workload.question.unknown === "go");
 }
 
-/** What is said of a pod that goes though it gave no answer; undefined for any other. */
+/** The warning about a pod that goes though it gave no answer; undefined for any other. */
 export function warnOfUnknown(questions: Questions | undefined, pod: Pod): string | undefined {
   const health = questions?.answers.get(pod.uid)?.health;
   if (health?.state !== "unknown") return undefined;

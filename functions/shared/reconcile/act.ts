@@ -29,7 +29,7 @@ export interface Act {
   readonly object: string;
   /** The uid of what it changes: refusals are remembered by it. */
   readonly subjectUid: string;
-  /** The zone that it is told of. */
+  /** The zone that its reports name. */
   readonly workload: ZoneWorkload;
   /** What is written to the ledger before it is carried out (rule R8). Empty: it needs no reservation. */
   readonly claims: readonly (PodClaim | OtherClaim)[];
@@ -43,7 +43,7 @@ export interface Act {
   readonly event?: Omit<NewEvent, "about">;
   /** Remembers by itself that it was refused, or that all has changed; absent: it is remembered as a deletion is. */
   refused?(context: Context, key: GroupKey, error: ClusterError): void;
-  /** How soon to reconcile again once it is done, in milliseconds; absent: an event tells what comes of it. */
+  /** How soon to reconcile again once it is done, in milliseconds; absent: an event reports what becomes of it. */
   readonly requeueAfterDoneMs?: number;
 }
 

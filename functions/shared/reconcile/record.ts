@@ -1,4 +1,4 @@
-/** What is said of a verdict, and when: the ledger's record, the Kubernetes Event on change, the metric. */
+/** What is reported about a verdict, and when: the ledger's record, the Kubernetes Event on change, the metric. */
 
 import { cut } from "../base/truncate.ts";
 import type { Context } from "../contract/context.ts";
@@ -131,7 +131,7 @@ export function writeAloneInMs(
     );
     return Math.max(0, recordEveryMs - quietMs);
   }
-  // Only a group that never had anything to do is told of nowhere.
+  // Only a group that never had anything to do is recorded nowhere.
   if (written === undefined) return undefined;
   if (record.guard !== "done" && observed.nowMs - written.at >= reaffirmEveryMs) return 0;
   if (written.sentence !== kept.verdicts[by]?.sentence) {

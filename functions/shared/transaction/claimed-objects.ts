@@ -95,7 +95,7 @@ async function findByName(
 ): Promise<ReservedPodState> {
   const pod = await getPod(context.cluster, { namespace, name: podNameOf(reservation) });
   const isLeft = pod?.uid !== reservation.uid && (statefulSet === undefined || isGoing(statefulSet));
-  // Pods that it has not released yet count as well: it releases them one by one, and a watch tells of that later.
+  // Pods that it has not released yet count as well: it releases them one by one, and a watch reports that later.
   const left = isLeft ? await context.cache.podsMadeFor({ namespace, name: reservation.statefulSet }) : [];
   // The GET has found the newest state of the pod, which memory may not know yet.
   const isFoundLeft = isLeft && pod?.orphaned === true && isStanding(pod) && !left.some(({ uid }) => uid === pod.uid);
@@ -144,7 +144,7 @@ export async function findLeft(
 /**
  * A view as new as the ledger asks for, and the ledger that it is for.
  *
- * A ledger that tells of a revision which a consistent LIST has not got to is from another cluster, or from a backup (a Lease
+ * A ledger with a revision that a consistent LIST has not got to is from another cluster, or from a backup (a Lease
  * that was restored): no view will ever be as new. What it says of revisions is void then.
  */
 export async function readAsNew(

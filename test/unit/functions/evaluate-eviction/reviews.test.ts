@@ -258,7 +258,7 @@ test("what memory does not have and the API server does not give is a 429 too, i
     };
     const answer = await replica.answer(replica.review("group-a-0"));
     assert.deepEqual([answer.guard, codeOf(answer)], [guard, 429]);
-    assert.match(refusalOf(answer).message, /^to judge pod group-a-0, Sluice has to .+: it would not$/);
+    assert.match(refusalOf(answer).message, /^to decide about pod group-a-0, Sluice has to .+: it would not$/);
   }
   const harness = await governedGroup();
   const replica = new Replica(harness);

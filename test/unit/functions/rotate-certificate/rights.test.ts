@@ -54,7 +54,7 @@ test("in a namespace that is not there the certificate waits for it, by its name
   assert.deepEqual([guard, requeueAfterMs, tries], ["secret-missing", 5_000, 1]);
   const reported =
     "there is no namespace mimir for the Secret mimir/certificate. Make it, or set NAMESPACE to another one";
-  assert.equal(message, `${reported}; Sluice looks again (namespaces "mimir" not found)`);
+  assert.equal(message, `${reported}; Sluice tries again (namespaces "mimir" not found)`);
   world.advanceSeconds(30);
   assert.deepEqual([(await run()).guard, tries], ["secret-missing", 2], "a user may have made it");
   isThere = true;

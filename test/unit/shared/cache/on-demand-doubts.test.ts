@@ -19,7 +19,7 @@ test("a watch that does not tell of what an event told of stands still: it is le
   assert.equal(cache.watches, 3, "it has a second to tell of it");
   await harness.goOn(200);
   assert.deepEqual([cache.watches, troubles.length], [0, 1]);
-  assert.match(troubles[0] ?? "", /^pods: it has not told of the newest state of group-a-0, as an event has$/);
+  assert.match(troubles[0] ?? "", /^pods: it has not delivered the newest state of group-a-0, as an event has$/);
   assert.deepEqual(triggered, ["db/group statefulsets", "db/group pods"]);
   watched.isDeaf = false;
   assert.notEqual((await read()).pod("group-a-0")?.uid, before?.uid);

@@ -184,7 +184,7 @@ test("a verdict that still holds is not stale however old it is", async () => {
   const { functions } = await inspect(harness);
   assert.deepEqual([functions[0]?.recorded?.guard, functions[0]?.stale], ["paused", false]);
   const { out } = await sluice(harness, "why group");
-  assert.match(out, /said paused, for 60 min, written 60 min ago\n.+\nNext: it looks again at the next event$/m);
+  assert.match(out, /said paused, for 60 min, written 60 min ago\n.+\nNext: it reconciles again at the next event$/m);
   assert.match(out, /^group-a +2\/2 +2 +1 +- \(paused\)$/m);
 });
 

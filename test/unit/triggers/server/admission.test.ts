@@ -160,7 +160,7 @@ test("a function that breaks leaves its door closed or open, and the table says 
     };
     const { app, lines } = createTestApp({ admissions: [broken] });
     const { response } = await answerTo(review(), app);
-    const expected = "validate-zone-budget could not judge this: the sky fell";
+    const expected = "validate-zone-budget could not decide this: the sky fell";
     if (whenBroken === "open") assert.deepEqual(response, { uid: "u-1", allowed: true, warnings: [expected] });
     else assert.deepEqual([response.allowed, response.status?.code, response.status?.message], [false, 500, expected]);
     assert.ok(lines.some(({ level }) => level === "error"));

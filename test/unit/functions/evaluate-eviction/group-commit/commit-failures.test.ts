@@ -107,7 +107,7 @@ test("api-server-away, right-missing: what the API server would not do is a 429 
     };
     const answer = await replica.answer(replica.submit("group-a-0"));
     assert.deepEqual([answer.guard, !answer.allowed && answer.code], [guard, 429]);
-    assert.match(answer.allowed ? "" : answer.message, /^to judge pods of group, Sluice has to .+: it would not$/);
+    assert.match(answer.allowed ? "" : answer.message, /^to decide about pods of group, Sluice has to .+: it would not$/);
     replica.interfere = () => {};
     assert.deepEqual(await replica.guards(replica.submit("group-a-0")), ["allowed"]);
   }
