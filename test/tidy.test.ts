@@ -97,17 +97,17 @@ test("no comment cites a document that is not in the tree", () => {
   );
 });
 
-test("only the table knows the functions; the doors import nothing but ../functions/shared", () => {
+test("only the table knows the functions; the servers import nothing but ../functions/shared", () => {
   const servers = product.filter(({ path }) => path.startsWith("triggers/") && path !== "triggers/table.ts");
   const offences = servers.flatMap((source) =>
     waysOf(source)
       .filter((to) => !/^(functions\/shared\/|triggers\/|package\.json$)/.test(to))
       .map((from) => `${source.path}: ${from}`),
   );
-  none(offences, "nothing is said of a function twice");
+  none(offences, "nothing is reported of a function twice");
 });
 
-test("nothing is said of a function by its name, but in its own folder", () => {
+test("nothing names a function, but in its own folder", () => {
   const offences = product.flatMap(({ path, text }) =>
     folders
       .filter((name) => !path.startsWith(`functions/${name}/`) && withoutComments(text).includes(`"${name}"`))
@@ -134,7 +134,7 @@ test("every function has the same four files, and stands in the table", () => {
   assert.deepEqual(table.map(({ name }) => name).sort(), folders.sort());
 });
 
-test("no key of the vocabulary is spelled anywhere but in the vocabulary", () => {
+test("no key of the table of annotations is spelled anywhere else", () => {
   const elsewhere = product.filter(({ path }) => !/^functions\/shared\/annotations\//.test(path));
   const offences = elsewhere.flatMap(({ path, text }) =>
     annotationTable.filter(({ key }) => withoutComments(text).includes(key)).map(({ key }) => `${path}: ${key}`),
@@ -307,7 +307,7 @@ test("nothing is left to do, and nothing is called utils, helpers, manager or co
   none(vague, "a name says what is in it");
 });
 
-test("every sentence names what acts: no text has a word that hides it", () => {
+test("every message names what acts: no text has a word that hides it", () => {
   const hiding = ["who-ever", "no-body", "some-body", "any-body", "th-at one"].map((word) => word.replace("-", ""));
   const word = new RegExp(`\\b(${hiding.join("|")})\\b`, "i");
   const texts = [...sources, ...read("*.md", "{functions,triggers,knative,test}/**/*.{md,yaml,sh}")];

@@ -1,4 +1,4 @@
-/** What an attack is, and what is told of it. */
+/** What an attack is, and what is reported about it. */
 import type { Target } from "./target.ts";
 
 export const sizes = ["short", "long"] as const;

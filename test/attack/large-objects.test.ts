@@ -72,7 +72,7 @@ test("100 volume claims with the largest annotations and 500 pods: no turn of th
       .items.filter(({ metadata }) => metadata.annotations?.["sluice.dev/suspend-message"] !== undefined).length;
   const turns = () => server.log.slice(linesBefore).flatMap(({ turnMs }) => (typeof turnMs === "number" ? turnMs : []));
   const longest = () => Math.max(0, ...turns());
-  await eventually("a sentence on each volume claim", 200_000, async () => {
+  await eventually("a message on each volume claim", 200_000, async () => {
     const answer = await fetch(`${server.url}/healthz`);
     await answer.text();
     return longest() > longestTurnMs || outcome() === claimCount ? true : undefined;

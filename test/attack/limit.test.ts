@@ -44,7 +44,7 @@ describe("the limit", () => {
     }
   });
 
-  it("is written into a group of its own where one was given, in the words of its version", async () => {
+  it("is written into a group of its own where one was given, as its version writes it", async () => {
     for (const [version, file] of [
       [1, "memory.limit_in_bytes"],
       [2, "memory.max"],

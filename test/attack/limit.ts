@@ -13,7 +13,7 @@ const untouched = 64 * mebibyte;
 
 /** A limit that holds until the process has ended. */
 export interface Limit {
-  /** Who holds it, as one sentence. */
+  /** Who holds it, as one message. */
   readonly description: string;
   /** Takes away what was made for it. */
   end(): Promise<void>;

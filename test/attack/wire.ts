@@ -1,4 +1,4 @@
-/** Connections to a door as an attacker has them: any bytes go out, and answers are read, or not. */
+/** Connections to a server as an attacker has them: any bytes go out, and answers are read, or not. */
 import { connect, type Socket } from "node:net";
 import { connect as connectSecurely } from "node:tls";
 
@@ -29,7 +29,7 @@ export function connectTo({ port, ca }: Endpoint, from?: string): Socket {
   return socket.on("error", () => undefined);
 }
 
-/** Resolves to true when it is connected, also securely; to false when the door did not take it. */
+/** Resolves to true when it is connected, also securely; to false when the server did not take it. */
 export function isConnected(socket: Socket): Promise<boolean> {
   return comes(socket, "encrypted" in socket ? "secureConnect" : "connect");
 }

@@ -265,7 +265,7 @@ describe("usage", () => {
     assert.throws(() => parseUsage(stat, "Name:\tnode\n", "rchar: 1\n"), /VmRSS/);
   });
 
-  it("is told of CPU time finer than the kernel's ticks, threads and all", async () => {
+  it("gives CPU time finer than the kernel's ticks, threads and all", async () => {
     const { user, system } = process.cpuUsage();
     const { cpuSeconds } = await usageOf(process.pid);
     assert.ok(Math.abs(cpuSeconds - (user + system) / 1e6) < 0.1, `${cpuSeconds} s`);

@@ -24,13 +24,13 @@ const repository = resolve(import.meta.dirname, "../..");
 const namespace = "cold-start";
 const giveUpMs = 30_000;
 
-/** A function, and what wakes it. */
+/** A function, and what triggers it. */
 interface Triggered {
   readonly name: string;
   readonly path: string;
   readonly contentType: string;
   readonly body: object;
-  /** As the manifests have it: those that events wake keep no views between two of them. */
+  /** As the manifests have it: those that events trigger keep no views between two of them. */
   readonly views: "list" | "watch";
 }
 

@@ -13,7 +13,7 @@ import {
   settledStatefulSet,
 } from "./fixture.ts";
 
-/** The namespace controller looks again after half of the grace that pods have left. */
+/** The namespace controller reconciles again after half of the grace that pods have left. */
 const slowMs = 45_000;
 const finalizers = ["sluice.dev/contract"];
 

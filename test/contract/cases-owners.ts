@@ -12,12 +12,12 @@ const leaving: readonly Case[] = [
       const owner = await make(fixture, "owner");
       const middle = await make(fixture, "middle", [owner]);
       await make(fixture, "leaf", [middle]);
-      await make(fixture, "stranger");
+      await make(fixture, "foreign");
       await remove(fixture, owner, "Background");
       assert.equal(await isThere(fixture, "owner"), false);
       await gone(fixture, "middle");
       await gone(fixture, "leaf");
-      assert.equal(await isThere(fixture, "stranger"), true);
+      assert.equal(await isThere(fixture, "foreign"), true);
     },
   },
   {

@@ -26,7 +26,7 @@ export async function collected<R extends Resource>(
   assert.fail(`the watch ended before ${last} came: ${events.join(", ")}`);
 }
 
-/** The revision from which on a case wants to hear. */
+/** The revision from which on a case wants to receive. */
 export async function now({ cluster, namespace }: Fixture, resource: Resource): Promise<string> {
   return (await cluster.list(resource, { namespace })).resourceVersion;
 }
@@ -74,7 +74,7 @@ const order: readonly Case[] = [
     },
   },
   {
-    name: "two watches hear the same",
+    name: "two watches receive the same",
     async run(fixture) {
       const { namespace } = fixture;
       const resourceVersion = await now(fixture, "leases");
@@ -147,7 +147,7 @@ const selection: readonly Case[] = [
     },
   },
   {
-    name: "a watch of one namespace hears nothing of another; one of all hears both",
+    name: "a watch of one namespace receives nothing of another; one of all receives both",
     async run(fixture) {
       const { cluster, namespace, otherNamespace } = fixture;
       const resourceVersion = await now(fixture, "leases");

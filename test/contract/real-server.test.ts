@@ -66,7 +66,7 @@ describe("real API server only", { skip }, () => {
   });
 
   test("a token that the API server does not know is 401 Unauthorized", async () => {
-    const foreign = await connectWithToken("stranger", "not-a-token");
+    const foreign = await connectWithToken("foreign", "not-a-token");
     try {
       const error = await rejection(foreign.list("pods", { namespace }));
       assert.deepEqual([error.code, error.reason], [401, "Unauthorized"]);
@@ -138,7 +138,7 @@ describe("real API server only", { skip }, () => {
     assert.equal(again.metadata.uid, metadata.uid);
   });
 
-  test("ledger-refused, ledger-full: a Lease that others have filled hangs no function, and the guard has the API server's words", async () => {
+  test("ledger-refused, ledger-full: a Lease that others have filled hangs no function, and the guard has the API server's message", async () => {
     const ledgerKey = { namespace, group: "filled" };
     const made = await protocol.createLedger(cluster, ledgerKey);
     assert.ok(made !== undefined);

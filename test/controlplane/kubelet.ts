@@ -48,7 +48,7 @@ const CRASHING = "CrashLoopBackOff";
  */
 export class Kubelet {
   readonly #api: Api;
-  /** By uid: a namesake may be there before the watch tells that its predecessor is gone. */
+  /** By uid: a namesake may be there before the watch reports that its predecessor is gone. */
   readonly #pods = new Map<string, Tracked>();
   readonly #log: Log;
   readonly #reported = new Set<string>();

@@ -19,7 +19,7 @@ export interface DownscaleOptions {
 
 export class Downscale {
   endedMs: number | undefined;
-  /** The sentences of the API server, each once, in the order in which they came first. */
+  /** The messages of the API server, each once, in the order in which they came first. */
   readonly refusals: string[] = [];
   readonly #options: DownscaleOptions;
   readonly #zone: string;
@@ -82,7 +82,7 @@ export class Downscale {
     while (!(await isSo())) await sleep(this.#last === undefined ? pollMs : retryMs, undefined, this.#options);
   }
 
-  /** As `kubectl scale` does: the sentence of a refusal, or nothing when the size is changed. */
+  /** As `kubectl scale` does: the message of a refusal, or nothing when the size is changed. */
   async #ask(name: string): Promise<string> {
     const { stage, journal, signal } = this.#options;
     const { namespace } = stage.group;

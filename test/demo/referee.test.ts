@@ -33,7 +33,7 @@ function stand(): Scene {
   const zones = ["zone-a", "zone-b"];
   createBudget(world, world.addGroup({ namespace, group: "db", zones, replicas: 4, maxUnavailable: 2 }), 2);
   world.settle();
-  // A budget that is younger may not be known to those who watch it.
+  // A newer budget may not be known to those who watch it.
   timeline.runUntil(timeline.nowMs() + 60_000);
   referee.begin();
   const pod = (name: string) => world.store.get("pods", { namespace, name });

@@ -1,5 +1,5 @@
 /**
- * Judges every deletion and eviction in the true world, whatever Sluice believes: invariants Z1 to Z4 and E1 by the simulation's
+ * Checks every deletion and eviction in the true world, whatever Sluice believes: invariants Z1 to Z4 and E1 by the simulation's
  * checkers, E2 by what becomes of a pod after a dry run; and how much was down at once.
  */
 import type { ObjectKey, Preconditions, Resource } from "../../functions/shared/kubernetes/cluster.ts";
@@ -34,7 +34,7 @@ export interface RefereeOptions {
   readonly group: string;
   /** Whether a pod that its zone wants no more has said that it may leave. */
   readonly mayLeave: (pod: StoredPod) => boolean;
-  /** Hears of each deletion and eviction of a pod, before it is carried out. */
+  /** Gets each deletion and eviction of a pod, before it is carried out. */
   readonly onDeletion: (pod: StoredPod, by: Terms | "downscale") => void;
   readonly onViolation: (violation: Violation) => void;
 }
@@ -118,7 +118,7 @@ export class Referee {
 
   /**
    * Pods end by the hand of a kubelet, which confirms with a grace period of 0, or of a client that asks for it: here, Sluice.
-   * The store tells of a deletion only when it is done, and the checkers look at the pod as it was.
+   * The store reports a deletion only when it is done, and the checkers look at the pod as it was.
    */
   #listenToDeletions(): void {
     const { store } = this.#options.world;

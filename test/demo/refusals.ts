@@ -1,4 +1,4 @@
-/** Which guards refuse evictions, and in which words: the API server passes the sentence on, and the log has the guard too. */
+/** Which guards refuse evictions, and in which words: the API server passes the message on, and the log has the guard too. */
 import type { Journal } from "../support/journal.ts";
 import type { LogLine } from "./sluice.ts";
 
@@ -8,7 +8,7 @@ export interface Refused {
 }
 
 export const evaluateEviction = "evaluate-eviction";
-/** A guard that refuses in a zone again and again is told of no sooner than this. */
+/** A guard that refuses in a zone again and again is reported no sooner than this. */
 const repeatAfterMs = 5_000;
 
 export class Refusals {
@@ -30,7 +30,7 @@ export class Refusals {
     return [...this.#counts].sort(([, one], [, other]) => other - one);
   }
 
-  /** Hears a line about a review. Those without a code were allowed. */
+  /** Receives a line about a review. Those without a code were allowed. */
   noteLog({ msg, guard, zone = "", code }: LogLine): void {
     if (guard === undefined || code === undefined) return;
     this.#counts.set(guard, (this.#counts.get(guard) ?? 0) + 1);

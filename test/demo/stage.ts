@@ -23,7 +23,7 @@ export interface Stage extends ServedGroup {
   readonly ingesters: Ingesters;
 }
 
-/** Builds the cluster; the referee sees all of it being made, and judges from when it stands. */
+/** Builds the cluster; the referee sees all of it being made, and decides from when it stands. */
 export async function buildStage({ seed, pods, drop }: DemoOptions, journal: Journal): Promise<Stage> {
   const ingesters = await Ingesters.open({ shutdownPath, onCall: (call) => recordCall(call, journal) });
   const { promise: refereed, resolve } = Promise.withResolvers<Referee>();

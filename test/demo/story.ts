@@ -1,4 +1,4 @@
-/** What users, machines and fate do in the demo, each when its time has come. */
+/** What users, machines and chance do in the demo, each when its time has come. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { newImage } from "../support/served-group.ts";
 import { Downscale } from "./downscale.ts";

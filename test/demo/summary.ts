@@ -1,4 +1,4 @@
-/** What is said at the end, and with which exit code. */
+/** What is reported at the end, and with which exit code. */
 
 import { replacedAfterMs } from "../support/served-group.ts";
 import { limitMs } from "./demo.ts";

@@ -1,4 +1,4 @@
-/** Why the rollout waits, in its own words: its log tells at once, the group's ledger for everybody to read. */
+/** Why the rollout waits, in its own message: its log tells at once, the group's ledger for everybody to read. */
 import { parseLedger } from "../../functions/shared/ledger/contents.ts";
 import type { RecordedVerdict, Reservation } from "../../functions/shared/ledger/reservation.ts";
 import type { World } from "../fake-cluster/world.ts";
@@ -15,7 +15,7 @@ export interface ReportedVerdict {
 
 /** What every zone of a healthy rollout goes through, pod after pod. */
 const rollingGuards: ReadonlySet<string> = new Set(["rolling", "budget"]);
-/** While Sluice is of two minds, because a watch and a list told it different things, neither is repeated sooner than this. */
+/** While Sluice is of two minds, because a watch and a list differ, neither is repeated sooner than this. */
 const repeatAfterMs = 5_000;
 export const advanceZoneRollout = "advance-zone-rollout";
 
@@ -38,7 +38,7 @@ export class Verdicts {
     });
   }
 
-  /** What was said last. */
+  /** What was reported last. */
   get now(): ReportedVerdict | undefined {
     return this.#now;
   }

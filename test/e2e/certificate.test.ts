@@ -144,7 +144,7 @@ describe("a self-signed certificate on the real API server", { skip: await skipW
     const failures: string[] = [];
     const reviews = { allowed: 0, denied: 0, anew: 0 };
     let reviewing = true;
-    // An API server hears of a bundle later than we do: three to four seconds here, where less than one is usual.
+    // An API server learns of a bundle later than we do: three to four seconds here, where less than one is usual.
     let bundle = await bundleOf("zpdb-validation-default");
     const learn = async (): Promise<void> => {
       for (; reviewing; await delay(500)) {

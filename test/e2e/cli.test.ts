@@ -178,9 +178,9 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
       assert.match(output.stderr, expected);
     }
     const away = join(folder, "away.kubeconfig");
-    const user = { name: "stranger", user: { token: "nothing" } };
+    const user = { name: "unproven", user: { token: "nothing" } };
     const cluster = (server: string) => ({ name: "c", cluster: { server, "insecure-skip-tls-verify": true } });
-    const context = { name: "x", context: { cluster: "c", user: "stranger" } };
+    const context = { name: "x", context: { cluster: "c", user: "unproven" } };
     const kubeconfig = (server: string) =>
       JSON.stringify({ clusters: [cluster(server)], users: [user], contexts: [context], "current-context": "x" });
     await writeFile(away, kubeconfig("https://127.0.0.1:1"));
@@ -196,7 +196,7 @@ describe("kubectl finds the plugin", { skip: await skipWithoutControlPlane() }, 
     assert.match(refused.stderr, /^kubectl-sluice: the API server does not accept the kubeconfig's credentials: .+\n$/);
   });
 
-  test("a right that is missing is named, and nothing else is said", async () => {
+  test("a right that is missing is named, and nothing else is reported", async () => {
     const rules = [{ apiGroups: [""], resources: ["pods"], verbs: ["get", "list"] }];
     const role = { apiVersion: "rbac.authorization.k8s.io/v1", kind: "Role", metadata: { name: "viewer" }, rules };
     await api.post(`${rolePath}/roles`, role);

@@ -115,7 +115,7 @@ suite("an API server with a certificate of its own", { skip: await skipWithoutCo
     assert.deepEqual(seen(other), ["/Mutating undefined", "/Validating undefined"]);
   });
 
-  test("Sluice with TLS_CLIENT_CA_FILE judges what it asks, and answers no other client that reaches its port", async (context) => {
+  test("Sluice with TLS_CLIENT_CA_FILE decides what it asks, and answers no other client that reaches its port", async (context) => {
     const { folder } = await createClients(context);
     const port = await freePort();
     const admissionConfiguration = await writeAsReadme(folder, `127.0.0.1:${port}`);

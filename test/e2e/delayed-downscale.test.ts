@@ -17,7 +17,7 @@ const [from, to] = [10, 4];
 const delayMs = 20_000;
 const name = "delayed";
 
-/** A size that has dropped, as a watch told of it. */
+/** A size that has dropped, as a watch reported it. */
 interface Drop {
   readonly atMs: number;
   readonly zone: string;

@@ -123,7 +123,7 @@ describe("downscales on the real API server", { skip: await skipWithoutControlPl
     ["StatefulSet", "statefulsets"],
     ["Deployment", "deployments"],
   ] as const) {
-    test(`kubectl scale of a protected ${kind} is refused with rollout-operator's sentence, dry runs too`, async () => {
+    test(`kubectl scale of a protected ${kind} is refused with rollout-operator's message, dry runs too`, async () => {
       await done(["create"], manifest("kept", { kind, labels: protection, replicas: 3 }));
       const message = `admission webhook "no-downscale.default.grafana.com" denied the request: downscale of ${plural}/kept in default from 3 to 1 replicas is not allowed because it has the label 'grafana.com/no-downscale=true'`;
       const scale = ["scale", `${kind}/kept`, "--replicas=1"];

@@ -233,7 +233,7 @@ describe("evictions on a real control plane", { skip: await skipWithoutControlPl
         await grant(scene.api, "entitled", account, evaluateEviction.needs);
         // Who only reviews makes a ledger when it needs one; ahead of need another function does.
         await scene.serve({ FUNCTION: keepLedgers.name });
-        // With EVICTION_WAIT=0 the webhook refuses at once instead of waiting, so that there is a refusal to be told of.
+        // With EVICTION_WAIT=0 the webhook refuses at once instead of waiting, so that there is a refusal to be reported.
         const settings = { FUNCTION: evaluateEviction.name, EVICTION_WAIT: "0" };
         const server = await guardEvictions(scene, stage.certificate, { settings, kubeconfig });
         assert.equal((await evict(scene.api, "entitled", "entitled-zone-a-0")).code, 201);

@@ -22,7 +22,7 @@ const ids = new Map(
 );
 const leaving = ["zone-a-2", "zone-b-2", "zone-c-2"];
 const durationMs = 8_000;
-/** Many looks of every function, and several sweeps' worth of timers. */
+/** Many reconciles of every function, and several sweeps' worth of timers. */
 const frozenMs = 30_000;
 const waitSeconds = 20;
 /** What a watch may tell late. */

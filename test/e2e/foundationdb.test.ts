@@ -30,7 +30,7 @@ const leaving = [...ids.keys()].filter((id) => !id.endsWith("-1"));
 const back = "zone-b-storage-3";
 const usersOwn = "zone-c-storage-1";
 const durationMs = 8_000;
-/** A stamp and the age of it are by the API server's clock, as its `Date` header tells it. */
+/** A stamp and the age of it are by the API server's clock, as its `Date` header reports it. */
 const clockMs = 1_500;
 
 describe("FoundationDB's process groups on a real control plane", { skip: await skipWithoutControlPlane() }, () => {
@@ -156,7 +156,7 @@ describe("FoundationDB's process groups on a real control plane", { skip: await 
     );
   });
 
-  test("an Event tells the user who recovered it to have the database include it again", async () => {
+  test("an Event asks the user who recovered it to have the database include it again", async () => {
     const { items } = await api.get<{ items: { reason: string; message: string }[] }>(`${core}/events`);
     const [event] = items.filter(({ reason }) => reason === "ProcessGroupRecovered");
     assert.match(event?.message ?? "", new RegExp(`include locality_instance_id:${back}'`));

@@ -46,7 +46,7 @@ function zone(name: string, changes: Partial<SeenStatefulSet> = {}): [Sighting["
 const gone = { terminating: true };
 const back = { uid: "2", revision: "new" };
 
-describe("the judge", () => {
+describe("the check", () => {
   test("flags nothing where one pod follows another, in any order of arrival", () => {
     const sightings = history(
       ...zone("a"),

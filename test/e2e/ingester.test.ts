@@ -98,7 +98,7 @@ test("a process that is started with its options reaches an ingester by its name
   });
 });
 
-test("a pod that is told of after all of them have ended is not started: nothing would end it", async () => {
+test("a pod that is reported after all of them have ended is not started: nothing would end it", async () => {
   const pods = await Ingesters.open();
   await pods.close();
   await pods.start(pod);

@@ -7,7 +7,7 @@ import { type EvictionStage, startEvictionStage } from "../support/eviction-stag
 import { play, type Scene, skipWithoutControlPlane } from "../support/scene.ts";
 import type { Server } from "../support/server.ts";
 
-/** Nothing tells of a Lease that changes: a sweep finds it out, and here one comes every second. */
+/** Nothing reports a Lease that changes: a sweep finds it out, and here one comes every second. */
 const settings = { SWEEP_INTERVAL: "1s" };
 const zoneBudget = { maxUnavailable: 1 };
 const rollout = "advance-zone-rollout";
@@ -71,7 +71,7 @@ describe("what a later version wrote, on a real control plane", {
       await assertRefused(scene, server, "ledger-unreadable", /Lease sluice-reformatted .*its format is "2"/);
       await waitForReconciles(server, "ledger-unreadable", 1);
       const logged = server.log.filter(({ guard, function: by }) => guard === "ledger-unreadable" && by === rollout);
-      assert.equal(logged.length, 1, "it is said once, however often it is met");
+      assert.equal(logged.length, 1, "it is reported once, however often it is met");
       assert.match(logged[0]?.msg ?? "", /its format is "2".+leave the Lease as it is/);
       assert.deepEqual(await scene.api.get<Lease>(scene.ledgerPath), later);
       assert.deepEqual(scene.observer.takings, []);

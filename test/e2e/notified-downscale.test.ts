@@ -117,7 +117,7 @@ class Autoscaled {
   readonly notified: NotifiedScene;
   readonly #stage: EvictionStage;
   readonly #autoscaler: Api;
-  /** Revisions of the StatefulSet, as a watch told of them. */
+  /** Revisions of the StatefulSet, as a watch reported them. */
   readonly #seen: Set<number>;
   #step = 1;
 

@@ -60,7 +60,7 @@ describe("while pods are being told", { skip: await skipWithoutControlPlane(), c
     await waitForOldLedger(name);
     return group.statefulSets as [string, string];
   };
-  /** Of which no process is in doubt (rule R4): each of them passes over the group as its pods come. */
+  /** Of which no process is in doubt (rule R4): each of them reconciles the group as its pods come. */
   const waitForOldLedger = (name: string) =>
     eventually("the ledger old", 60_000, async () => {
       const path = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/sluice-${name}`;
@@ -121,7 +121,7 @@ describe("while pods are being told", { skip: await skipWithoutControlPlane(), c
     assert.ok(reviews.length >= 2, "the API server asked again");
   });
 
-  test("another zone asks at the same moment: one of them goes, and the pods of the other hear nothing", async () => {
+  test("another zone asks at the same moment: one of them goes, and the pods of the other receive nothing", async () => {
     const zones = await zonesOf("both");
     // One kubectl may start seconds after the other: the first downscale is not over before that.
     for (const zone of zones) notified.ingesters.behave(`${zone}-2`, slow);
@@ -132,7 +132,7 @@ describe("while pods are being told", { skip: await skipWithoutControlPlane(), c
     assert.deepEqual([await replicasOf(winner), await replicasOf(loser)], [2, 3]);
   });
 
-  test("a policy refuses behind our webhook, and nothing happens after that: the pods hear within 100 s that they stay", async (context) => {
+  test("a policy refuses behind our webhook, and nothing happens after that: the pods receive within 100 s that they stay", async (context) => {
     const [zone, other] = await zonesOf("refused");
     await refuseScaling(api, namespace, zone);
     const { code, stderr } = await scale(zone, 2);

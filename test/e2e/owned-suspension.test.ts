@@ -22,7 +22,7 @@ const zones = ["zone-a", "zone-b", "zone-c"];
 const members = zones.flatMap((zone) => [0, 1, 2].map((number) => `orders-${zone}-${number}`));
 const leaving = members.filter((name) => !name.endsWith("-0"));
 const durationMs = 8_000;
-/** A stamp and the age of it are by the API server's clock, as its `Date` header tells it. */
+/** A stamp and the age of it are by the API server's clock, as its `Date` header reports it. */
 const clockMs = 1_500;
 
 describe("suspension for an operator's own pods on a real control plane", {

@@ -138,7 +138,7 @@ describe("the key of API servers on a real API server", { skip: await skipWithou
   const options = { zones: 2, pods: 4, zoneBudget: { maxUnavailable: 4 } };
 
   test("reviews without the key, of every path and any pod, get one answer and cost nothing; honest ones go on beside them", async () => {
-    await play(stage.controlPlane, "strangers", options, async (scene) => {
+    await play(stage.controlPlane, "unproven", options, async (scene) => {
       const guarded = await guard(scene);
       const { namespace, statefulSets } = scene.group;
       const pod = { namespace, name: `${statefulSets[0]}-0` };
@@ -176,7 +176,7 @@ describe("the key of API servers on a real API server", { skip: await skipWithou
       }
       const ratios = rounds.map(({ aloneMs, besideMs }) => besideMs / Math.max(aloneMs, 2)).toSorted((a, b) => a - b);
       const each = rounds.map(({ aloneMs, besideMs }) => `${besideMs.toFixed(1)} and ${aloneMs.toFixed(1)} ms`);
-      const figures = `${times} reviews of strangers: honest median beside them and alone ${each.join(", ")}`;
+      const figures = `${times} reviews of unproven clients: honest median beside them and alone ${each.join(", ")}`;
       console.log(figures);
       assert.ok((ratios[2] ?? Number.NaN) <= 3, figures);
     });

@@ -14,7 +14,7 @@ export interface Strange {
 /** How often each answer came, status and headers included; a connection that ended without one counts as `none`. */
 export type Answers = Readonly<Record<string, number>>;
 
-/** From another address than the honest ones, over no more connections than strangers have places. */
+/** From another address than the honest ones, over no more connections than unproven clients have places. */
 const from = { localAddress: "127.0.0.3", connections: 80, pipelining: 8 };
 
 /** Resolves when all of it is answered. */

@@ -129,7 +129,7 @@ describe("budgets are validated by the real API server's webhook", { skip: await
     assert.deepEqual(stored.spec, { selector: { matchLabels: { "rollout-group": "ingester" } }, ...spec });
   });
 
-  test("kubectl apply of an invalid budget is refused with our sentence, and nothing is stored", async () => {
+  test("kubectl apply of an invalid budget is refused with our message, and nothing is stored", async () => {
     for (const [spec, message] of [
       [{ podNamePartitionRegex: "(" }, "write an RE2 expression for the whole name of a pod"],
       [{ podNamePartitionRegex: "a-[0-9]+" }, "put the part that is the partition in parentheses"],
@@ -154,7 +154,7 @@ describe("budgets are validated by the real API server's webhook", { skip: await
     assert.equal(stored.spec.podNamePartitionRegex, undefined);
   });
 
-  test("what the schemas of the CRDs refuse never comes to us; what is pruned is told of by kubectl", async () => {
+  test("what the schemas of the CRDs refuse never comes to us; what is pruned is reported by kubectl", async () => {
     const refusals = await server.metric("sluice_verdicts_total", { guard: "invalid-budget" });
     for (const [spec, message] of [
       [{ maxUnavailable: -1 }, /spec\.maxUnavailable.+greater than or equal to 0/],
@@ -219,7 +219,7 @@ describe("budgets are validated by the real API server's webhook", { skip: await
       });
     }
     await present({ cert: "no certificate", key: "no key" });
-    await eventually("the broken pair told of", 10_000, async () =>
+    await eventually("the broken pair reported", 10_000, async () =>
       server.log.some(({ level, msg }) => level === "warn" && /holds no certificate in PEM.+is kept until/.test(msg))
         ? true
         : undefined,

@@ -80,7 +80,7 @@ export class GarbageCollector {
     if (now.some((owner) => this.#ownerOf(dependent, owner) === "gone")) this.#after(() => this.#check(dependent));
   }
 
-  /** Lets go of what an owner owns that leaves, or has left, or judges all of it, as the owner's finalizers say. */
+  /** Lets go of what an owner owns that leaves, or has left, or decides all of it, as the owner's finalizers say. */
   #collect(owner: Identity): void {
     const object = this.#find(owner);
     const finalizers = object?.metadata.finalizers ?? [];

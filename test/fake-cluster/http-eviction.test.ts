@@ -62,7 +62,7 @@ async function refusalBy(webhook: object): Promise<string> {
   }
 }
 
-test("a webhook that the world cannot ask fails, and one that it cannot choose is told of", async () => {
+test("a webhook that the world cannot ask fails, and one that it cannot choose is reported", async () => {
   const service = { namespace: "sluice", name: "sluice", path: "/pods/eviction" };
   const asked = `failed calling webhook "webhook": failed to call webhook: Post`;
   assert.equal(

@@ -23,7 +23,7 @@ import type { Change } from "./watch-log.ts";
 export interface StatefulSetControllerOptions {
   readonly timeline: Timeline;
   readonly store: Store;
-  /** How long after a change the controller acts; drawn for each pass. Changes until then make one pass. */
+  /** How long after a change the controller acts; drawn for each reconcile. Changes until then make one reconcile. */
   readonly delayMs: () => number;
   /** The node of a new pod whose template names none; undefined leaves it to a scheduler. */
   readonly assignNode?: (set: StoredStatefulSet, ordinal: number) => string | undefined;
@@ -33,7 +33,7 @@ interface Queued {
   readonly namespace: string;
   readonly name: string;
   planned: boolean;
-  /** When a pass is due because a pod will have been Ready for long enough. */
+  /** When a reconcile is due because a pod will have been Ready for long enough. */
   requeueAtMs: number;
   failures: number;
 }
@@ -74,7 +74,7 @@ export class StatefulSetController {
       this.#queue.delete(final.metadata.uid);
       this.#revisions.delete(final.metadata.uid);
     } else if (current.status !== this.#statusBeingWritten) {
-      // The real controller also wakes up for its own status write, and then finds nothing to do.
+      // The real controller is also triggered by its own status write, and then finds nothing to do.
       this.#enqueue(current);
     }
   }
@@ -135,7 +135,7 @@ export class StatefulSetController {
     } catch (error) {
       failure = error;
     }
-    // As in the original, pods that this pass created do not count yet, and those that it deleted count as they were read.
+    // As in the original, pods that this reconcile created do not count yet, and those that it deleted count as they were read.
     this.#writeStatus(sync, pods, rolled);
     this.#requeueWhenAvailable(sync, pods, queued);
     if (failure !== undefined) throw failure;
@@ -200,7 +200,7 @@ export class StatefulSetController {
     return set.spec.updateStrategy.type === "RollingUpdate" && this.#roll(sync, replicas) ? 1 : 0;
   }
 
-  /** True when an ordered set goes no further in this pass. */
+  /** True when an ordered set goes no further in this reconcile. */
   #processReplica(sync: Sync, pod: StoredPod | undefined, ordinal: number): boolean {
     const { set, nowMs } = sync;
     if (pod === undefined) {

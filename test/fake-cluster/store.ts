@@ -113,7 +113,7 @@ export class Store {
 
   /**
    * Removes a resource type with its objects, as the deletion of its CRD does: nothing of it is found any more. Watches of it
-   * hear of the removals, and then nothing, where a real server also ends them.
+   * learn of the removals, and then nothing, where a real server also ends them.
    */
   withdraw(resource: Resource): void {
     const stored = this.#table(resource);
@@ -266,7 +266,7 @@ export class Store {
   }
 
   /**
-   * Hears of changes, in order, from inside the write that makes them (or from the write that is under way).
+   * Gets changes, in order, from inside the write that makes them (or from the write that is under way).
    *
    * @throws ApiStatusError 410 when the changes since `resourceVersion` are forgotten, 404 for a type that is not served.
    */
@@ -346,7 +346,7 @@ export class Store {
     return final;
   }
 
-  /** Listeners may write: what they change is told after what is being told, so that everybody hears the same order. */
+  /** Listeners may write: what they change is told after what is being told, so that everybody receives the same order. */
   #record<T extends StoredObject>(stored: StoredKind<T>, change: Change<T>): void {
     stored.log.remember(change);
     stored.history?.append(keyOf(change.final.metadata), change);

@@ -41,7 +41,7 @@ export class VolumeBinder {
   }
 
   #onClaim({ current, final }: Change<StoredObject>): void {
-    // Most worlds have no volumes, and none of their claims is looked at.
+    // Most worlds have no volumes, and none of their claims is read.
     if (this.#options.provisionedClass === undefined && this.#store.list(volumes).items.length === 0) return;
     const { volumeName } = (final as Claim).spec ?? {};
     if (current === undefined && volumeName !== undefined) this.#after(() => this.#bindOrReleaseVolume(volumeName));

@@ -36,7 +36,7 @@ export function claimRefOf({ spec }: Volume): (ObjectKey & { readonly uid?: stri
   return { namespace, name, ...(uid === undefined ? undefined : { uid }) };
 }
 
-/** True when the volume is for this claim: by its name alone, where nothing more is said. */
+/** True when the volume is for this claim: by its name alone, where nothing more is reported. */
 export function isBoundTo(volume: Volume, { metadata }: Claim): boolean {
   const reference = claimRefOf(volume);
   if (reference?.name !== metadata.name || reference.namespace !== metadata.namespace) return false;

@@ -1,4 +1,4 @@
-/** The changes of one resource type: who hears of them, and how far back a watch may begin. */
+/** The changes of one resource type: who learns of them, and how far back a watch may begin. */
 
 import type { Resource, WatchEvent } from "../../functions/shared/kubernetes/cluster.ts";
 import { badRequest, expired } from "./api-errors.ts";
@@ -18,9 +18,9 @@ export interface Change<T extends StoredObject> {
 export interface WatchOptions {
   readonly namespace?: string;
   readonly labelSelector?: string;
-  /** Changes after this revision are heard. Absent or "0": everything there is comes first, as ADDED. */
+  /** Changes after this revision are received. Absent or "0": everything there is comes first, as ADDED. */
   readonly resourceVersion?: string;
-  /** Hear bookmarks too, whenever `sendBookmarks` is called. */
+  /** Receive bookmarks too, whenever `sendBookmarks` is called. */
   readonly bookmarks?: boolean;
 }
 
@@ -29,14 +29,14 @@ interface Watcher<T extends StoredObject> {
   readonly matches: LabelMatcher | undefined;
   readonly bookmarks: boolean;
   readonly listener: (event: WatchEvent<T>) => void;
-  /** The last revision that this watcher heard of or asked to skip. */
+  /** The last revision that this watcher learnt of or asked to skip. */
   after: number;
 }
 
 export class WatchLog<T extends StoredObject> {
   readonly #resource: Resource;
   readonly #capacity: number;
-  /** The first revision that a watch can still hear of. */
+  /** The first revision that a watch can still learn of. */
   #oldest: number;
   #changes: Change<T>[] = [];
   #start = 0;

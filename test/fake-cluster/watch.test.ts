@@ -20,7 +20,7 @@ function describe(event: WatchEvent<StoredObject>): string {
   return event.type === "BOOKMARK" ? event.type : `${event.type} ${event.object.metadata.name}`;
 }
 
-test("a watch tells changes in order, each with a larger revision", () => {
+test("a watch reports changes in order, each with a larger revision", () => {
   const store = makeStore();
   const received: WatchEvent<StoredObject>[] = [];
   store.watch("leases", { namespace, resourceVersion: String(store.revision) }, (event) => received.push(event));
@@ -101,7 +101,7 @@ test("bookmarks go to those who asked for them", () => {
   assert.deepEqual(received, [String(store.revision)]);
 });
 
-test("a cancelled watch hears nothing more", () => {
+test("a cancelled watch receives nothing more", () => {
   const store = makeStore();
   const received: string[] = [];
   const cancel = store.watch("leases", {}, (event) => received.push(describe(event)));
@@ -110,7 +110,7 @@ test("a cancelled watch hears nothing more", () => {
   assert.deepEqual(received, []);
 });
 
-test("what a listener writes is told to everybody after what it heard", () => {
+test("what a listener writes is told to everybody after what it received", () => {
   const store = makeStore();
   const received: string[] = [];
   store.onChange("leases", ({ current }) => {

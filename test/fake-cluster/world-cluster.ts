@@ -38,7 +38,7 @@ export interface WorldClusterOptions {
   readonly latencyMs?: (leg: Leg, verb: Verb, resource: Resource) => number;
   /** Shows patches to the registered webhooks. Absent: the world asks no webhook, whatever is registered. */
   readonly admission?: Admission;
-  /** User whom webhooks hear of. Default: {@link anonymous}. */
+  /** User whom webhooks learn of. Default: {@link anonymous}. */
   readonly user?: UserInfo;
 }
 

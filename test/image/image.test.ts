@@ -265,11 +265,11 @@ describe("the image, built in empty folders as the Dockerfile has it", {
     }
   });
 
-  test("it is given an event, and what that woke is done before SIGTERM ends it", async () => {
+  test("it is given an event, and what that triggered is done before SIGTERM ends it", async () => {
     const ledgerOf = (group: string) => `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/sluice-${group}`;
     const isMissing = (error: unknown) => error instanceof ApiError && error.status === 404;
     await createGroup(controlPlane, { name: "swept", namespace, zones: 1, pods: 1 });
-    // A wake-up is gathered for a second: the signal finds it in the queue.
+    // A trigger is gathered for a second: the signal finds it in the queue.
     const launched = run({ FUNCTION: "advance-zone-rollout", VIEWS: "list", GATHER_MS: "1000" });
     const url = await ready(launched);
     await eventually("the first sweep's ledger", 20_000, () =>
@@ -278,7 +278,7 @@ describe("the image, built in empty folders as the Dockerfile has it", {
         return undefined;
       }),
     );
-    // The next sweep is minutes away: nothing but the event can wake a function for this group.
+    // The next sweep is minutes away: nothing but the event can trigger a function for this group.
     const group = await createGroup(controlPlane, { name: "told", namespace, zones: 1, pods: 1 });
     const event = {
       specversion: "1.0",
@@ -300,7 +300,7 @@ describe("the image, built in empty folders as the Dockerfile has it", {
     assert.equal(logOf(launched).at(-1)?.msg, "ended");
   });
 
-  test("it is given a review, and judges it by what the API server has", async () => {
+  test("it is given a review, and decides it by what the API server has", async () => {
     const launched = run({ FUNCTION: "evaluate-eviction", ...reviewsOnPort });
     const url = await ready(launched);
     const request = { uid: "u-1", operation: "CREATE", subResource: "eviction", namespace, name: "gone-0" };

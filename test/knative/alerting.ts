@@ -1,4 +1,4 @@
-/** The rendered alerts, judged by Prometheus's own code on what was scraped. */
+/** The rendered alerts, decided by Prometheus's own code on what was scraped. */
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

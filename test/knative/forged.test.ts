@@ -84,7 +84,7 @@ suite("forged events and the real API server", { skip: await skipWithoutControlP
         const asked = await askedSince(scene, from);
         const reads = asked.filter(({ verb }) => verb === "get" || verb === "list");
         const watches = asked.filter(({ verb }) => verb === "watch");
-        // A pass may find the watches let go, and opens them once.
+        // A reconcile may find the watches let go, and opens them once.
         assert.ok(watches.length <= mostWatches, `${description}: ${watches.length} watches`);
         assert.equal(reads.length + watches.length, asked.length, description);
         assert.ok(

@@ -13,7 +13,7 @@ export interface Forgery {
 
 const reference = "dev.knative.apiserver.ref.update";
 const resource = "dev.knative.apiserver.resource.update";
-/** A pass over a group of two StatefulSets: its ledger, the StatefulSets, the budgets, and the pods of each. */
+/** A reconcile of a group of two StatefulSets: its ledger, the StatefulSets, the budgets, and the pods of each. */
 const perReconcile = 5;
 /** A sweep lists the StatefulSets and the ledgers besides. */
 const aSweep = 2 + perReconcile;
@@ -70,8 +70,8 @@ function lies(namespace: string, name: string): Forgery[] {
   const late = { ...tick, "ce-time": "2020-01-01T00:00:00Z" };
   return [
     posted("a StatefulSet as its forger wishes it to be", resource, statefulSet),
-    posted("a StatefulSet that is said to be gone", "dev.knative.apiserver.resource.delete", statefulSet),
-    posted("a pod that is said to go", resource, pod),
+    posted("a StatefulSet that is reported to be gone", "dev.knative.apiserver.resource.delete", statefulSet),
+    posted("a pod that is reported to go", resource, pod),
     at("a moment long ago", "1970-01-01T00:00:00Z"),
     at("a moment far ahead", "9999-12-31T23:59:59Z"),
     { description: "a tick that is long overdue", status: 204, headers: late, asks: aSweep },

@@ -234,7 +234,7 @@ suite("the guard on the real API server", { skip: await skipWithoutControlPlane(
     return lines.reduce((sum, line) => sum + Number(line.split(" ").at(-1)), 0);
   }
 
-  test("a write that changes no word of ours is left out before it is judged, as each write of our accounts is", async () => {
+  test("a write that changes no word of ours is left out before it is decided, as each write of our accounts is", async () => {
     const isDenied = async (policy: string, user: string, path: string, metadata: object) => {
       const before = await leftOut(policy);
       await ask(user, { method: "PATCH", path, body: { metadata } });

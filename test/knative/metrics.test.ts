@@ -18,7 +18,7 @@ if (program instanceof Error && process.env.CI === "true") throw program;
 
 const reconciled = "rollout_operator_last_successful_group_reconcile_timestamp_seconds";
 const progress = "sluice_group_last_progress_timestamp_seconds";
-/** A look at the ledgers serves for ten seconds; a little more for two clocks. */
+/** A LIST of the ledgers serves for ten seconds; a little more for two clocks. */
 const nextReadMs = 11_000;
 
 /** What each replica answers now, as Prometheus has it by the rendered ServiceMonitor. */
@@ -84,7 +84,7 @@ suite("metrics while functions are at zero, on the real API server", { skip: awa
     return activeAlerts(program, scrapes);
   };
 
-  /** The function, woken from zero, makes the ledger and is ended. */
+  /** The function, triggered from zero, makes the ledger and is ended. */
   const rest = async (scene: Scene) => {
     const roller = await start(scene, "advance-zone-rollout", {});
     assert.equal(await post(roller, tick), 204);
@@ -92,7 +92,7 @@ suite("metrics while functions are at zero, on the real API server", { skip: awa
     await roller.stop();
   };
 
-  /** The function, woken from zero, takes what the budget lets go, and is ended. Resolves to the zone that it waits for. */
+  /** The function, triggered from zero, takes what the budget lets go, and is ended. Resolves to the zone that it waits for. */
   const getStuck = async (scene: Scene): Promise<string> => {
     const roller = await start(scene, "advance-zone-rollout", {});
     scene.observer.listen((kind, _type, name) => void post(roller, changed(kind, namespace, name)).catch(() => {}));
@@ -102,7 +102,7 @@ suite("metrics while functions are at zero, on the real API server", { skip: awa
     return zone;
   };
 
-  test("alerts tell of a rollout that stands still, and of nothing else", { skip }, async (context) => {
+  test("alerts report a rollout that stands still, and nothing else", { skip }, async (context) => {
     const from = await auditPosition(controlPlane.auditLog);
     await play(controlPlane, namespace, { zones: 3, pods: 3, maxUnavailable: 2 }, async (scene) => {
       // The certificate is not what is tested here.

@@ -71,7 +71,7 @@ export function attacksOf({ name, namespace, statefulSets }: FixtureGroup): read
   const claims = statefulSets.map((set) => `/api/v1/namespaces/${namespace}/persistentvolumeclaims/data-${set}-1`);
   const texts: Readonly<Record<string, Readonly<Record<string, string | null>>>> = {
     "a suspension of no time": { ...drained, "sluice.dev/suspend-duration": "0" },
-    "a pod of another owner": { ...drained, "sluice.dev/owner": "Stranger/x", "sluice.dev/zone": "a" },
+    "a pod of another owner": { ...drained, "sluice.dev/owner": "Foreign/x", "sluice.dev/zone": "a" },
     "a removal that seems begun": { "sluice.dev/suspend-state": "Removing", "sluice.dev/removal-claim": "x" },
   };
   const rabbit = `/apis/rabbitmq.com/v1beta1/namespaces/${namespace}/rabbitmqclusters/${broker}`;

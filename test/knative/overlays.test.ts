@@ -84,7 +84,7 @@ suite("overlays on the real API server", { skip: await skipWithoutControlPlane()
     await assert.rejects(kubectl.apply([{ ...service, spek: {} } as Built], "--dry-run=server"), /spek/);
   });
 
-  test("with a broker one source tells of each type of object with a label, and every type that a Trigger takes has one", async () => {
+  test("with a broker one source reports each type of object with a label, and every type that a Trigger takes has one", async () => {
     const objects = await kubectl.build("overlays/broker");
     const of = (kind: string) => objects.filter((one) => one.kind === kind);
     const resourcesOf = (sources: readonly Built[]) => sources.flatMap((one) => (one as Source).spec.resources);

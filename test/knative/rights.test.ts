@@ -106,7 +106,7 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
   });
   after(() => controlPlane?.stop());
 
-  /** Walks every path with the accounts and settings of an overlay, and judges what each account did of what it may. */
+  /** Walks every path with the accounts and settings of an overlay, and decides what each account did of what it may. */
   async function walk(
     context: TestContext,
     { namespace, overlay, roller, keeper, spreader, collector, play }: Installation,
@@ -167,7 +167,7 @@ suite("rights on the real API server", { skip: await skipWithoutControlPlane(), 
       const { TLS_DNS_NAME, SWEEP_INTERVAL: _, REBALANCE_AFTER, ...ports } = free;
       const certificate = await start("rotate-certificate", { TLS_DNS_NAME });
       const reviews = await start("sluice-admission", ports);
-      // Events and ticks alone wake them, as their sources do.
+      // Events and ticks alone trigger them, as their sources do.
       const rollout = await start(roller, {});
       const ledgers = await start(keeper, {});
       const delayed = await start("prepare-delayed-downscale", {});

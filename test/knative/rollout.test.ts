@@ -274,7 +274,7 @@ suite("on Knative's data plane and the real API server", { skip: await skipWitho
         await scene.waitForRollout("app:3");
       });
 
-      test("who sends an event to a function that is killed in the middle hears of it, and its retry is taken", async () => {
+      test("who sends an event to a function that is killed in the middle learns of it, and its retry is taken", async () => {
         const { activator, scene, play } = await odd();
         const send = () => fetch(activator.url, eventOf(scene.group.namespace, scene.group.statefulSets[0] ?? ""));
         assert.equal((await send()).status, 204);

@@ -15,7 +15,7 @@ interface Object {
 const name = "kept";
 /** How its process groups go its own object would say. */
 const foundation = "FoundationDBCluster.apps.foundationdb.org/owned";
-/** Each look is a pass of everything that a function has, beside others that use the machine. In milliseconds. */
+/** Each reconcile is a reconcile of everything that a function has, beside others that use the machine. In milliseconds. */
 const everyMs = 1_000;
 
 /**

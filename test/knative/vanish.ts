@@ -39,7 +39,7 @@ export async function vanish(scene: Scene, { ledgers: keeper }: Cast, user: stri
 }
 
 /**
- * A reservation in the ledger of a group that is gone is looked into. The roller hears of the group's end as well, and drops
+ * A reservation in the ledger of a group that is gone is looked into. The roller learns of the group's end as well, and drops
  * the reservation: it is made again until `keeper` has found it first.
  */
 async function checkScene(scene: Scene, keeper: Cast["ledgers"], user: string): Promise<void> {

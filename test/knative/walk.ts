@@ -82,7 +82,7 @@ export async function register(
   await kubectl.apply(objects.filter(isWebhook).map((configuration) => webhookAt(tlsPort, configuration)));
   await kubectl.apply([ofNoNamespace(namespace, { [reviewKey.key]: "true" })]);
   assert.equal(await post(certificate, tick), 204);
-  await eventually("an eviction judged", 30_000, async () => {
+  await eventually("an eviction decided", 30_000, async () => {
     const { message } = await evict(api, namespace, "absent");
     const denied = `admission webhook "pod-eviction.${namespace}.grafana.com" denied the request: `;
     return message.startsWith(denied) ? true : undefined;
@@ -99,7 +99,7 @@ export async function decideReviews({ api, group, controlPlane }: Scene, { revie
   assert.equal((await evict(api, namespace, first)).code, 201);
   // The webhook refuses a rehearsal at once, and does not wait.
   assert.equal((await evict(api, namespace, second, "in the body")).code, 429);
-  // The webhook has judged none of these yet: it makes the ledger where it is missing.
+  // The webhook has decided none of these yet: it makes the ledger where it is missing.
   const ledger = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/${ledgerName(`budget:${alone}`)}`;
   await (await api.send("DELETE", ledger)).body.dump();
   const kept = await evict(api, namespace, `${alone}-zone-a-0`);
@@ -138,7 +138,7 @@ export function follow(scene: Scene, { follower }: Cast): Promise<void> {
   return shrink(scene, follower, followerName, {});
 }
 
-/** The second zone of a group follows the first: a function that has never heard of it makes its ledger. */
+/** The second zone of a group follows the first: a function that has never learnt of it makes its ledger. */
 async function shrink(
   scene: Scene,
   server: Server,
@@ -157,7 +157,7 @@ async function shrink(
   await api.patch(scene.statefulSetPath(leader), { spec: { replicas: 1 } });
   const notify = () => post(server, changed("StatefulSet", namespace, follower));
   const ledger = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases/${ledgerName(name)}`;
-  // Others that are awake watch the namespace: they have heard of the group as well, and may have made it before.
+  // Others that still run watch the namespace: they have learnt of the group as well, and may have made it before.
   await api.delete(ledger, {}).catch(() => undefined);
   assert.equal(await notify(), 204);
   await eventually("its ledger made", 30_000, () => api.get(ledger).catch(() => undefined));

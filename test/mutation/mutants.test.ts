@@ -72,7 +72,7 @@ test("methods that come in pairs are exchanged, and a bound is taken away from b
   ]);
 });
 
-test("sentences are left out: texts, templates with a space, and the choice between two of them", () => {
+test("messages are left out: texts, templates with a space, and the choice between two of them", () => {
   assert.deepEqual(changes(`const a = \`\${b > 1 ? "some" : "one"} of them\`;`), []);
   assert.deepEqual(changes(`const a = b ? "it is" : "";`), []);
   assert.deepEqual(changes(`const a = b ? "next" : "last";`), ["b → true", "b → false"]);

@@ -224,8 +224,8 @@ function isFunction(node: AnyNode | undefined): boolean {
 }
 
 /**
- * What is left out by rule, with all that is in it: imports; sentences, that is templates and texts with a space in them, and
- * the choice between two texts of which one is a sentence.
+ * What is left out by rule, with all that is in it: imports; messages, that is templates and texts with a space in them, and
+ * the choice between two texts of which one is a message.
  */
 export function isWordingOnly(node: AnyNode): boolean {
   if (node.type === "ImportDeclaration") return true;

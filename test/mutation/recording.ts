@@ -73,7 +73,7 @@ function pack(numbers: readonly number[], count: number): string {
   return Buffer.from(bits).toString("base64");
 }
 
-/** Tells of each recorded run whether it feels a mutant. */
+/** Reports each recorded run whether it feels a mutant. */
 export function feeler(packed: string): (number: number) => boolean {
   const bits = Buffer.from(packed, "base64");
   return (number) => ((bits[number >> 3] ?? 0) & (1 << (number & 7))) !== 0;

@@ -6,7 +6,7 @@ import type { Killed, Order, ThreadData, WorkerMessage } from "./worker.ts";
 export type Ended =
   | { readonly kind: "passed" }
   | { readonly kind: "failed"; readonly killed: Killed }
-  /** The thread heard nothing any more, or died. */
+  /** The thread received nothing any more, or died. */
   | { readonly kind: "lost"; readonly why: string };
 
 const watchEveryMs = 200;

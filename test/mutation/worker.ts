@@ -113,7 +113,7 @@ function post(message: WorkerMessage): void {
   parentPort?.postMessage(message);
 }
 
-/** Runs under a limit that the parent watches too: a thread in an endless loop hears no timer. */
+/** Runs under a limit that the parent watches too: a thread in an endless loop receives no timer. */
 async function limited(run: () => unknown, { limitMs, mostTurns }: Limits): Promise<Trial> {
   Atomics.store(deadline, 0, Date.now() - data.baseMs + limitMs * 2);
   state.felt.clear();

@@ -41,7 +41,7 @@ const object = fc.oneof(
   { weight: 9, arbitrary: fc.record({ kind: maybe(fc.constant("ZoneAwarePodDisruptionBudget")), spec: maybe(spec) }) },
 );
 
-test("whatever the object, it is a budget that can be used, or a field and a sentence that names it", () => {
+test("whatever the object, it is a budget that can be used, or a field and a message that names it", () => {
   let budgets = 0;
   fc.assert(
     fc.property(object, fc.string(), (given, podName) => {

@@ -10,7 +10,7 @@ interface Thing {
   readonly resourceVersion: number;
 }
 
-/** One write for each revision from 1 on: of an object, or its deletion. `lost`: the watch never tells of it. */
+/** One write for each revision from 1 on: of an object, or its deletion. `lost`: the watch never reports it. */
 const write = fc.record({ name: fc.constantFrom("a", "b", "c"), deletes: fc.boolean(), lost: fc.boolean() });
 const history = fc.array(write, { minLength: 1, maxLength: 12 }).chain((writes) => {
   const revision = fc.integer({ min: 0, max: writes.length });

@@ -68,7 +68,7 @@ test("a revision is recorded only for a zone that is complete", () => {
   });
 });
 
-test("whatever it decides, it looks again when the next pod that was never ready is to be repaired, and a wait says so", () => {
+test("whatever it decides, it reconciles again when the next pod that was never ready is to be repaired, and a wait says so", () => {
   check((facts, verdict) => {
     const seconds = nextRepairSeconds(facts);
     const isReported = / was never ready, and is replaced if it is not ready 120 s after it was made/.test(

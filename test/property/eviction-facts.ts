@@ -96,7 +96,7 @@ function weighted<T>(...choices: (readonly [number, T])[]): fc.Arbitrary<T> {
 
 const oneIn = (n: number): fc.Arbitrary<boolean> => weighted([n - 1, false], [1, true]);
 
-/** Most pods are well: of groups in which everything is broken all are judged alike. */
+/** Most pods are well: of groups in which everything is broken all are decided alike. */
 const anyPlace = fc.record({
   pod: weighted<PlaceFacts["pod"]>(
     [160, "ready"],

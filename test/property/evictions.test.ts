@@ -60,7 +60,7 @@ test("what is allowed under a budget is reserved by its uid, and nothing else is
   });
 });
 
-test("a refusal names its guard in a sentence, and is a 429 with the cause wherever waiting helps", () => {
+test("a refusal names its guard in a message, and is a 429 with the cause wherever waiting helps", () => {
   const final = new Map([
     ["max-unavailable-zero", 403],
     ["never-possible", 403],

@@ -57,7 +57,7 @@ export type Tier = "hot" | "cold";
 export interface ZoneFacts {
   readonly start: number;
   readonly replicas: number;
-  /** How many pods the StatefulSet's status tells of. */
+  /** How many pods the StatefulSet's status reports. */
   readonly counted: number;
   /** The StatefulSet's own label `tier`. */
   readonly tier: Tier;

@@ -1,5 +1,5 @@
 /**
- * The rules of a rollout a second time, as naively as they can be said: straight from the design's invariants and the
+ * The rules of a rollout a second time, as naively as they can be reported: straight from the design's invariants and the
  * reservation protocol, over plain facts, one pod at a time. It shares no line with the product and is in no hurry.
  */
 import {

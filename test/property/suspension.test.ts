@@ -65,7 +65,7 @@ function generated(random: Random): Suspended {
       const count = (isPolicyWrong ? 0 : 1) + Math.floor(random() * 3);
       for (let n = 0; n < count; n++) {
         const key = pick(random, Object.keys(wrong));
-        // Where nothing is said on the volume claim, the StatefulSet's own duration counts.
+        // Where nothing is reported on the volume claim, the StatefulSet's own duration counts.
         if (key === "suspend-duration") on.policy(zone, { [key]: undefined });
         on.annotate(zone, ordinal, { [key]: pick(random, wrong[key] ?? []) });
       }

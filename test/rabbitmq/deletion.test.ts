@@ -148,7 +148,7 @@ suite("the deletion of a RabbitmqCluster on the real API server", { skip }, () =
       const released = await endingsOf([0, 1], from);
       for (const { gate: ended } of released) assert.deepEqual([ended?.code, ended?.outcome], [0, "skip-marker"]);
       const tookMs = sinceOf(startedMs, released);
-      const unreachable = await eventually("an Event tells of the pod that was terminating", 60_000, async () => {
+      const unreachable = await eventually("an Event reports the pod that was terminating", 60_000, async () => {
         const path = `/api/v1/namespaces/${namespace}/events?fieldSelector=reason=MarkerUnreachable`;
         return (await api.get<{ items: { message: string }[] }>(path)).items[0];
       });

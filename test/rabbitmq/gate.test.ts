@@ -177,7 +177,7 @@ suite("the stop gate", { skip: packages === undefined, concurrency: 8 }, () => {
       },
     );
 
-    test(name("a grace period that is too short for drain and reserve is shared out, which is said"), async () => {
+    test(name("a grace period that is too short for drain and reserve is shared out, which is reported"), async () => {
       await withPod(shell, { quorum: critical }, async ({ standIns, start }) => {
         const { outcome, lines, tookMs } = await start({ STOP_GATE_GRACE_SECONDS: "6" }).ended;
         assert.equal(outcome, "grace-over");
@@ -255,7 +255,7 @@ suite("the stop gate", { skip: packages === undefined, concurrency: 8 }, () => {
     });
 
     test(
-      name("settings that are no numbers neither open nor end it: the default is taken, and that is said"),
+      name("settings that are no numbers neither open nor end it: the default is taken, and that is reported"),
       async () => {
         await withPod(shell, { quorum: critical }, async ({ start }) => {
           const gate = start({

@@ -119,7 +119,7 @@ suite("Sluice before real RabbitMQ nodes on the real API server", { skip }, () =
     await nodes.stop(2, 0);
     await refused(0, critical);
     const { message } = await evict(broker.api, namespace, nameOf(0));
-    // What is known to be down is said without a question.
+    // What is known to be down is reported without a question.
     await pods.probe(nameOf(2));
     await refused(0, /pods that are asked go one at a time .*: rabbitmq-2 is not ready, so rabbitmq-0 stays/);
     await stands(0, uid);

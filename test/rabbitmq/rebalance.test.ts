@@ -162,7 +162,7 @@ suite("queue leaders of a real RabbitMQ cluster", { skip: packages === undefined
     }
   });
 
-  test("a user without the tag administrator is refused, and one with a wrong password, and the sentence says so", async () => {
+  test("a user without the tag administrator is refused, and one with a wrong password, and the message says so", async () => {
     await nodes.ask(0, "/api/users/monitor", "PUT", { password: "s3cret", tags: "monitoring" });
     const cases = [
       ["monitor", "s3cret", /have the tag administrator: rabbit-a-0 answered HTTP 401 .*Not administrator user/],

@@ -33,7 +33,7 @@ function careless({ namespace, group }: SeedRun, received: string[]): Actor {
   };
 }
 
-test("a function of any name is judged by the terms that it takes pods on", async () => {
+test("a function of any name is decided by the terms that it takes pods on", async () => {
   const received: string[] = [];
   const aim = (plan: Parameters<typeof plain>[0]) => plain(plan, { recyclers: 0, processes: 0, safetyMs: 120_000 });
   const { violations } = await simulate(1, { aim, more: (run) => [careless(run, received)] });
@@ -62,7 +62,7 @@ test("an actor starts, begins, makes its peace, rests once it was asked whether 
   assert.equal(asked, 4);
 });
 
-test("what a checker misses for ever breaks L1, in its words", async () => {
+test("what a checker misses for ever breaks L1, with its message", async () => {
   const actor: Actor = { name: "miser", checkers: [{ invariants: ["L1"], missing: () => "a coin is missing" }] };
   const [violation] = (await simulate(1, { more: () => [actor] })).violations;
   assert.deepEqual([violation?.invariant, violation?.message], ["L1", "a coin is missing"]);

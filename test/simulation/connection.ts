@@ -22,7 +22,7 @@ export interface ConnectionOptions {
   readonly comesAndGoes: boolean;
   readonly onChange: (key: GroupKey) => void;
   readonly onVerdict: Connection["onVerdict"];
-  /** Hears of each view that is handed out, and of which group it is. */
+  /** Gets each view that is handed out, and of which group it is. */
   readonly onView: (key: GroupKey, view: GroupView) => void;
 }
 

@@ -39,7 +39,7 @@ export function drawPlan(draw: Draw, seed: number): Plan {
   return withVersions({ ...plan, ...drawLater(createDraw(seed + laterSeeds)) });
 }
 
-/** The webhook answers every eviction at once, and the client is there to hear it. */
+/** The webhook answers every eviction at once, and the client is there to receive it. */
 export const neverWaits = { evictionWaitMs: 0, givesUp: 0, sendsAgain: 0 } satisfies Partial<Plan>;
 
 /** How far the source of what is drawn later is from the first one's. */

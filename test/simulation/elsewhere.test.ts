@@ -40,7 +40,7 @@ function counting({ world, isFaulty }: SeedRun, verdicts: Map<string, number>): 
   };
 }
 
-test("what changes in a group wakes no process for a group of the same name in another namespace", async () => {
+test("what changes in a group triggers no process for a group of the same name in another namespace", async () => {
   const verdicts = new Map<string, number>();
   for (let seed = 1; seed <= 5; seed++) {
     const { violations } = await simulate(seed, { aim: rests, more: (run) => [counting(run, verdicts)] });

@@ -1,4 +1,4 @@
-/** What the world tells of its changes: events that wake processes, bookmarks for watches, and lines of the history. */
+/** What the world reports its changes: events that trigger processes, bookmarks for watches, and lines of the history. */
 import type { ObjectKey, Resource } from "../../functions/shared/kubernetes/cluster.ts";
 import { describePod, describeSet } from "../support/checkers/liveness.ts";
 import { groupLabel, setNameOf } from "../support/checkers/raw.ts";

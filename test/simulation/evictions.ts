@@ -148,14 +148,14 @@ export class Evictions implements Actor {
     for (const one of drained) this.#pursue(one, Number.POSITIVE_INFINITY);
   }
 
-  /** A rollout may have taken that pod. Claims have ended, and who only refuses has to hear of it: its drain takes this one. */
+  /** A rollout may have taken that pod. Claims have ended, and who only refuses has to learn of it: its drain takes this one. */
   atRest(): void {
     const { claims, zones } = this.#run.plan;
     // No budget lets a pod of the only zone go: a rollout takes it, and here there is none any more.
     if (claims !== undefined && zones > 1) this.makePeace();
   }
 
-  /** One eviction by name, as kubectl sends it. `done` hears the HTTP status, or 0 when no answer came. */
+  /** One eviction by name, as kubectl sends it. `done` receives the HTTP status, or 0 when no answer came. */
   #evict(name: string, dryRun: boolean, done: (code: number) => void): void {
     const { world, draw, plan, namespace, checkers, log } = this.#run;
     world.timeline.after(this.#latencyMs(), () => {
@@ -205,7 +205,7 @@ export class Evictions implements Actor {
     this.#send(webhook, asked, { uid, signal: first.signal }, (answer) => first.signal.aborted || end(answer));
     gone.signal.addEventListener("abort", () => first.abort(), { once: true });
     if (!sendsAgain) return;
-    // The connection of the first one breaks: only the second one is heard.
+    // The connection of the first one breaks: only the second one is received.
     world.timeline.after(draw.between(10, 5_000), () => {
       if (isOver) return;
       log("api-server", `sends the review of ${asked.name} again`);

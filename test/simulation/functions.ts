@@ -1,4 +1,4 @@
-/** The functions that events wake: what ships, and another one beside it that takes any pod it likes. */
+/** The functions that events trigger: what ships, and another one beside it that takes any pod it likes. */
 import { advanceZoneRollout } from "../../functions/advance-zone-rollout/function.ts";
 import { keepLedgers } from "../../functions/keep-ledgers/function.ts";
 import type { FunctionDefinition } from "../../functions/shared/contract/definition.ts";

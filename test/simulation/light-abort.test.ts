@@ -9,7 +9,7 @@ type Kind = Pick<typeof globalThis, "AbortController" | "AbortSignal">;
 const nodes: Kind = { AbortController, AbortSignal };
 const light = { AbortController: LightAbortController, AbortSignal: LightAbortSignal } as unknown as Kind;
 
-/** Some controllers, signals made of others, and listeners that come, go, and remove each other: what is heard in which order. */
+/** Some controllers, signals made of others, and listeners that come, go, and remove each other: what runs in which order. */
 function play({ AbortController, AbortSignal }: Kind, draw: Draw): string[] {
   const received: string[] = [];
   const controllers = Array.from({ length: 3 }, () => new AbortController());
@@ -62,7 +62,7 @@ test("the simulation's AbortController tells the same listeners in the same orde
     assert.deepEqual(play(light, createDraw(seed)), expected, `seed ${seed}`);
     aborted += expected.filter((line) => line.startsWith("listener")).length;
   }
-  assert.ok(aborted > 1_000, `${aborted} listeners were told of something`);
+  assert.ok(aborted > 1_000, `${aborted} listeners were called`);
 });
 
 test("an aborted signal throws its reason", () => {

@@ -60,7 +60,7 @@ export class LivelockChecker implements Checker {
     this.#last = { resource, object: final };
   }
 
-  /** A write of one of our processes is heard of right after the change that it made. */
+  /** A write of one of our processes is learnt of right after the change that it made. */
   onWritten({ process, role }: Caller, verb: string, resource: Resource): void {
     const written = this.#last;
     if (verb === "create" || role.watches === "reviews" || written?.resource !== resource) return;

@@ -1,4 +1,4 @@
-/** Functions that watch while they are awake, with everything that a seed has drawn besides. */
+/** Functions that watch on demand, with everything that a seed has drawn besides. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { wrapCluster } from "../../functions/shared/kubernetes/wrap-cluster.ts";
@@ -29,11 +29,11 @@ function counted() {
   return { count, wrappers: { connection } };
 }
 
-test("no seed of a first hundred breaks a promise where functions watch while they are awake", async () => {
+test("no seed of a first hundred breaks a promise where functions watch on demand", async () => {
   let taken = 0;
   for (let seed = 1; seed <= 100; seed++) {
     const result = await simulate(seed, { aim });
-    assert.deepEqual(result.violations, [], `replay with: npm run simulate -- --scenario awake --seed ${seed}`);
+    assert.deepEqual(result.violations, [], `replay with: npm run simulate -- --scenario onDemand --seed ${seed}`);
     taken += result.taken;
   }
   assert.ok(taken > 1_000, `only ${taken} deletions: the simulation hardly did anything`);

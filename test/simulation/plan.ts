@@ -24,7 +24,7 @@ export interface Plan {
   readonly propagation: readonly Propagation[];
   /** Views come from real watches over the failing connection instead of being as stale as they may be. */
   readonly watching: boolean;
-  /** Those whom events wake watch from a first decision on, until none was made for so long; absent: from their start. */
+  /** Those whom events trigger watch from a first decision on, until none was made for so long; absent: from their start. */
   readonly onDemandIdleMs: number | undefined;
   readonly readyAfterMs: number;
   readonly goneAfterMs: number;
@@ -56,7 +56,7 @@ export interface Plan {
   /** The share of reviews whose client gives up before ten seconds, and of those that the API server sends a second time. */
   readonly givesUp: number;
   readonly sendsAgain: number;
-  /** A webhook is killed with this probability once it has written the ledger, before the API server hears of it. */
+  /** A webhook is killed with this probability once it has written the ledger, before the API server learns of it. */
   readonly dieAfterWrite: number;
   /** Evictions that the API server drops after the webhook has allowed them, and those that it carries out late. */
   readonly loseEvictions: number;
@@ -234,7 +234,7 @@ export const suspensionDeeds = [
 export type SuspensionDeed = (typeof suspensionDeeds)[number];
 
 export interface PlannedVersions {
-  /** An older one, which has heard of claims, and of no kind of them. */
+  /** An older one, which has learnt of claims, and of no kind of them. */
   readonly older: boolean;
   /** A later one, which claims zones for a purpose that this version does not know. */
   readonly laterKind: boolean;

@@ -49,7 +49,7 @@ export class Processes implements Actor {
     for (const role of this.#roles) for (let index = 0; index < role.count; index++) this.#start(role);
   }
 
-  /** An event reaches each process that hears of any, or is lost, doubled, late and out of order. */
+  /** An event reaches each process that learns of any, or is lost, doubled, late and out of order. */
   report(key: GroupKey, by: ObjectRef): void {
     const { draw, plan, world } = this.#run;
     for (const { trigger, onEvent, process, role } of this.#running) {
@@ -101,7 +101,7 @@ export class Processes implements Actor {
     ];
   }
 
-  /** The cruellest moment: the reservation stands, and no other process has heard of it. */
+  /** The cruellest moment: the reservation stands, and no other process has learnt of it. */
   #written(role: Role, process: Process, verb: string): void {
     const { draw, plan, isFaulty } = this.#run;
     if (role.diesAfterWrite !== true || verb !== "patch" || !isFaulty() || !draw.chance(plan.dieAfterWrite)) return;

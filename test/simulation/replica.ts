@@ -1,4 +1,4 @@
-/** One process of a function: shipped code over a connection that fails, woken by events that may be lost. */
+/** One process of a function: shipped code over a connection that fails, triggered by events that may be lost. */
 
 import type { AdmissionAnswer, AdmissionRequest } from "../../functions/shared/admission/definition.ts";
 import type { GroupCache } from "../../functions/shared/cache/cache.ts";

@@ -131,7 +131,7 @@ const evictionRules: readonly RemovedRule[] = [
   },
   {
     rule: "R14",
-    removed: "judging pods that are not ready like any other",
+    removed: "deciding pods that are not ready like any other",
     breaks: ["Z1", "Z2", "E1"],
     aim: (plan) => drains(plan, { staleness: { oldest: 0.9, between: 0.8 }, readyAfterMs: 4_000 }),
     wrappers: wrapViews((cache) => async (key, need) => {

@@ -50,7 +50,7 @@ const listsOfNow: Wrappers["connection"] = (cluster) =>
     },
   });
 
-/** As if no status told whether a pod has ever been ready: it runs, and its status does not say since when. */
+/** As if no status reported whether a pod has ever been ready: it runs, and its status does not say since when. */
 function withoutBeginning(pod: PodObject): PodObject {
   if (pod.status?.phase !== "Pending" && pod.status?.phase !== "Running") return pod;
   const { startTime: _, ...status } = pod.status as NonNullable<PodObject["status"]> & { readonly startTime?: string };
@@ -137,7 +137,7 @@ export const membershipRules: readonly RemovedRule[] = [
   },
   {
     rule: "R1",
-    removed: "judging by the labels of pods which StatefulSets a budget governs",
+    removed: "deciding by the labels of pods which StatefulSets a budget governs",
     breaks: ["Z1", "Z2", "E1"],
     aim: (plan) =>
       frozenDrains(plan, {

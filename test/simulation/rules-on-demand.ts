@@ -25,7 +25,7 @@ function longOverdue<L extends Pick<Ledger, "reservations">>(ledger: L): L {
 export const onDemandRules: readonly RemovedRule[] = [
   {
     rule: "R5",
-    removed: "settled-through, by functions that watch while they are awake",
+    removed: "settled-through, by functions that watch on demand",
     breaks: ["Z1", "Z2"],
     aim: (plan) => onDemand(plan),
     wrappers: wrapViews(

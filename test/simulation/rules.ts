@@ -27,7 +27,7 @@ export interface RemovedRule {
 
 export const never = Object.fromEntries(disturbances.map((kind) => [kind, 0])) as Plan["every"];
 
-/** A plain rollout of three zones by two processes that both hear every event, with old views and without any fault. */
+/** A plain rollout of three zones by two processes that both receive every event, with old views and without any fault. */
 export function plain(plan: Plan, changes: Partial<Plan> = {}): Plan {
   return {
     ...plan,

@@ -66,7 +66,7 @@ export const noFaults: CallFaults = {
   watch: noWatchFaults,
 };
 
-/** What the checkers hear of calls. */
+/** What the checkers learn of calls. */
 export interface CallObserver {
   /** A deletion leaves the replica. */
   onDeleteSent(replica: string, resource: Resource, key: ObjectKey, preconditions: Preconditions): void;

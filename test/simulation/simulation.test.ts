@@ -30,7 +30,7 @@ const happenings = [
   /lets the budget select/,
   /edits the ledger: garbage/,
   /edits the ledger: later/,
-  /edits the ledger: stranger/,
+  /edits the ledger: foreign/,
   /is gone for good/,
   /by force/,
   /denied by the simulation/,

@@ -39,7 +39,7 @@ export interface StaleViewsOptions {
     readonly oldest: number;
     readonly between: number;
   };
-  /** Hears of each view that is handed out, and of which group it is. */
+  /** Gets each view that is handed out, and of which group it is. */
   readonly onView: (key: GroupKey, view: GroupView) => void;
 }
 
@@ -211,7 +211,7 @@ export function createStaleViews(options: StaleViewsOptions, revisions: Revision
   return {
     isLasting: true,
     read,
-    // A function that waits for a change is told of none, and looks again by itself.
+    // A function that waits for a change is reported none, and reconciles again by itself.
     onChange() {},
     learn() {},
     groups: () => listGroups(cluster, undefined),

@@ -1,13 +1,13 @@
-/** The HTTP doors over a queue that only remembers what it was given. */
+/** The HTTP servers over a queue that only remembers what it was given. */
 import type { KnownResource } from "../../functions/shared/kubernetes/cluster.ts";
 import { validateZoneBudget } from "../../functions/validate-zone-budget/function.ts";
 import { type AppOptions, createApp } from "../../triggers/server/server.ts";
 import { createReporting } from "../../triggers/telemetry/logs-and-metrics.ts";
 
-/** The function that judges without a cluster, open. */
+/** The function that decides without a cluster, open. */
 export const validation = { definition: validateZoneBudget, handler: validateZoneBudget.open(undefined as never) };
 
-/** A door of reviews that no event wakes, and that asks its clients for nothing. */
+/** A server of reviews that no event triggers, and that asks its clients for nothing. */
 export const quietServer = {
   enqueuer: { changed: () => "queued", tick: () => true, due: () => true },
   watches: new Set<KnownResource>(),

@@ -200,7 +200,7 @@ export async function runFor(
   return wasKilled;
 }
 
-/** Kills the process before or after one of its writes, and judges at each of them. */
+/** Kills the process before or after one of its writes, and decides at each of them. */
 export function killAt(world: CertificateWorld, when: "before" | "after", write: number): Error {
   const kill = new Error("killed");
   let writes = 0;

@@ -1,6 +1,6 @@
 /**
  * What became of a group's pods, told again in the order of the API server's own history. Pure, and it shares no line with
- * Sluice: the judge must be able to be right where the judged is wrong.
+ * Sluice: the check must be able to be right where the decided is wrong.
  */
 
 /** A StatefulSet at one revision, as far as it matters here. */
@@ -43,7 +43,7 @@ export interface Promised {
 /** One change, at its place in the API server's history. */
 export interface Sighting {
   readonly revision: number;
-  /** When the observer heard of it, in milliseconds since the epoch. */
+  /** When the observer learnt of it, in milliseconds since the epoch. */
   readonly atMs: number;
   readonly type: "ADDED" | "MODIFIED" | "DELETED";
   readonly object: SeenStatefulSet | SeenPod;
@@ -59,7 +59,7 @@ export interface Taking {
 }
 
 export interface Verdict {
-  /** A sentence for each promise that was broken. */
+  /** A message for each promise that was broken. */
   readonly violations: readonly string[];
   readonly takings: readonly Taking[];
   /** The pods, by name, that were deleted or evicted before they were Ready once, as what asks for a pod by its name may do. */

@@ -19,9 +19,9 @@ export interface Surroundings {
   readonly wrap: (cluster: Cluster) => Cluster;
   /** True: no process is killed any more, and no machine pauses. */
   isCalm(): boolean;
-  /** Told of each kill and each pause. */
+  /** Called at each kill and each pause. */
   count(what: "kills" | "stalls"): void;
-  /** Told of each deletion before it is sent. */
+  /** Called with each deletion before it is sent. */
   onDelete(resource: string, name: string): void;
 }
 
@@ -62,7 +62,7 @@ export class KilledProcesses {
     }
   }
 
-  /** Dies at one of its next writes, before it is sent or after it was; nothing of it is heard from then on. */
+  /** Dies at one of its next writes, before it is sent or after it was; nothing of it is received from then on. */
   #mortal(cluster: Cluster): { readonly cluster: Cluster; isDead(): boolean } {
     const { random, isCalm, onDelete } = this.#around;
     // Long lives, too: the ledger lets a process that has just begun do nothing for a while (rule R4).

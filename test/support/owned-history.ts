@@ -361,7 +361,7 @@ class Play {
 
 const members = zones.flatMap((zone) => Array.from({ length: size }, (_, number) => `${zone}-${number}`));
 const suffixes = ["data", "journal"] as const;
-/** A process acts on a look within five seconds, and what it sends may be stopped for half a minute. */
+/** A process acts on a reconcile within five seconds, and what it sends may be stopped for half a minute. */
 const checkedWithinMs = 40_000;
 const memberOf = (claim: string): string => claim.replace(/-(data|journal)$/, "");
 const zoneOf = (name: string): string => name.slice(0, 1);

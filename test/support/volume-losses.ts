@@ -48,7 +48,7 @@ export class VolumeLosses {
     });
   }
 
-  /** A user deletes a pod and its volume claim, whose volume is to be kept. False where that is too young, or gone already. */
+  /** A user deletes a pod and its volume claim, whose volume is to be kept. False where that is too recent, or gone already. */
   take(pod: { readonly namespace: string; readonly name: string }): boolean {
     const { store, timeline } = this.#world;
     const claim = { ...pod, name: `${pod.name}-data` };

@@ -127,7 +127,10 @@ export class NamespaceWatch {
       const { eventMs } = doubt;
       const isSilent = () => (this.#keptOf(resource)?.lastEventMs ?? eventMs) < eventMs;
       if (isSilent() && (await this.#isBehind(resource, doubt.object)) && isSilent() && !this.isOver()) {
-        onTrouble(resource, new Error(`it has not delivered the newest state of ${doubt.object.name}, as an event has`));
+        onTrouble(
+          resource,
+          new Error(`it has not delivered the newest state of ${doubt.object.name}, as an event has`),
+        );
         this.#end("broken");
         return;
       }

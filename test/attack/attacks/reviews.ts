@@ -133,7 +133,7 @@ function checkForged(statuses: readonly number[], reserved: boolean, { status, t
   const outcome =
     answer === undefined ? `answered ${status}` : answer.allowed ? "let go" : `refused: ${answer.message}`;
   const failures = [
-    ...(statuses.some((one) => one < 300) ? ["a review on PORT was judged"] : []),
+    ...(statuses.some((one) => one < 300) ? ["a review on PORT was decided"] : []),
     ...(reserved ? ["the ledger holds a pod that was reviewed on PORT"] : []),
     ...(isRefused ? [`the pod of the real drain was ${outcome}`] : []),
   ];

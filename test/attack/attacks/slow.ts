@@ -63,7 +63,7 @@ async function turn(holds: readonly SlowClient[], signal: AbortSignal): Promise<
   }
 }
 
-/** The connections at one door: one that was ended is opened again at its next turn. */
+/** The connections at one server: one that was ended is opened again at its next turn. */
 class SlowClient {
   opened = 0;
   readonly #endpoint: Endpoint;

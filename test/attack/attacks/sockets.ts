@@ -8,7 +8,7 @@ import { connectTo, type Endpoint, isConnected } from "../wire.ts";
 const pipelined = 2_000;
 const getMetrics = Buffer.from("GET /metrics HTTP/1.1\r\nhost: sluice.example\r\n\r\n".repeat(pipelined));
 const openMs = { short: 2_000, long: 8_000 } as const;
-/** At each door. */
+/** At each server. */
 const idle = { short: 3_000, long: 8_000 } as const;
 /** At both: no client that calls webhooks, sends events or scrapes needs more. */
 const mostOpen = 2_500;
@@ -74,7 +74,7 @@ export async function openMany(endpoint: Endpoint, count: number, signal: AbortS
   return taken;
 }
 
-/** How many connections more the server has. A client that does not read does not hear that a connection was closed. */
+/** How many connections more the server has. A client that does not read does not receive that a connection was closed. */
 export async function openSince(before: number, target: Target): Promise<number> {
   return Math.max(0, (await target.sockets()) - before);
 }

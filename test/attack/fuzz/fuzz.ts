@@ -1,4 +1,4 @@
-/** Sends malformed requests, and judges what comes back. */
+/** Sends malformed requests, and decides what comes back. */
 import { setTimeout as delay } from "node:timers/promises";
 import type { Attack, Outcome, Scene } from "../attack.ts";
 import type { Target } from "../target.ts";
@@ -12,7 +12,7 @@ const patienceMs = 15_000;
 /** After so many different ones the others are hardly new. */
 const mostFailures = 20;
 
-/** Requests of all kinds that are none: each is answered with a sentence, or its connection is closed. */
+/** Requests of all kinds that are none: each is answered with a message, or its connection is closed. */
 export const malformedRequests: Attack = {
   name: "malformed",
   description: (size) => `${requests[size]} malformed requests`,
@@ -64,7 +64,7 @@ interface Received {
 async function send(target: Target, { endpoint, requests: sent, pieceBytes, ending }: Exchange): Promise<Received> {
   const socket = connectTo(target[endpoint]);
   const reader = new AnswerReader(sent.map(({ method }) => method));
-  if (!(await isConnected(socket))) return { answers: [], closed: "clean", mistake: "the door was closed" };
+  if (!(await isConnected(socket))) return { answers: [], closed: "clean", mistake: "the port was closed" };
   let mistake: string | undefined;
   let isFinished = false;
   const finished = new Promise<void>((settle) => {
@@ -139,7 +139,7 @@ function isExcused(sent: readonly Malformed[], answers: readonly Answer[]): bool
 function wrongWith({ status, headers, body }: Answer, method: string | undefined): string | undefined {
   if (!(status < 300 || (status >= 400 && status < 500) || status === 503))
     return `answered ${status}: ${body.slice(0, 200)}`;
-  if (method !== "HEAD" && status !== 204 && body.trim() === "") return `answered ${status} without a sentence`;
+  if (method !== "HEAD" && status !== 204 && body.trim() === "") return `answered ${status} without a message`;
   if (status !== 200 || headers.get("content-type") !== "application/json") return undefined;
   const { response } = JSON.parse(body) as { response?: { status?: { code?: number; message?: string } } };
   const { code = 0, message = "" } = response?.status ?? {};

@@ -22,7 +22,7 @@ describe("malformed requests", () => {
     assert.ok(different > 0.85 * count, `${different} of ${count} are different`);
   });
 
-  it("are of every kind: each path, both doors, pipelined, in pieces, in chunks, half-closed and aborted", () => {
+  it("are of every kind: each path, both servers, pipelined, in pieces, in chunks, half-closed and aborted", () => {
     const texts = requests.map(({ bytes }) => bytes.toString("latin1"));
     for (const path of [...reviewPaths, "/", "/events"]) {
       assert.ok(

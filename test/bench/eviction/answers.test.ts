@@ -16,7 +16,7 @@ describe("answers", () => {
     assert.deepEqual([report.p50Ms, report.p99Ms], [1, 4]);
   });
 
-  it("that say the same of other pods, zones and numbers are one sentence, the most frequent first", () => {
+  it("that say the same of other pods, zones and numbers are one message, the most frequent first", () => {
     const answers = new Answers();
     answers.add({ kind: "error", message: "no pod bench-zone-a-3" }, 1);
     for (const count of [1, 2]) answers.add({ kind: "refused", message: `${count} down in bench-zone-b` }, 1);

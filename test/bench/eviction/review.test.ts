@@ -26,7 +26,7 @@ describe("reviews", () => {
 describe("answers to reviews", () => {
   const answer = (response: unknown) => parseAnswer(JSON.stringify({ kind: "AdmissionReview", response }));
 
-  it("are allowances, or refusals with a code and a sentence", () => {
+  it("are allowances, or refusals with a code and a message", () => {
     assert.deepEqual(answer({ uid: "u", allowed: true, status: { code: 200 } }), {
       uid: "u",
       allowed: true,

@@ -130,7 +130,7 @@ async function firstKnown({ reviewsUrl, ca }: Setting, paths: readonly string[])
   }
 }
 
-/** The API server learns of a webhook a moment later: until then no webhook would judge. Asked of a pod that there is not. */
+/** The API server learns of a webhook a moment later: until then no webhook would decide. Asked of a pod that there is not. */
 async function whenCalled(api: Api, namespace: string, webhook: string): Promise<void> {
   const absent = { namespace, name: "absent" };
   await eventually(`webhook ${webhook} called`, 30_000, () =>

@@ -22,7 +22,7 @@ function zone(name: string, updateRevision = "new"): Step[] {
   return [set(name, { updateRevision }), ...[0, 1, 2].map((ordinal) => pod(name, ordinal, { type: "ADDED" }))];
 }
 
-/** What is said of them: each pod whose uid begins with what stands in `deleted` was deleted by Sluice. */
+/** What is reported of them: each pod whose uid begins with what stands in `deleted` was deleted by Sluice. */
 function violated(steps: readonly Step[], ...deleted: string[]): string[] {
   const sightings = steps.map((step, index) => ({ atMs: index * 1_000, ...step, revision: index + 1 }) as Sighting);
   const { violations } = checkHistory(sightings.reverse(), new Set(deleted));
@@ -34,7 +34,7 @@ const evicted = { terminating: true, evicted: true };
 const gone = { type: "DELETED", terminating: true } as const;
 const back = (uid: string, changes: Partial<PodSighting> = {}): Partial<PodSighting> => ({ uid, ...changes });
 
-describe("the judge of what Sluice took", () => {
+describe("the check of what Sluice took", () => {
   test("a pod of a second zone, while that of the first is not back, breaks Z1, and afterwards nothing", () => {
     const before = [...zone("a"), ...zone("b"), pod("a", 0, goes), pod("a", 0, gone)];
     const early = [...before, pod("a", 0, back("2", { type: "ADDED", ready: false })), pod("b", 1, evicted)];

@@ -7,7 +7,7 @@
 export interface StatefulSetSighting {
   readonly kind: "statefulset";
   readonly revision: number;
-  /** When it was heard of, in milliseconds since the epoch. */
+  /** When it was learnt of, in milliseconds since the epoch. */
   readonly atMs: number;
   readonly type: "ADDED" | "MODIFIED" | "DELETED";
   /** The zone. */

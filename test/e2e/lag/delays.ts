@@ -1,4 +1,4 @@
-/** How late a watch is told of things: drawn from a seed, for each connection and each kind of object. */
+/** How late a watch delivers: drawn from a seed, for each connection and each kind of object. */
 import { type Random, seededRandom } from "../../fake-cluster/random.ts";
 
 /** What becomes of the bytes of a watch for a while. */

@@ -185,7 +185,7 @@ describe("the lagging proxy", () => {
     });
   });
 
-  test("what a watch tells is late until it is calm, and its head is not", async () => {
+  test("what a watch reports is late until it is calm, and its head is not", async () => {
     const seed = seedWhere("pods", ({ kind, delayMs }) => kind === "late" && delayMs > 5_000);
     await proxied(seed, 0, async (proxy) => {
       const answered = await fetch(`${proxy.url}/api/v1/namespaces/n/pods?watch=true`);

@@ -1,5 +1,5 @@
 /**
- * An API server as a client sees it whose watches lag: requests pass at once, and what watches tell comes late. One process
+ * An API server as a client sees it whose watches lag: requests pass at once, and what watches report comes late. One process
  * of Sluice asks through it; all other clients ask the API server itself.
  */
 import type { ServerResponse } from "node:http";

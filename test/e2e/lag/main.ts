@@ -12,7 +12,7 @@ import { type Outcome, tryOut } from "./trial.ts";
 
 const names = scenarios.map(({ name }) => name);
 
-const help = `Runs two processes of Sluice against a real API server, each behind a proxy that holds back what watches tell by 0 to 20 s,
+const help = `Runs two processes of Sluice against a real API server, each behind a proxy that holds back what watches report by 0 to 20 s,
 and controllers that are stopped for 1.5 to 4 s at times; an observer with watches of its own says what was broken.
 
   node test/e2e/lag/main.ts [FLAGS]

@@ -20,7 +20,7 @@ export class ReviewProxy {
     this.#random = random;
     this.#agent = new Agent({ connect: { ca } });
     this.#server = createServer(pair, (asked, response) => {
-      // The API server takes a broken connection for a webhook that failed, as it would without this door.
+      // The API server takes a broken connection for a webhook that failed, as it would without this server.
       this.#forward(asked, response).catch(() => response.destroy());
     });
   }

@@ -44,7 +44,7 @@ export interface Template {
 
 const processes = 2;
 const lag: Lag = { mostMs: 20_000, lateListsMs: 5_000 };
-/** Half of the time one process hears of things soon, and acts while the other does not know yet which zones there are. */
+/** Half of the time one process learns of things soon, and acts while the other does not know yet which zones there are. */
 const promptLag: Lag = { mostMs: 500, lateListsMs: 500 };
 const lateZonesLag: Lag = { ...lag, latest: "statefulsets" };
 

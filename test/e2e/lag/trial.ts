@@ -16,7 +16,7 @@ export interface TrialOptions extends Omit<StageOptions, "name"> {
 export interface Outcome {
   readonly scenario: string;
   readonly seed: number;
-  /** A sentence for each promise that was broken, what hangs among them; nothing broken: empty. */
+  /** A message for each promise that was broken, what hangs among them; nothing broken: empty. */
   readonly violations: readonly string[];
   /** How many pods Sluice took, by rollouts and by evictions. */
   readonly taken: { readonly rollout: number; readonly eviction: number };

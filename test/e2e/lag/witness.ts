@@ -61,7 +61,7 @@ export class Witness {
     return [...this.#pods.values()];
   }
 
-  /** Everything up to now, in the order in which it was heard of. Throws when something was missed. */
+  /** Everything up to now, in the order in which it was learnt of. Throws when something was missed. */
   async sightings(): Promise<readonly Sighting[]> {
     await eventually("the witness caught up", 30_000, async () => {
       if (this.#failure !== undefined) throw this.#failure;

@@ -14,7 +14,7 @@ import { type Done, type Ending, Processes, type Version } from "./processes.ts"
 import { Asker, applyWebhooks, type Failed, makeService, removeWebhooks } from "./webhooks.ts";
 
 export interface Outcome {
-  /** A sentence for each promise that was broken. What hangs is thrown. */
+  /** A message for each promise that was broken. What hangs is thrown. */
   readonly violations: readonly string[];
   readonly takings: Verdict["takings"];
   readonly done: Readonly<Record<Version, Done>>;
@@ -93,7 +93,7 @@ export async function rollSluice(
   }
 }
 
-/** A process that has just started permits nothing under a young ledger (rule R4), and here they start one after the other. */
+/** A process that has just started permits nothing under a recent ledger (rule R4), and here they start one after the other. */
 async function waitForTrustedLedger({ api, ledgerPath, group }: Scene): Promise<void> {
   await eventually("the ledger older than any process's doubt", 90_000, async () => {
     const { metadata } = await api.get<{ metadata: { creationTimestamp: string } }>(ledgerPath);

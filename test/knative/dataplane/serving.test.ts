@@ -1,4 +1,4 @@
-/** Knative Serving's queue-proxy in front of a function, told of Services as they are rendered. It needs no API server. */
+/** Knative Serving's queue-proxy in front of a function, configured with rendered Services. It needs no API server. */
 import assert from "node:assert/strict";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";

@@ -125,7 +125,7 @@ export const fromIssues: readonly Accident[] = [
     id: "I6",
     source: "kubereboot/kured#1169: a drain that kept names evicted the pod that had come back, again and again",
     promise:
-      "an eviction that is late takes the pod that was judged, or none; and one by uid ends when that pod is gone",
+      "an eviction that is late takes the pod that was decided, or none; and one by uid ends when that pod is gone",
     start: quiet,
     async story(scene) {
       const uid = scene.uid("db-a-0") ?? "";

@@ -82,7 +82,7 @@ export const ofSizes: readonly Accident[] = [
     source:
       "grafana/mimir#16602: a manifest left replicas out, Kubernetes took 1, and the webhook prepared all other pods for shutdown",
     promise:
-      "it is refused before any pod is told, by whichever webhook is asked first, and the sentence says what to write",
+      "it is refused before any pod is told, by whichever webhook is asked first, and the message says what to write",
     start: { functions: [keepLedgers] },
     async story(scene) {
       describe(scene, {
@@ -98,7 +98,7 @@ export const ofSizes: readonly Accident[] = [
       scene.holds("no pod is told", prepared.length === 0);
       scene.holds("the guard names it", refusal?.guard === "replicas-dropped");
       scene.holds(
-        "the sentence says what to write",
+        "the message says what to write",
         refusal !== undefined && !refusal.allowed && refusal.message.includes('Write "replicas: 3"'),
       );
       await scene.goOn(120);

@@ -1,4 +1,4 @@
-/** The checker of claims judges what one ledger speaks about, and knows of StatefulSets that have gone to another group. */
+/** The checker of claims decides what one ledger speaks about, and knows of StatefulSets that have gone to another group. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { VirtualTimeline } from "../../fake-cluster/timeline.ts";

@@ -35,7 +35,7 @@ export class Claims implements Actor {
   readonly #moves: MovesChecker;
   readonly #fences: FenceChecker;
   readonly #reviews: SizeReviews;
-  /** Those that a fence may be about: the first is the one whose claims are judged. */
+  /** Those that a fence may be about: the first is the one whose claims are decided. */
   readonly #groups: readonly string[];
 
   constructor(run: SeedRun) {

@@ -1,4 +1,4 @@
-/** Fences of nodes that have pods of several groups: each group's ledger hears of it before anything is done (rule R23). */
+/** Fences of nodes that have pods of several groups: each group's ledger learns of it before anything is done (rule R23). */
 
 import type { Context } from "../../../functions/shared/contract/context.ts";
 import { hasCode } from "../../../functions/shared/kubernetes/cluster.ts";
@@ -75,7 +75,7 @@ export class Fences {
   }
 
   /**
-   * Writes the fence into the next ledger that has not heard of it, one after the other, each by what that ledger itself holds;
+   * Writes the fence into the next ledger that has not learnt of it, one after the other, each by what that ledger itself holds;
    * and carries it out when all have. Throws ClusterError, Conflict.
    */
   async announce({ id, anchor }: ClaimContent): Promise<void> {
@@ -121,7 +121,7 @@ function nodeOf(anchor: ClaimContent["anchor"]): string {
   return (anchor?.name ?? "").replace("fence-", "");
 }
 
-/** K6: a ledger hears of a fence after all before it in the order of their names, and the fence is carried out after all. */
+/** K6: a ledger learns of a fence after all before it in the order of their names, and the fence is carried out after all. */
 export class FenceChecker implements Checker {
   readonly invariants = ["K6"];
   readonly #world: World;
@@ -152,7 +152,7 @@ export class FenceChecker implements Checker {
         if (informed.has(group)) continue;
         informed.add(group);
         const before = this.#affected(node).filter((other) => other < group && !informed.has(other));
-        if (before.length > 0) this.#violate("K6", `${group} hears of ${id} before ${before.join(", ")}`);
+        if (before.length > 0) this.#violate("K6", `${group} learns of ${id} before ${before.join(", ")}`);
       }
     }
   }
@@ -174,6 +174,6 @@ export class FenceChecker implements Checker {
   /** The fence is carried out. */
   onFenced(id: string, node: string): void {
     const silent = this.#affected(node).filter((group) => this.#informed.get(id)?.has(group) !== true);
-    if (silent.length > 0) this.#violate("K6", `${node} is fenced, and ${silent.join(", ")} has not heard of ${id}`);
+    if (silent.length > 0) this.#violate("K6", `${node} is fenced, and ${silent.join(", ")} has not learnt of ${id}`);
   }
 }

@@ -43,7 +43,7 @@ export interface ClaimRules {
   /** Rule R23. */
   readonly nextToAnnounce: typeof nextToAnnounce;
   readonly find: typeof readClaimedObjects;
-  /** True where what a view tells is read once more, and changed only as it was read (rule R21). */
+  /** True where what a view reports is read once more, and changed only as it was read (rule R21). */
   readonly isConditional: boolean;
 }
 
@@ -198,7 +198,7 @@ export class Taker {
     const members = [{ first: pod.ordinal, last: pod.ordinal }];
     if (kind === "process") {
       const anchor = { resource: "pods", name: pod.name, annotation: why };
-      // By a GET (rule R21): a view may tell of the time before it was last ready. One that is not would be so without a restart.
+      // By a GET (rule R21): a view may report the time before it was last ready. One that is not would be so without a restart.
       const { uid: now, readySinceMs } = rules.isConditional ? parsePod(await context.cluster.get("pods", pod)) : pod;
       if (now !== pod.uid || readySinceMs === undefined) return undefined;
       const readyMs = { [pod.name]: readySinceMs };
@@ -376,7 +376,7 @@ export class Taker {
       }
     } else if (kind === "node" && draw.chance(0.1)) {
       if (![...where.pods.values()].some(({ uid, name }) => uid === own.uids?.[name])) return;
-      // The node is back with its pods, and the fence is lifted: its own Lease goes, and the ledger is told of it later.
+      // The node is back with its pods, and the fence is lifted: its own Lease goes, and the ledger shows it later.
       const at = { namespace: key.namespace, name: own.anchor?.name ?? "" };
       const { uid } = (await context.cluster.get("leases", at)).metadata;
       await context.cluster.delete("leases", at, { uid });

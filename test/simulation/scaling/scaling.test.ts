@@ -72,7 +72,7 @@ function unsent(method: "POST" | "DELETE"): Wrappers {
   return { pods };
 }
 
-/** The invariants that are said to be broken within so many seeds. */
+/** The invariants that are reported to be broken within so many seeds. */
 async function broken(wrappers: Wrappers, changes: Partial<Plan>, seeds: number): Promise<string> {
   const aim = (plan: Plan, draw: Draw) => scaling(plan, draw, changes);
   for (let seed = 1; seed <= seeds; seed++) {
@@ -83,7 +83,7 @@ async function broken(wrappers: Wrappers, changes: Partial<Plan>, seeds: number)
   return "nothing";
 }
 
-test("D1: pods that are never told, and are said to know, are seen to leave", async () => {
+test("D1: pods that are never told, and are reported to know, are seen to leave", async () => {
   assert.match(await broken(unsent("POST"), {}, 40), /^D1: /);
 });
 

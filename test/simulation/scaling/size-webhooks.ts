@@ -170,7 +170,7 @@ export class SizeWebhooks {
   }
 }
 
-/** A process answers several reviews beside each other: what each writes is judged by the view that it has read itself. */
+/** A process answers several reviews beside each other: what each writes is decided by the view that it has read itself. */
 function openAlone({ cluster, cache, ...context }: Context): AdmissionHandler {
   let seen: GroupView | undefined;
   return prepareDownscale.open({

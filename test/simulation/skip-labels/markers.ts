@@ -1,4 +1,4 @@
-/** The processes that label pods: shipped code behind the shipped queue, and what each of its passes has read. */
+/** The processes that label pods: shipped code behind the shipped queue, and what each of its reconciles has read. */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { markSkipLabel } from "../../../functions/mark-skip-label/function.ts";
 import { fieldsOf } from "../../../functions/shared/base/fields.ts";
@@ -20,7 +20,7 @@ import type { SeedRun } from "../seed.ts";
 import { type Process, runIn } from "../simulated-cluster.ts";
 import { hookedNamespace } from "./stop-hooks.ts";
 
-/** A consistent LIST of pods, as a pass was answered it. */
+/** A consistent LIST of pods, as a reconcile was answered it. */
 export interface Listed {
   readonly revision: number;
   /** In true time. */
@@ -53,7 +53,7 @@ export class Markers {
     this.#isRefused = isRefused;
   }
 
-  /** What the pass had read that has sent this body. */
+  /** What the reconcile had read that has sent this body. */
   groundsOf(body: object): Grounds | undefined {
     return this.#grounds.get(body);
   }
@@ -150,7 +150,7 @@ export class Markers {
 
 function keysOf({ keysOf }: (typeof markSkipLabel.watches)[number], changed: ObjectKey): readonly ObjectRef[] {
   const keys = keysOf(changed, { groupOf: () => undefined });
-  if ("name" in keys) throw new Error("a look-up comes before a pass, and the simulation makes none");
+  if ("name" in keys) throw new Error("a look-up comes before a reconcile, and the simulation makes none");
   return keys;
 }
 

@@ -158,7 +158,7 @@ const longLabelled = seenPods((pods) =>
   }),
 );
 
-/** What would be said is only remembered. */
+/** What would be reported is only remembered. */
 const untold = wrapCluster((cluster) => {
   const labelled = new Map<string, JsonObject>();
   const withLabel = <T>(object: T): T => {
@@ -263,7 +263,7 @@ export const skipLabelRules: readonly RemovedRule[] = [
   },
   {
     rule: "M1-age",
-    removed: "acting within 15 s of a look: the process hung and does not know",
+    removed: "acting within 15 s of a reconcile: the process hung and does not know",
     breaks: ["M1"],
     aim: (plan) => stopping(plan),
     wrappers: { markers: (cluster) => wrapOne(cluster, { monotonicMs: () => 0 }) },

@@ -126,7 +126,7 @@ export class SuspensionChecker implements Checker {
     involvedObject?: { uid?: string; name?: string };
   }): void {
     if (reason === "VolumeRecovered" && this.#tooLate.has(uid))
-      this.#run.violate("S2", `${name} is said to be recovered, and its removal had begun before a user wanted it`);
+      this.#run.violate("S2", `${name} is reported to be recovered, and its removal had begun before a user wanted it`);
   }
 
   onPatched({ process, role }: Caller, resource: Resource, after: object): void {
@@ -232,7 +232,7 @@ export class SuspensionChecker implements Checker {
     if (this.#isUsed(name)) this.#run.violate("S1", `${what}, and a pod uses it`);
   }
 
-  /** A wish that was in time is fulfilled, and nothing of ours stays; no user hears of a volume that was gone. */
+  /** A wish that was in time is fulfilled, and nothing of ours stays; no user learns of a volume that was gone. */
   #answered(who: string, before: StoredObject, after: StoredObject): void {
     const { name, uid } = after.metadata;
     const { store } = this.#run.world;
@@ -292,7 +292,7 @@ export class SuspensionChecker implements Checker {
       // What was deleted by others while its pod came anew stays for as long as that pod uses it, without any hold of ours.
       if (isDeleted(claim) && !hasOurFinalizer(claim) && this.#isUsed(name)) continue;
       if (isDeleted(claim)) return `${name} is being deleted, and is not gone`;
-      if (annotationOf(claim, "recover") !== undefined) return `a user wants ${name} back, and hears nothing`;
+      if (annotationOf(claim, "recover") !== undefined) return `a user wants ${name} back, and receives nothing`;
       const isAsked = !stays.has(pod);
       const isBegun = hasOurFinalizer(claim) || annotationOf(claim, "suspend-state") !== undefined;
       if (!isAsked && isBegun) return `no user asks that ${name} goes, and it is suspended`;

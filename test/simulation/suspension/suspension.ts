@@ -72,7 +72,7 @@ export class Suspension implements Actor {
     ];
   }
 
-  /** Events of volume claims alone wake these functions. */
+  /** Events of volume claims alone trigger these functions. */
   #open(connection: Connection, definition: FunctionDefinition): undefined {
     const { draw, plan, wrappers, log } = this.#run;
     const cluster = asShipped(connection.cluster);

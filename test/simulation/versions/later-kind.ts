@@ -1,5 +1,5 @@
 /**
- * A later version of Sluice, which claims a whole zone for a purpose that this version has never heard of, and restarts what
+ * A later version of Sluice, which claims a whole zone for a purpose that this version has never learnt of, and restarts what
  * runs there. It asks for the zone as every function does: where another one is not whole, it waits.
  *
  * It is written apart from the product, as naively as can be. It may be killed anywhere; another process of it goes on.

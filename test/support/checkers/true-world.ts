@@ -30,7 +30,7 @@ type Conditions = { readonly uid?: string; readonly resourceVersion?: string };
 
 /** Invariants Z3 and Z4 allow for a read that is this old when the deletion is sent. */
 const readWithinMs = 5_000;
-/** A budget is known by a watch, and one that has heard nothing for 30 s is read again. So is who belongs to a group. */
+/** A budget is known by a watch, and one that has received nothing for 30 s is read again. So is who belongs to a group. */
 const knownWithinMs = 35_000;
 
 /** When the ledger first held a reservation of a pod that has stood there since, and when each function last wrote one. */
@@ -53,7 +53,7 @@ export interface TrueWorldOptions {
   readonly past: Past;
   readonly budgets: BudgetPast;
   readonly namespace: string;
-  /** How far clocks may be off: availability is judged by so much less. */
+  /** How far clocks may be off: availability is decided by so much less. */
   readonly skewMs: number;
   readonly violate: (invariant: string, message: string) => void;
 }
@@ -93,7 +93,7 @@ export class TrueWorldChecker {
     });
   }
 
-  /** What came back and was lost again is fate's, or taken again; no delay counts from it any more. */
+  /** What came back and was lost again is ending's, or taken again; no delay counts from it any more. */
   #forgetReturned(pod: string): void {
     for (let index = this.#returned.length - 1; index >= 0; index--) {
       if (this.#returned[index]?.pod === pod) this.#returned.splice(index, 1);
@@ -135,7 +135,7 @@ export class TrueWorldChecker {
     const isMember = (set: StoredStatefulSet) => groups.has(this.#groupOf(set));
     const isForeign = (set: StoredStatefulSet) => isMember(set) && strategyOf(set) !== "OnDelete";
     for (const other of this.#past.names()) {
-      // A process reads members before a deletion; only a watch tells it that a StatefulSet has become a member.
+      // A process reads members before a deletion; only a watch reports it that a StatefulSet has become a member.
       const isKnown = groups.size === 1 && this.#past.stood(other, knownWithinMs, isMember);
       if (isKnown && this.#past.stood(other, readWithinMs, isForeign))
         this.#options.violate("Z4", `${what}, and ${other} has not been OnDelete for 5 s`);
@@ -197,7 +197,7 @@ export class TrueWorldChecker {
       readyMs: undefined,
     };
     const situation = this.#situationOf(entry, reservedMs, states, windowMs);
-    // A client that asked for it since then heard that nothing governs it; a process that took others since then counted it.
+    // A client that asked for it since then received that nothing governs it; a process that took others since then counted it.
     if (by === "eviction" && reservedMs !== undefined && this.#isFreeSince(reservedMs, labels, windowMs)) return;
     this.#check(`${replica} took ${key.name} (${by})`, governed, situation);
   }
@@ -228,7 +228,7 @@ export class TrueWorldChecker {
     return {
       entry,
       earlier,
-      // An orphan is in no zone while its StatefulSet is away, and no cross-zone delay is told of it. Only a watch tells that
+      // An orphan is in no zone while its StatefulSet is away, and no cross-zone delay counts it. Only a watch reports that
       // the StatefulSet was made again, or that it has joined a group.
       returned: this.#returned.filter((back) => this.#past.stood(back.set, windowMs)),
       states,

@@ -99,7 +99,7 @@ describe("the shipped server after a signal", () => {
     assert.equal((await ended).summary, "exit code 0");
   });
 
-  test("an eviction that waits for its turn at the signal is answered, and one that comes later is judged", async (context) => {
+  test("an eviction that waits for its turn at the signal is answered, and one that comes later is decided", async (context) => {
     const server = await Server.start(optionsOf({ SHUTDOWN_DELAY: "3s", EVICTION_WAIT: "8s" }));
     context.after(() => server.kill());
     await server.ready();
@@ -123,7 +123,7 @@ describe("the shipped server after a signal", () => {
     assert.equal((await ended).summary, "exit code 0");
   });
 
-  test("where no TLS door is open it ends at once, and where one is, at a second signal", async (context) => {
+  test("where no TLS server is open it ends at once, and where one is, at a second signal", async (context) => {
     const plain = await Server.start(
       optionsOf({ TLS_PORT: "off", TLS_CERT_FILE: "", TLS_KEY_FILE: "", SHUTDOWN_DELAY: "1m" }),
     );

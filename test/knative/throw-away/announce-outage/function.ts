@@ -11,7 +11,7 @@ import { actOn, eventPolicy } from "./act.ts";
 import { decide, type OutageSnapshot, type Target } from "./decide.ts";
 import { anchorAnnotation, listOwners, listOwnersOnNode, name, observe, ownersOf } from "./observe.ts";
 
-/** Announces the outages that ConfigMaps tell of, in the ledger of their owner's group. Its keys are the owners. */
+/** Announces the outages that ConfigMaps report, in the ledger of their owner's group. Its keys are the owners. */
 export const announceOutage: FunctionDefinition<ObjectRef> = {
   name,
   concern: "announce what ConfigMaps say is lost",

@@ -115,7 +115,7 @@ test("partition-budget: a zone without a pod of the partition counts as one unkn
   );
 });
 
-test("pods of one zone in the same partition count for each other, those that are taken in this pass too", () => {
+test("pods of one zone in the same partition count for each other, those that are taken in this reconcile too", () => {
   const whole = { podNamePartitionRegex: "([a-z])+-[0-9]+" };
   const alone = (drawing: string, spec: object) =>
     outcome(under(zoneBudget("db", { ...whole, ...spec }), zone("a", drawing, { maxUnavailable: 3 })));
@@ -163,7 +163,7 @@ test("the cross-zone delay holds a pod back until its peers have been ready for 
   assert.equal(outcome(under(budget, ...zones(61))), "delete b-0");
 });
 
-test("while others go, the next look comes no later than the end of the first delay", () => {
+test("while others go, the next reconcile comes no later than the end of the first delay", () => {
   const back = pod("a-1", { revision: "new", readySinceMs: nowMs - 58_000 });
   const zones = [zone("a", "n.n", { ...current, extra: [back] }), zone("b", "ooo", { maxUnavailable: 3 })];
   const verdict = under(zoneBudget("db", { ...byOrdinal, crossZoneEvictionDelay: "1m" }), ...zones);
@@ -230,7 +230,7 @@ test("a zone whose pods all wait for their budgets holds no other zone up while 
   assert.equal(outcome(under(zoneBudget("db", byOrdinal), ...settling)), "budget");
 });
 
-test("of the zones that wait for their budgets the first is named, and the first that may go on wakes", () => {
+test("of the zones that wait for their budgets the first is named, and the first that may go on triggers", () => {
   const back = (name: string, seconds: number) => pod(name, { revision: "old", readySinceMs: nowMs - seconds * 1000 });
   const one = (name: string, seconds: number) => zone(name, "", { replicas: 1, extra: [back(`${name}-0`, seconds)] });
   const budget = zoneBudget("db", { ...byOrdinal, crossZoneEvictionDelay: "1m" });
@@ -249,7 +249,7 @@ test("delete-refused is named where the refused deletion's own reservation is al
 });
 
 for (const kind of ["lists", "watches"]) {
-  test(`a pass keeps to the budgets that its namespace has, with views made of ${kind}`, async () => {
+  test(`a reconcile keeps to the budgets that its namespace has, with views made of ${kind}`, async () => {
     const harness = await new Harness({ replicas: 3, maxUnavailable: 3 }).prepare();
     const selector = { matchLabels: { "rollout-group": key.group } };
     const spec = { maxUnavailable: 1, selector };

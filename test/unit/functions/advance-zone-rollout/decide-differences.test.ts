@@ -28,7 +28,7 @@ test("pods belong by the uid of their owner, not by a `name` label", () => {
       },
     });
   const sets = [statefulSet("a", { replicas: 2 })];
-  const objects = [owned("a-0", "uid-of-a"), owned("a-1", "uid-of-a-before"), owned("stranger-1", "uid-of-stranger")];
+  const objects = [owned("a-0", "uid-of-a"), owned("a-1", "uid-of-a-before"), owned("foreign-1", "uid-of-stranger")];
   const view = viewOfIndex(
     { workloads: sets, neighbours: [], budgets: [] },
     { askedMs: undefined },

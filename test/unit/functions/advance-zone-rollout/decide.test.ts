@@ -89,7 +89,7 @@ test("paused: a ready paused zone is passed over, and named when all others are 
   assert.equal(outcome(decideOn([zone("a", "nn", { paused: true })])), "done");
 });
 
-test("status-behind: a zone whose wanted revision is not known is not touched, and is looked at again in a second", () => {
+test("status-behind: a zone whose wanted revision is not known is not touched, and is read again in a second", () => {
   const behind = { updateRevision: undefined };
   const verdict = decideOn([zone("a", "oo", behind)]);
   assert.equal(outcome(verdict), "status-behind");
@@ -107,7 +107,7 @@ test("zone-settling: the next zone starts only when the last one is ready", () =
   assert.equal(outcome(decideOn([zone("a", "n.", { currentRevision: "new" }), zone("b", "oo")])), "zone-settling");
 });
 
-test("zone-settling looks again when minReadySeconds are over", () => {
+test("zone-settling reconciles again when minReadySeconds are over", () => {
   const recent = pod("a-1", { revision: "new", readySinceMs: nowMs - 8_000 });
   const verdict = decideOn([zone("a", "n", { replicas: 2, minReadySeconds: 10, extra: [recent] }), zone("b", "oo")]);
   assert.equal(outcome(verdict), "zone-settling");
@@ -256,7 +256,7 @@ test("a pod of the wanted revision is never replaced, however broken, nor any in
   assert.equal(outcome(decideOn([zone("a", "p", { updateRevision: undefined })])), "status-behind");
 });
 
-test("a rollout that waits says which pod is replaced unless it becomes ready, and looks again when it is due", () => {
+test("a rollout that waits says which pod is replaced unless it becomes ready, and reconciles again when it is due", () => {
   const verdict = decideOn([zone("a", "xwo"), zone("b", "ny")]);
   assert.equal(outcome(verdict), "zones-down");
   assert.match(verdict.message, /; b-1 was never ready, and is replaced if it is not ready 120 s after it was made$/);
@@ -274,7 +274,7 @@ test("a rollout that waits says which pod is replaced unless it becomes ready, a
   );
 });
 
-test("a rollout that takes pods looks again no later than it would, though a repair is due later or sooner", () => {
+test("a rollout that takes pods reconciles again no later than it would, though a repair is due later or sooner", () => {
   const taking = (ageMs: number) => {
     const recent = pod("a-3", { readySinceMs: undefined, neverReady: true, createdMs: nowMs - ageMs });
     const zones = [zone("a", "ooo", { replicas: 4, maxUnavailable: 2, extra: [recent] })];

@@ -49,7 +49,7 @@ test("health-bad: one that says no stays, and the next one is asked; the verdict
   );
   assert.ok(
     requeueAfterMs !== undefined && requeueAfterMs <= 10_000,
-    "no event tells that the others can do without it",
+    "no event reports that the others can do without it",
   );
   all.harness.world.store.patch(
     "statefulsets",

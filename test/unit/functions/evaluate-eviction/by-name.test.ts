@@ -12,7 +12,7 @@ import { governedGroup, Replica, reservationOf } from "./group-commit/reviews.ts
 
 const whole = [zone("a", "ooo"), zone("b", "ooo")];
 
-test("pod-unseen: what goes by its name alone and is reserved nowhere was looked at a second ago at most (R11)", async () => {
+test("pod-unseen: what goes by its name alone and is reserved nowhere was read a second ago at most (R11)", async () => {
   for (const [path, delayMs, guard] of [
     [pinningPath, 1_500, "exempt"],
     [plainPaths[0], 900, "exempt"],

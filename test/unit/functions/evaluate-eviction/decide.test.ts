@@ -38,7 +38,7 @@ test("the pod's own slot is not counted: what is down already may go without ask
   assert.deepEqual(guards([zone("a", "xxo"), zone("b", "ooo")], ["a-0"]), ["zone-budget"]);
 });
 
-test("a pod that is not ready is judged like any other: it is exempt only when it has ended (R14)", () => {
+test("a pod that is not ready is decided like any other: it is exempt only when it has ended (R14)", () => {
   const pending = zone("a", "o..", { extra: [pod("a-1", { pending: true, readySinceMs: undefined })] });
   assert.deepEqual(guards([pending, zone("b", "ooo")], ["a-1"]), ["zone-budget"]);
   assert.deepEqual(guards([zone("a", "xoo"), zone("b", "oxo")], ["a-0"]), ["zones-down"]);
@@ -155,7 +155,7 @@ test("a share of the replicas is rounded down, of the smaller of wanted and coun
   assert.deepEqual(guards(counted, ["a-9"], { budget: { maxUnavailablePercentage: 25 } }), ["zone-budget"]);
 });
 
-test("a pod that is left of a zone that was scaled to nothing is judged by a share of one, and not refused for good (R24)", () => {
+test("a pod that is left of a zone that was scaled to nothing is decided by a share of one, and not refused for good (R24)", () => {
   const left = [zone("a", "", { extra: [pod("a-0")] }), zone("b", "")];
   assert.deepEqual(guards(left, ["a-0"], { budget: { maxUnavailablePercentage: 10 } }), ["allowed"]);
   const both = [zone("a", "", { extra: [pod("a-0"), pod("a-1")] }), zone("b", "")];
@@ -373,7 +373,7 @@ test("which ledger decides: that of the pod's rollout-group, otherwise that of i
   });
 });
 
-test("decideAlone answers without a ledger for a pod that is exempt, that no budget selects, or that it cannot judge", () => {
+test("decideAlone answers without a ledger for a pod that is exempt, that no budget selects, or that it cannot decide", () => {
   const guardOf = (answer: ReturnType<typeof decideAlone>) => ("guard" in answer ? answer.guard : "");
   const broken = zoneBudget("broken", { selector: "nothing" });
   for (const [changes, guard] of [

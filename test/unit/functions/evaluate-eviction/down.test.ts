@@ -18,7 +18,7 @@ test("a pod that is down goes beside the budget as it was seen, in zone and in p
     [[zone("a", "xoo"), zone("b", "xoo")], partitions, "partition-budget"],
     [[zone("a", "xoo"), zone("b", "ooo")], { departed: [reservation("z-0")] }, "zone-departed"],
   ] as const) {
-    assert.deepEqual(guards(zones, ["a-0"], changes), [guard], "without a look at the pod itself");
+    assert.deepEqual(guards(zones, ["a-0"], changes), [guard], "without a read of the pod itself");
     const [decision] = rule(zones, [{ name: "a-0", pin }], { ...changes, down });
     assert.equal(decision?.reserve, undefined);
     assert.ok(decision?.answer.allowed, guard);
@@ -84,7 +84,7 @@ test("a stale view that shows a ready pod as down lets it not go beside the budg
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["zones-down"]);
 });
 
-test("without a pinned revision, a ledger that stands, or a look at the pod, a broken pod waits like any other", async () => {
+test("without a pinned revision, a ledger that stands, or a read of the pod, a broken pod waits like any other", async () => {
   const harness = await torn();
   const replica = new Replica(harness);
   const uid = replica.uidOf("group-a-0");

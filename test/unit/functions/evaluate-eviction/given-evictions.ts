@@ -1,4 +1,4 @@
-/** What reviews of evictions are judged by: a test says only what it is about. */
+/** What reviews of evictions are decided by: a test says only what it is about. */
 
 import { decide, type EvictionSnapshot } from "../../../../functions/evaluate-eviction/decide.ts";
 import type {
@@ -31,7 +31,7 @@ function askedOf(question: Question): ReviewedEviction {
   return { dryRun, eviction: { uid: `uid-of-${eviction.name}`, isPinned: true, pin: [], ...eviction } };
 }
 
-/** The rulings over zones as drawings, by {@link zone}, for questions that are asked together. */
+/** The decisions over zones as drawings, by {@link zone}, for questions that are asked together. */
 export function rule(
   zones: readonly Zone[],
   questions: readonly Question[],

@@ -181,7 +181,7 @@ function nested(depth: number): string {
   return "[".repeat(depth) + "]".repeat(depth);
 }
 
-test("what is no review has a status and a sentence, each in the README", async () => {
+test("what is no review has a status and a message, each in the README", async () => {
   const server = new ReviewServer(await governedGroup());
   const large = review({ object: "x".repeat(10_000_000) });
   for (const [row, status, pattern, body, headers] of [
@@ -325,7 +325,7 @@ test("a hostile expression takes time in proportion to the name", { timeout: 60_
   assertRow("a hostile expression, such as `(a+)+$`", "denied, 400; a name takes time in proportion to its length");
 });
 
-test("both doors are closed when the function breaks, and the table says so", async () => {
+test("both servers are closed when the function breaks, and the table says so", async () => {
   const broken: AdmissionHandler = { review: () => Promise.reject(new Error("the sky fell")) };
   const server = new ReviewServer(await governedGroup(), {}, broken);
   for (const path of evaluateEviction.paths) {

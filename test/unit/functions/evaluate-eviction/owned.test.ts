@@ -1,4 +1,4 @@
-/** Evictions of pods that another owner than a StatefulSet has: the ledger of their group judges them. */
+/** Evictions of pods that another owner than a StatefulSet has: the ledger of their group decides them. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pinningPath, plainPaths } from "../../../../functions/evaluate-eviction/observe.ts";

@@ -142,7 +142,7 @@ test("question-malformed: no pod is asked, no pod goes, and the StatefulSet is t
   assert.ok(harness.events.some((event) => /^EvictionRefused group-a: question-malformed: /.test(event)));
 });
 
-test("a Secret that is missing, or may not be read, or says nothing, is no answer, and the sentence names it", async () => {
+test("a Secret that is missing, or may not be read, or says nothing, is no answer, and the message names it", async () => {
   const { harness, replica, pods } = await stage({ ...rabbit, "health-secret": "missing" });
   assert.match((await denied(replica, "group-a-0")).message, /Secret missing could not be read/);
   harness.world.store.create("secrets", namespace, {

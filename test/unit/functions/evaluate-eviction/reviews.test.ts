@@ -1,4 +1,4 @@
-/** Reviews of evictions as the door hands them on: what is read of them, what is asked of the cluster, what is answered. */
+/** Reviews of evictions as the server hands them on: what is read of them, what is asked of the cluster, what is answered. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Asking, pinningPath, plainPaths, readAsking } from "../../../../functions/evaluate-eviction/observe.ts";
@@ -127,7 +127,7 @@ test("memory that is behind the client asks the API server before it says no", a
 test("exempt: a pod on its way out is one by the API server's word where nothing pins its uid (R11, R14)", async () => {
   for (const [path, guard, reads] of [
     [pinningPath, "exempt", 0],
-    // Once to judge it, and once when it is reserved.
+    // Once to decide it, and once when it is reserved.
     [plainPaths[0], "allowed", 2],
   ] as const) {
     const { harness, replica, cache, old } = await behind(({ world }) => {
@@ -138,7 +138,7 @@ test("exempt: a pod on its way out is one by the API server's word where nothing
     const answer = await deciding.answer(deciding.review("group-a-0", { path }));
     assert.deepEqual([answer.guard, deciding.count("get pods")], [guard, reads]);
     const isPinned = answer.allowed && JSON.stringify(answer.patch).includes(old.uid);
-    assert.equal(isPinned, path === pinningPath, "what is pinned is the pod that was judged");
+    assert.equal(isPinned, path === pinningPath, "what is pinned is the pod that was decided");
     assert.deepEqual(reserved(harness), guard === "exempt" ? [] : ["group-a-0 by evaluate-eviction"]);
     assert.ok(replica.uidOf("group-a-0") !== old.uid);
     await cache.stop();
@@ -179,13 +179,13 @@ test("out-of-scope: a pod that no budget selects is allowed without a ledger, a 
   assert.ok(!replica.requests.includes("get leases"));
 });
 
-test("out-of-scope pins the pod that was judged; where nothing can, the API server is asked what stands under that name", async () => {
+test("out-of-scope pins the pod that was decided; where nothing can, the API server is asked what stands under that name", async () => {
   const harness = await governedGroup();
   const replica = new Replica(harness);
   const { uid } = harness.world.store.get("pods", { namespace, name: "group-a-0" }).metadata;
   const found = await played(harness.timeline, replica.context.cache.pod({ namespace, name: "group-a-0" }));
   const old = { ...(found ?? assert.fail()), labels: {} };
-  // What a watch told before the pod had the labels that the budget selects.
+  // What a watch reported before the pod had the labels that the budget selects.
   const cache = { ...replica.context.cache, pod: async () => old };
   const behind = new Replica(harness, () => ({ cache }));
   const pinned = await behind.answer(behind.review("group-a-0"));

@@ -40,7 +40,7 @@ export class Following {
     this.harness.world.store.patch("statefulsets", at, { metadata: { labels: grafana(texts) } });
   }
 
-  /** One pass with all its acts. */
+  /** One reconcile with all its acts. */
   async run(sweep = false): Promise<ReconcileResult["requeueAfterMs"]> {
     const { timeline, context } = this.harness;
     const outcome = await played(timeline, followReplicas.reconcile(context, key, { sweep }));

@@ -8,7 +8,7 @@ import { Following } from "./following.ts";
 const lowest = { namespace, name: "group-b-0" };
 const message = /^group-b is to go to 3 replicas, and waits: group-b-0 is not ready, and group-b is OrderedReady: /;
 
-test("ordinal-not-ready: nothing is claimed or lowered while a pod below is broken, and its name is said", async () => {
+test("ordinal-not-ready: nothing is claimed or lowered while a pod below is broken, and its name is reported", async () => {
   for (const isReviewed of [false, true]) {
     const on = await Following.of({ c: {} }, { podManagementPolicy: "OrderedReady" });
     if (isReviewed) on.label("b", { "prepare-downscale": "true" });

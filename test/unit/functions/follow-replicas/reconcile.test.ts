@@ -1,4 +1,4 @@
-/** Passes over a small world: what follows, in which order, under which claims, and what holds it. */
+/** Reconciles of a small world: what follows, in which order, under which claims, and what holds it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { namespace, refused } from "../../shared/reconcile/harness.ts";
@@ -18,7 +18,7 @@ function deploy(on: Following, replicas: number): void {
   on.harness.world.store.create("deployments", namespace, { metadata: { name: "template" }, spec } as never);
 }
 
-test("followers that are to be larger become so in one pass, and nothing is claimed for it", async () => {
+test("followers that are to be larger become so in one reconcile, and nothing is claimed for it", async () => {
   const on = await Following.of();
   on.scale("a", 6);
   await on.run();
@@ -47,7 +47,7 @@ test("zones-down: nothing is made smaller while a pod of another zone is away", 
   assert.deepEqual([on.sizes, on.harness.guard], [[2, 4, 4], "zones-down"]);
 });
 
-test("a size is written only to the StatefulSet that was read: one that changed meanwhile is looked at again", async () => {
+test("a size is written only to the StatefulSet that was read: one that changed meanwhile is read again", async () => {
   const on = await Following.of();
   on.scale("a", 6);
   let isChanged = false;
@@ -87,7 +87,7 @@ test("what is wrong with one StatefulSet holds up no other", async () => {
   assert.equal(on.harness.guard, "leader-missing");
 });
 
-test("size-refused: the API server's words are told, the claim goes at once, and it is tried again after half a minute", async () => {
+test("size-refused: the API server's message is quoted, the claim goes at once, and it is tried again after half a minute", async () => {
   const on = await Following.of({ c: {} });
   on.scale("a", 2);
   await on.harness.goOn(2_000);
@@ -217,7 +217,7 @@ test("shadow: nothing is written, and what would be is told", async () => {
   ]);
 });
 
-test("a group without a leader costs no request, but for one look at its ledger in a sweep", async () => {
+test("a group without a leader costs no request, but for one read of its ledger in a sweep", async () => {
   const on = await Following.of({ a: {}, b: {}, c: {} });
   await on.run();
   on.harness.forget();

@@ -5,7 +5,7 @@ import { Following } from "./following.ts";
 
 const hourMs = 3_600_000;
 
-/** Zone b follows a, and a webhook judges its size; a was made smaller a moment ago, as the ledger alone has it. */
+/** Zone b follows a, and a webhook decides its size; a was made smaller a moment ago, as the ledger alone has it. */
 async function lowered(lastDownscales: (nowMs: number) => string): Promise<Following> {
   const on = await Following.of({ c: {} });
   on.label("a", { "min-time-between-zones-downscale": "1h" });

@@ -267,7 +267,7 @@ test("what is deleted loses our finalizer; one that another client deleted keeps
   assert.deepEqual(decided(early), ["suspended"]);
 });
 
-test("removing and finalizer-foreign: what is deleted and not gone is waited for, and whose finalizer holds it is said", () => {
+test("removing and finalizer-foreign: what is deleted and not gone is waited for, and whose finalizer holds it is reported", () => {
   const on = over();
   on.suspend("a", 2, 120, "Removing");
   on.delete("a", 2);
@@ -352,7 +352,7 @@ test("a process whose clock is behind does not write over the wait of another on
   assert.equal(messageAfter("3631"), "take", "a user has said a longer time: it says so");
 });
 
-test("a size that another client changed counts from the first look after it at the latest, as its pod may have ended slowly", () => {
+test("a size that another client changed counts from the first reconcile after it at the latest, as its pod may have ended slowly", () => {
   const resized = (minutes: number) => {
     const on = over();
     const set = on.sets.get("a");
@@ -361,7 +361,7 @@ test("a size that another client changed counts from the first look after it at 
     if (set !== undefined) on.sets.set("a", { ...set, metadata: { ...set.metadata, managedFields } });
     return on;
   };
-  const why = "an hour has passed since the change, and not since a look that came after it";
+  const why = "an hour has passed since the change, and not since a reconcile that came after it";
   assert.equal(decided(resized(69))[0], "suspended", why);
   assert.match(
     decideOn(resized(5)).message,

@@ -103,7 +103,7 @@ test("clock-unsure names both times and the difference, in a Warning Event, as l
   assert.equal(event?.type, "Warning", on.events.join("\n"));
 });
 
-test("an API server that is days ahead in one look of three keeps no volume claim written in turn", async () => {
+test("an API server that is days ahead in one reconcile of three keeps no volume claim written in turn", async () => {
   const on = new Clocked("7d");
   await on.suspended();
   await on.reconcileFor(minuteMs);
@@ -252,7 +252,7 @@ test("no Event warns of a removal that nears by clocks that are unsure, nor by t
   await on.reconcileFor(4 * minuteMs);
   assert.ok(!isWarned(), "and by two that are apart");
   on.set({ server: 0 });
-  // A look of the future is no look: its time has begun anew.
+  // A reconcile in the future does not count: its time has begun anew.
   await on.reconcileFor(6 * minuteMs);
   assert.ok(isWarned());
 });

@@ -62,7 +62,7 @@ test("a StatefulSet that is made again after the mark leaves no claim in the led
   await rollsOn(on);
 });
 
-test("a hold, a wish, a request that goes and the mode None are heard between the mark and the deletion, and end the claim", async () => {
+test("a hold, a wish, a request that goes and the mode None are received between the mark and the deletion, and end the claim", async () => {
   const message: readonly ((on: Volumes) => void)[] = [
     (on) => on.annotate(top, { hold: "true" }),
     (on) => on.policy("group-a", { hold: "true" }),
@@ -105,7 +105,7 @@ test("a foreign finalizer on what is deleted holds up its volume claim alone: th
   assert.deepEqual(on.ledger.claims, []);
   assert.ok(
     on.verdicts.some(({ guard }) => guard === "finalizer-foreign"),
-    "it is said whose it is",
+    "it is reported whose it is",
   );
   await rollsOn(on);
 });
@@ -145,7 +145,7 @@ for (const [what, pods, finalizers] of cases)
     assert.ok(on.isKept("journal-group-a-2"));
   });
 
-test("a hold that is said after the deletion was sent ends the claim, too, and keeps the volume", async () => {
+test("a hold that is reported after the deletion was sent ends the claim, too, and keeps the volume", async () => {
   const on = await marked();
   on.world.store.delete(volumes, { namespace, name: top });
   on.annotate(top, { hold: "true" });

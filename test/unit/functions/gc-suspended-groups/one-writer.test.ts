@@ -90,7 +90,7 @@ async function rounds(on: Volumes) {
 }
 
 for (const [state, begin] of Object.entries(states))
-  test(`a volume that is ${state}: whatever is said of it, the writes of both functions to each object come to rest`, async () => {
+  test(`a volume that is ${state}: whatever is reported of it, the writes of both functions to each object come to rest`, async () => {
     for (const scene of scenes) {
       const on = new Volumes();
       await begin(on);
@@ -106,7 +106,7 @@ for (const [state, begin] of Object.entries(states))
     }
   });
 
-test("a member is told of by one function: its removal by the collector, and its pod, or what Sluice cannot read, by the other", () => {
+test("a member is reported by one function: its removal by the collector, and its pod, or what Sluice cannot read, by the other", () => {
   const writesAfter = (change: (on: Suspended) => void) => {
     const on = Suspended.of(["a"]);
     on.suspend("a", 2, 5);
@@ -122,7 +122,7 @@ test("a member is told of by one function: its removal by the collector, and its
   for (const recover of ["true", "perhaps"]) assert.equal(annotated({ recover }), "suspender", recover);
 });
 
-test("a hold is a user's will: a duration that is malformed or missing is said before it, and then the hold is", async () => {
+test("a hold is a user's will: a duration that is malformed or missing is reported before it, and then the hold is", async () => {
   for (const [duration, guard] of [
     ["soon", "duration-malformed"],
     [null, "duration-missing"],

@@ -14,7 +14,7 @@ const names = ["data-group-a-1", "journal-group-a-1"];
 const ours = (texts: Readonly<Record<string, string>>) =>
   Object.fromEntries(Object.entries(texts).map(([name, text]) => [`sluice.dev/${name}`, text]));
 
-/** A pod with two volumes that is gone: the next pass of the function that removes marks both and deletes them. */
+/** A pod with two volumes that is gone: the next reconcile of the function that removes marks both and deletes them. */
 class Removals extends Harness {
   static async suspended(changes: Readonly<Record<string, string>> = {}): Promise<Removals> {
     const on = new Removals({ zones: ["a"], replicas: 2, volumes: ["data", "journal"] });
@@ -37,7 +37,7 @@ class Removals extends Harness {
     return outcome.requeueAfterMs;
   }
 
-  /** One pass of the function that removes. `between`: what a user does when both are marked, before they are looked at. */
+  /** One reconcile of the function that removes. `between`: what a user does when both are marked, before they are read. */
   async remove(between: () => void = () => {}): Promise<void> {
     let isDone = false;
     this.interfere = ({ verb }) => {
@@ -80,7 +80,7 @@ const interventions: Readonly<Record<string, (on: Removals) => void>> = {
 };
 
 for (const [what, between] of Object.entries(interventions)) {
-  test(`no revision of a volume claim tells that ${what} under the mark: the second look does, and nothing is deleted`, async () => {
+  test(`no revision of a volume claim tells that ${what} under the mark: the second reconcile does, and nothing is deleted`, async () => {
     const on = await Removals.suspended();
     await on.remove(() => between(on));
     assert.equal(on.deleted, 0);
@@ -109,7 +109,7 @@ test("one volume is deleted, and the deletion of the other is refused: the ledge
   assert.ok(lastRemovalMs >= removedMs - 1_000, `${lastRemovalMs}, and it was removed at ${removedMs}`);
 });
 
-test("a claim that a dead process left is ended by a new one that has known it for ten seconds, and that looks again by then", async () => {
+test("a claim that a dead process left is ended by a new one that has known it for ten seconds, and that reconciles again by then", async () => {
   const on = await Removals.suspended({ hold: "true" });
   const stampMs = on.context.cluster.serverTimeMs() - 160_000;
   const anchor = { resource: "persistentvolumeclaims", name: names[0] ?? "", annotation: "sluice.dev/removal-claim" };

@@ -86,7 +86,7 @@ test("with VOLUME_HOLD=remove the volume of a deleted claim whose StatefulSet is
   assert.equal(on.reclaimPolicyOf(top), "Retain");
 });
 
-test("retain-pv that is said after the mark and before the deletion is sent is honoured, on the claim and on its StatefulSet", async () => {
+test("retain-pv that is reported after the mark and before the deletion is sent is honoured, on the claim and on its StatefulSet", async () => {
   for (const where of ["claim", "set"]) {
     const on = new Volumes("60s");
     await on.suspended();
@@ -103,7 +103,7 @@ test("retain-pv that is said after the mark and before the deletion is sent is h
   }
 });
 
-test("retain-pv on a StatefulSet that is said while its volume is marked is seen by the second look", async () => {
+test("retain-pv on a StatefulSet that is reported while its volume is marked is seen by the second reconcile", async () => {
   const on = new Volumes("60s");
   await on.suspended();
   on.bind(top);

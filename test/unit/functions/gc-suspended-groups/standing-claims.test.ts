@@ -67,7 +67,7 @@ test("a removal that was claimed and not marked waits while the mode is None, or
   }
 });
 
-test("suspend-group: no pod of the zone goes while the claim of a removal stands there, and the wait is said", () => {
+test("suspend-group: no pod of the zone goes while the claim of a removal stands there, and the wait is reported", () => {
   const on = suspending(["a"], [1]);
   on.spec("a", { replicas: 2 });
   on.policy("a", wait);
@@ -88,7 +88,7 @@ const message: Readonly<Record<string, Readonly<Record<string, string | undefine
 };
 
 for (const [what, texts] of Object.entries(message))
-  test(`a volume that is marked and ${what} is taken back by the pass that sees it, and not removed beside that`, () => {
+  test(`a volume that is marked and ${what} is taken back by the reconcile that sees it, and not removed beside that`, () => {
     const on = Suspended.of(["a"], 3, policy);
     on.suspend("a", 2, 120);
     on.claim("a", by.collector, "volume", 2);

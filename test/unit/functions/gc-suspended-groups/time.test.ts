@@ -106,7 +106,7 @@ test("a mark of a removal that was never sent counts no longer than its pod is a
   assert.ok(volumes.isKept(claim));
 });
 
-test("a gap of more than two sweeps does not count: what no pass has looked at is kept for its whole time after the next look", async () => {
+test("a gap of more than two sweeps does not count: what no reconcile has looked at is kept for its whole time after the next reconcile", async () => {
   for (const gapMs of [11 * 60_000, 24 * hourMs]) {
     const volumes = new Volumes("1h");
     await volumes.suspended(claim);
@@ -178,11 +178,11 @@ test("suspend-group, which has nothing to say, writes the ledger for its looks o
   assert.equal(volumes.count("patch persistentvolumeclaims"), 0);
 });
 
-test("a size that another client has changed since makes the time begin anew, though no pass saw the pod; one of ours does not", async () => {
+test("a size that another client has changed since makes the time begin anew, though no reconcile saw the pod; one of ours does not", async () => {
   const back = new Volumes("1h");
   await back.suspended(claim);
   await back.elapse(hourMs - 290_000);
-  // An autoscaler has it back for four minutes, between two looks, and all events are lost.
+  // An autoscaler has it back for four minutes, between two reconciles, and all events are lost.
   back.resize(set, 3);
   await back.goOn(240_000);
   assert.ok(back.pod(pod));
@@ -191,7 +191,7 @@ test("a size that another client has changed since makes the time begin anew, th
   await back.goOn(45_000);
   await back.elapse(hourMs - 60_000);
   assert.ok(back.isKept(claim));
-  // Ten minutes more: so late may be the first look after the change, and no pod was seen absent before that.
+  // Ten minutes more: so late may be the first reconcile after the change, and no pod was seen absent before that.
   await back.elapse(480_000);
   assert.ok(back.isKept(claim));
   await back.until(

@@ -179,13 +179,13 @@ describe("replicas-dropped is not said of", () => {
     assert.equal((await decideReview(scaled, { get })).guard, "allowed");
   });
 
-  test("what has the label against any downscale: that is said first", async () => {
+  test("what has the label against any downscale: that is reported first", async () => {
     const request = fall({ ...dropped, labels: protection, managedFields: owners }, dropped);
     assert.equal(await guardOf(request), "no-downscale");
   });
 });
 
-test("names that others wrote are cut in the sentence", async () => {
+test("names that others wrote are cut in the message", async () => {
   const annotations = { "grafana.com/rollout-downscale-leader": "x".repeat(10_000) };
   const managers = [owner("y".repeat(10_000), "Update", ["replicas", "template"])];
   const answer = await decideReview(

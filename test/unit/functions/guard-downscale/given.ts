@@ -1,4 +1,4 @@
-/** Reviews of sizes, as an API server sends them, and who judges them. */
+/** Reviews of sizes, as an API server sends them, and who decides them. */
 import { guardDownscale } from "../../../../functions/guard-downscale/function.ts";
 import type { AdmissionAnswer, AdmissionRequest } from "../../../../functions/shared/admission/definition.ts";
 import { openHandler } from "../../../../functions/shared/admission/shadow.ts";
@@ -80,7 +80,7 @@ export interface ReviewOptions {
   readonly monotonicMs?: () => number;
 }
 
-/** Judges one review as the shipped function does. */
+/** Checks one review as the shipped function does. */
 export function decideReview(
   request: AdmissionRequest,
   { mode = "act", get, sleep = () => new Promise(() => undefined), monotonicMs = () => 0 }: ReviewOptions = {},

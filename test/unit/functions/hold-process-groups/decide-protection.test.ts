@@ -82,7 +82,7 @@ test("the option is a Go boolean; false, or a duration of 0, protects nothing; w
   assert.deepEqual([decide(endless.snapshot).guard, guards(endless)], ["duration-missing", ["duration-missing"]]);
 });
 
-test("protection-malformed: an option that Sluice cannot read is said, and no volume claim gets or loses our finalizer", () => {
+test("protection-malformed: an option that Sluice cannot read is reported, and no volume claim gets or loses our finalizer", () => {
   const groups = protectedGroups({ ...option, "protect-volumes": "yes" });
   groups.change("storage-3", { finalizers: [], labels: {} });
   const { guard, step, events } = decide(groups.snapshot);
@@ -93,7 +93,7 @@ test("protection-malformed: an option that Sluice cannot read is said, and no vo
   assert.deepEqual(
     guards(groups),
     ["removal-begun", "protection-malformed"],
-    "beside what is said of what was deleted",
+    "beside what is reported of what was deleted",
   );
 });
 
@@ -162,7 +162,7 @@ test("of a namespace that is being deleted the finalizer goes from what is being
   assert.deepEqual(changesOf(ending), ["drop storage-1"]);
 });
 
-test("removal-begun: what the operator deletes before our block is said, kept, and asked to be suspended from its exclusion on", () => {
+test("removal-begun: what the operator deletes before our block is reported, kept, and asked to be suspended from its exclusion on", () => {
   const groups = outrun();
   assert.equal(changesOf(groups).length, 0);
   const { guard, step, events } = decide(groups.snapshot);
@@ -201,7 +201,7 @@ test("the word that the data of what is kept is not needed follows the operator'
   assert.deepEqual(annotationsOf(cancelled, "storage-1"), { "drained-at": null });
 });
 
-test("claim-deleted: what a user deletes of a process group that is to stay is said, and no time runs", () => {
+test("claim-deleted: what a user deletes of a process group that is to stay is reported, and no time runs", () => {
   const groups = deleted(protectedGroups());
   const { events } = decide(groups.snapshot);
   assert.deepEqual(
@@ -264,7 +264,7 @@ test("owner-deleting, owner-gone: what goes with its cluster is kept without an 
   assert.equal(decide(bare.snapshot).guard, "done");
 });
 
-test("what a cluster of the same name has left behind is said to be so, and not written to", () => {
+test("what a cluster of the same name has left behind is reported to be so, and not written to", () => {
   const groups = deleted(protectedGroups());
   groups.change("storage-1", {
     ownerReferences: [{ apiVersion: "v1", kind: "FoundationDBCluster", name: "orders", uid: "uid-before" }],

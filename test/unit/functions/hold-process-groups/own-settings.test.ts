@@ -1,4 +1,4 @@
-/** What a FoundationDBCluster's own settings of removals make of its volume claims, and of what is said. */
+/** What a FoundationDBCluster's own settings of removals make of its volume claims, and of what is reported. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide } from "../../../../functions/hold-process-groups/decide.ts";
@@ -11,7 +11,7 @@ function made(...ids: readonly string[]): HeldGroups {
   return groups;
 }
 
-test("removal-mode-unknown: a removalMode of its own that Sluice does not know is said, by name, while volumes of it are kept", () => {
+test("removal-mode-unknown: a removalMode of its own that Sluice does not know is reported, by name, while volumes of it are kept", () => {
   const groups = made();
   const reported = () => decide(groups.snapshot).events.map(({ id, guard, message }) => `${id} ${guard}: ${message}`);
   groups.spec.automationOptions = { removalMode: "None" };

@@ -1,4 +1,4 @@
-/** Passes over a FoundationDBCluster: what is written, in which order, and what another client does in between. */
+/** Reconciles of a FoundationDBCluster: what is written, in which order, and what another client does in between. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { holdProcessGroups } from "../../../../functions/hold-process-groups/function.ts";
@@ -8,7 +8,7 @@ import { claim, claims, FoundationHarness, id, key, resource } from "./foundatio
 
 const time = "2025-12-31T00:00:00Z";
 
-test("a removal is blocked under a record first, and then its volume claim asks to be suspended; a second pass writes nothing", async () => {
+test("a removal is blocked under a record first, and then its volume claim asks to be suspended; a second reconcile writes nothing", async () => {
   const harness = new FoundationHarness();
   await harness.reconcile();
   harness.calls.length = 0;
@@ -78,7 +78,7 @@ test("what a user blocks between the read and the write stays, and is not taken 
   assert.match(harness.sent("ProcessGroupWaiting").join(), /^blocked-by-user: /);
 });
 
-test("a write that the API server refuses is said, and tried again", async () => {
+test("a write that the API server refuses is reported, and tried again", async () => {
   const harness = new FoundationHarness();
   harness.change({ processGroupsToRemove: [id] });
   harness.interfere = ({ verb, resource: of }) => {
@@ -101,7 +101,7 @@ test("in shadow mode nothing is written, and what would be is told", async () =>
   );
 });
 
-test("only clusters that ask for something, or of which something is held, are looked at; and none where the operator is not installed", async () => {
+test("only clusters that ask for something, or of which something is held, are read; and none where the operator is not installed", async () => {
   const silent = new FoundationHarness({});
   assert.deepEqual(await silent.keys(), []);
   await silent.reconcile();
@@ -122,7 +122,7 @@ const protection = "sluice.dev/volume-protection";
 const protecting = { "sluice.dev/suspend-duration": "1h", "sluice.dev/protect-volumes": "true" };
 const holds = { settings: { volumeHold: "keep" } };
 
-/** Protected by a first pass, which is forgotten. */
+/** Protected by a first reconcile, which is forgotten. */
 async function protectedHarness(): Promise<FoundationHarness> {
   const harness = new FoundationHarness(protecting);
   harness.restart(holds);
@@ -162,7 +162,7 @@ test("what another client writes between the read and the write of our finalizer
   assert.ok(finalizers.includes("example.com/backup") && finalizers.includes(protection), finalizers.join());
 });
 
-test("where the API server refuses our finalizer, that is said, and the removal is blocked all the same", async () => {
+test("where the API server refuses our finalizer, that is reported, and the removal is blocked all the same", async () => {
   const harness = new FoundationHarness(protecting);
   harness.restart(holds);
   harness.change({ processGroupsToRemove: [id] });
@@ -175,7 +175,7 @@ test("where the API server refuses our finalizer, that is said, and the removal 
   assert.match(harness.sent("ProcessGroupWaiting").join(), /owner-refused: .*get our finalizer/);
 });
 
-test("what the operator takes first is said on the cluster and on the volume claim, once, and its time is asked for", async () => {
+test("what the operator takes first is reported on the cluster and on the volume claim, once, and its time is asked for", async () => {
   const harness = await protectedHarness();
   harness.status({ processGroupID: id, removalTimestamp: time, exclusionTimestamp: time });
   harness.world.store.delete("pods", { namespace, name: `orders-${id}` });
@@ -190,7 +190,7 @@ test("what the operator takes first is said on the cluster and on the volume cla
   assert.deepEqual(harness.writes, []);
 });
 
-test("a change of a volume claim wakes its cluster, by one read; one that is gone, or of no cluster, wakes none", async () => {
+test("a change of a volume claim triggers its cluster, by one read; one that is gone, or of no cluster, triggers none", async () => {
   const harness = new FoundationHarness(protecting);
   const [source] = holdProcessGroups.watches.filter(({ resource: of }) => of === claims);
   assert.equal(source?.selector?.key, labels.cluster);

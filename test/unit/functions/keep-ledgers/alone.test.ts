@@ -29,7 +29,7 @@ test("another client's Lease under a ledger's name is named once, and ends the s
   );
 });
 
-test("a namespace that is ending ends the sweep for no other group, and is said again once it had been well", async () => {
+test("a namespace that is ending ends the sweep for no other group, and is reported again once it had been well", async () => {
   const harness = new Harness();
   const ending = (call: Call): void => {
     if (creates("sluice-alpha")(call)) throw refused(403, "namespace db is being terminated");
@@ -115,7 +115,7 @@ test("of several failures the first that matters is thrown, and each is told by 
   ]);
 });
 
-test("a sweep that goes well forgets what it had said of sweeps, and nothing else that was said", async () => {
+test("a sweep that goes well forgets what it had said of sweeps, and nothing else that was reported", async () => {
   const harness = new Harness();
   const { sentEvents } = harness.context.memoryOf({ namespace, group: "alpha" });
   sentEvents.add("paused a 1");

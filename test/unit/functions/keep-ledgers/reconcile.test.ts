@@ -1,4 +1,4 @@
-/** One look at a group that something was heard of: what it makes and collects, and how seldom it asks. */
+/** One reconcile of a group that an event named: what it makes and collects, and how seldom it asks. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { keepLedgers } from "../../../../functions/keep-ledgers/function.ts";
@@ -26,7 +26,7 @@ test("a group that comes has its ledger at once, and one that goes has none any 
   assert.deepEqual(leasesOf(harness), []);
 });
 
-test("however often a group is heard of, it is asked for once in half a minute", async () => {
+test("however often a group is learnt of, it is asked for once in half a minute", async () => {
   const harness = new Harness();
   await reconcile(harness);
   harness.forget();
@@ -34,7 +34,7 @@ test("however often a group is heard of, it is asked for once in half a minute",
   assert.deepEqual(harness.requests, []);
 });
 
-test("where watches tell, and another function of the process knows the ledger, a look costs no request", async () => {
+test("where watches report, and another function of the process knows the ledger, a reconcile costs no request", async () => {
   const harness = new Harness();
   const cache = await harness.watch();
   await harness.run();
@@ -45,7 +45,7 @@ test("where watches tell, and another function of the process knows the ledger, 
   await played(harness.timeline, cache.stop());
 });
 
-test("a look that fails is none: the next one asks again, and a missing right is told to who wakes", async () => {
+test("a reconcile that fails is none: the next one asks again, and a missing right is told to who triggers", async () => {
   const harness = new Harness();
   const refusal = 'leases is forbidden: User "u" cannot create resource "leases"';
   harness.interfere = ({ verb }) => {
@@ -85,7 +85,7 @@ test("a group that has just been swept is not looked at once more, and shadow mo
   assert.deepEqual([harness.requests, leasesOf(harness)], [[], []]);
 });
 
-test("a ledger that cannot be read is left for a human, and said once", async () => {
+test("a ledger that cannot be read is left for a human, and reported once", async () => {
   const harness = new Harness();
   await reconcile(harness);
   harness.writeLedger({ "sluice.dev/reservations": "{" });

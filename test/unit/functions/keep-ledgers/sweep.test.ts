@@ -136,16 +136,16 @@ test("ledger-in-use: a ledger with times of downscales is kept for a week, one w
   };
   const nowMs = harness.cluster.serverTimeMs();
   make("old", JSON.stringify({ "old-a": nowMs - 8 * dayMs }));
-  make("young", JSON.stringify({ "young-a": nowMs - 8 * dayMs, "young-b": nowMs - 6 * dayMs }));
+  make("recent", JSON.stringify({ "recent-a": nowMs - 8 * dayMs, "recent-b": nowMs - 6 * dayMs }));
   make("malformed", "?");
   await sweep(harness);
   const left = harness.world.store
     .list("leases")
     .items.map(({ metadata }) => metadata.annotations?.["sluice.dev/group"]);
-  assert.deepEqual(left.filter((group) => group !== key.group).sort(), ["malformed", "young"]);
+  assert.deepEqual(left.filter((group) => group !== key.group).sort(), ["malformed", "recent"]);
 });
 
-test("a ledger that says when a suspended volume last went is kept for a week, and for ten minutes after the last look", async () => {
+test("a ledger that says when a suspended volume last went is kept for a week, and for ten minutes after the last reconcile", async () => {
   const harness = new Harness();
   const make = (group: string, first: Readonly<Record<string, string>>) => {
     const annotations = { "sluice.dev/group": group, ...first };

@@ -38,7 +38,7 @@ test("an owner that is new in a namespace that is being deleted gets no finalize
   assert.deepEqual([world.find()?.finalizers ?? [], world.labels()], [[], all]);
 });
 
-test("of a namespace that is not served, and of one that lives, no owner is looked at", async () => {
+test("of a namespace that is not served, and of one that lives, no owner is read", async () => {
   const world = await ownedCluster();
   removeNamespace(world);
   await world.process({}, { namespaces: ["another"] }).reconcile(ending);
@@ -101,7 +101,7 @@ test("two processes at once label each pod once, and let go of the owner once", 
   ]);
 });
 
-test("an API server that does not answer for one pod keeps no other from its label, and the pass is tried again", async () => {
+test("an API server that does not answer for one pod keeps no other from its label, and the reconcile is tried again", async () => {
   const world = await ownedCluster();
   const process = world.process(immediately);
   await process.reconcile();
@@ -115,7 +115,7 @@ test("an API server that does not answer for one pod keeps no other from its lab
   assert.deepEqual(world.find()?.finalizers, [finalizer]);
 });
 
-test("owner-refused: a write to the owner that a webhook refuses is said, and tried again", async () => {
+test("owner-refused: a write to the owner that a webhook refuses is reported, and tried again", async () => {
   const world = await ownedCluster();
   const process = world.process();
   world.harness.interfere = ({ verb, resource }) => {

@@ -45,7 +45,7 @@ test("it is gone within seconds once the file in each container has a text, and 
   assert.equal(world.find(), undefined);
 });
 
-test("how long it is held at most is said in one Event, and the 90 s are waited for where Sluice may not exec", async () => {
+test("how long it is held at most is reported in one Event, and the 90 s are waited for where Sluice may not exec", async () => {
   const { world, process, seen, breakDown } = await deleted();
   for (const pod of pods) seen.add(pod);
   breakDown(new Error("403"));
@@ -55,7 +55,7 @@ test("how long it is held at most is said in one Event, and the 90 s are waited 
   );
   assert.equal(recorded.length, 1, recorded.join("\n"));
   const problems = world.harness.problems.filter((problem) => /markers cannot be read in pods/.test(problem));
-  assert.equal(problems.length, 1, "it is said once");
+  assert.equal(problems.length, 1, "it is reported once");
   await world.harness.goOn(88_000);
   assert.equal(await process.reconcile(), "marker-unseen");
   assert.deepEqual(world.find()?.finalizers, [finalizer]);

@@ -20,12 +20,12 @@ export interface OwnedCluster {
   find(of?: ObjectRef): Metadata | undefined;
   /** The value of `skipPreStopChecks` by the ordinal of the pod; pods that are gone are left out. */
   labels(key?: string): Record<number, string>;
-  /** Guard and sentence of the owner's status. */
+  /** Guard and message of the owner's status. */
   status(of?: ObjectRef): { readonly guard: string; readonly sentence: string } | undefined;
 }
 
 export interface Process {
-  /** One pass; answers its last guard. */
+  /** One reconcile; answers its last guard. */
   reconcile(key?: ObjectRef): Promise<string | undefined>;
   run(key?: ObjectRef): Promise<ReconcileResult>;
   /** The names of the keys that a sweep finds. */

@@ -18,7 +18,11 @@ test("a live RabbitmqCluster gets our finalizer beside those that it has, and it
   assert.deepEqual(world.labels(), {});
   world.harness.forget();
   assert.equal(await world.process().reconcile(), "done");
-  assert.deepEqual(world.harness.requests, ["get rabbitmqclusters", "get namespaces"], "a second pass writes nothing");
+  assert.deepEqual(
+    world.harness.requests,
+    ["get rabbitmqclusters", "get namespaces"],
+    "a second reconcile writes nothing",
+  );
 });
 
 test("a deleted RabbitmqCluster is held until 90 s after its pods got the label, and is then let go", async () => {
@@ -41,7 +45,7 @@ test("a deleted RabbitmqCluster is held until 90 s after its pods got the label,
   );
 });
 
-test("with a wait of 0 a deleted owner is let go as soon as a look finds all of its pods labelled", async () => {
+test("with a wait of 0 a deleted owner is let go as soon as a reconcile finds all of its pods labelled", async () => {
   const world = await ownedCluster();
   const process = world.process({ skipLabelWaitMs: 0 });
   await process.reconcile();
@@ -185,14 +189,14 @@ test("pods of another owner that share all labels are never touched", async () =
   }).metadata;
   const foreign = ownerReferences?.map((one) => ({ ...one, uid: "of-another" }));
   store.create("pods", owner.namespace, {
-    metadata: { name: "stranger-9", labels, ownerReferences: foreign },
+    metadata: { name: "foreign-9", labels, ownerReferences: foreign },
     spec: { containers: [] },
   });
   const process = world.process({ skipLabelWaitMs: 0 });
   await process.reconcile();
   world.remove();
   world.harness.interfere = ({ verb, given }) => {
-    if (verb === "patch") assert.notEqual(nameIn(given), "stranger-9");
+    if (verb === "patch") assert.notEqual(nameIn(given), "foreign-9");
   };
   await process.reconcile();
   assert.equal(world.find(), undefined);
@@ -294,7 +298,7 @@ test("a StatefulSet that opts in with a label of its own is held and let go in t
   assert.equal(world.find(statefulSet), undefined);
 });
 
-test("a process that stood still after its look does nothing by it, and looks again", async () => {
+test("a process that stood still after its reads does nothing by them, and reconciles again", async () => {
   const world = await ownedCluster();
   const process = world.process({ skipLabelWaitMs: 0 });
   await process.reconcile();
@@ -330,7 +334,7 @@ test("a label that a user has set before is not taken back, nor written over", a
   assert.deepEqual(seen, [{ 0: "false", 1: "true", 2: "true" }], "a stop hook takes any text for the marker");
 });
 
-test("skip-label-malformed: it is said, a live StatefulSet is left alone, and a deleted one is held to its deadline", async () => {
+test("skip-label-malformed: it is reported, a live StatefulSet is left alone, and a deleted one is held to its deadline", async () => {
   const world = await ownedCluster({ "sluice.dev/skip-label": "none" });
   world.annotate({ "sluice.dev/skip-label": "let go" }, statefulSet);
   const process = world.process();

@@ -46,7 +46,7 @@ test("42 to 46, prepared earlier, go before 40 and 41: the contiguous run from t
   assert.equal(verdict.targets[0]?.target, 42);
   assert.deepEqual(verdict.targets[0]?.claim.members, [{ first: 42, last: 46 }]);
   assert.match(verdict.message, /from 47 to 42.*db-a-40 to db-a-41 leave once each has known it for 3600 s/);
-  // One that is younger stops there, though those below it are older.
+  // A newer one stops there, though those below it are older.
   assert.equal(outcomeOf({ ...given, notified: { ...notified(40, 46, 2 * hourMs), 45: 60_000 } }), 46);
   assert.equal(outcomeOf({ ...given, notified: { ...notified(40, 46, 2 * hourMs), 46: 60_000 } }), "delay-running");
 });
@@ -89,7 +89,7 @@ test("the size that is wanted, or a larger one, is done; this function never rai
   assert.equal(outcomeOf({ wanted: 12 }), "done");
 });
 
-test("who waits says when it goes on, and looks again then", () => {
+test("who waits says when it goes on, and reconciles again then", () => {
   const verdict = verdictOf({ replicas: 5, notified: { 4: hourMs + 2_000 - 20_000 } });
   assert.equal(verdict.requeueAfterMs, 20_000);
   assert.match(verdict.message, /^db-a-4 leaves once each has known it for 3600 s; .* from 2026-01-31T12:00:20Z on$/);
@@ -131,12 +131,12 @@ test("a zone that is held says why, and holds no other", () => {
   }
 });
 
-test("what the API server refused is said, and not tried at once", () => {
+test("what the API server refused is reported, and not tried at once", () => {
   const refused = new Map([["uid of db-a", "no"]]);
   assert.equal(outcomeOf({ notified: notified(4, 9, 2 * hourMs) }, { refused }), "downscale-refused");
 });
 
-test("in shadow mode it is said how many would be told", () => {
+test("in shadow mode the verdict says how many would be told", () => {
   const verdict = verdictOf({}, { shadow: true });
   assert.ok(verdict.kind === "wait" && verdict.guard === "pods-not-told");
   assert.match(

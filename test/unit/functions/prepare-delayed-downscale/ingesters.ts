@@ -87,7 +87,7 @@ export class Ingesters {
     return { status: 200, body: JSON.stringify({ timestamp: this.disks.get(name) ?? 0 }) };
   }
 
-  /** One pass with all its acts. */
+  /** One reconcile with all its acts. */
   async run(sweep = false): Promise<ReconcileResult["requeueAfterMs"]> {
     const { timeline, context } = this.harness;
     const outcome = await played(timeline, prepareDelayedDownscale.reconcile(context, key, { sweep }));

@@ -1,4 +1,4 @@
-/** Passes over a small world: who is told what, when a zone is made smaller, and what becomes of the claim. */
+/** Reconciles of a small world: who is told what, when a zone is made smaller, and what becomes of the claim. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { prepareDelayedDownscale } from "../../../../functions/prepare-delayed-downscale/function.ts";
@@ -128,7 +128,7 @@ test("however many pods there are, and however slow, at most 8 calls are under w
   assert.equal(on.disks.size, 156);
 });
 
-test("a change that the API server refuses is said, the claim goes at once, the pods stay prepared, and it is tried again", async () => {
+test("a change that the API server refuses is reported, the claim goes at once, the pods stay prepared, and it is tried again", async () => {
   const on = await Ingesters.of();
   on.want(3);
   on.harness.interfere = ({ verb, resource }) => {
@@ -300,7 +300,7 @@ test("shadow mode calls no pod and writes nothing", async () => {
   assert.ok(on.harness.calls.every(({ verb }) => ["get", "list", "resourceOf"].includes(verb)));
 });
 
-test("a setting that Sluice cannot read is said, holds the size, and calls no pod", async () => {
+test("a setting that Sluice cannot read is reported, holds the size, and calls no pod", async () => {
   for (const [changes, guard] of [
     [{ "grafana.com/rollout-delayed-downscale": "1.5h" }, "delay-malformed"],
     [{ "grafana.com/rollout-delayed-downscale": "1h1d" }, "delay-malformed"],
@@ -384,7 +384,7 @@ test("leaders that follow each other in a circle keep their sizes, and no pod of
   assert.deepEqual([on.size("a"), on.size("b"), on.guard, on.requests], [2, 4, "leader-circle", []]);
 });
 
-test("a pod that answers 409 to its DELETE is locked, and nothing is wrong; any other failure is said", async () => {
+test("a pod that answers 409 to its DELETE is locked, and nothing is wrong; any other failure is reported", async () => {
   for (const [status, isReported] of [
     [409, false],
     [500, true],

@@ -32,7 +32,7 @@ export const settings = {
   [`${prefix}prepare-downscale-http-port`]: "80",
 };
 
-/** The door keeps a tenth of ten seconds back. */
+/** The server keeps a tenth of ten seconds back. */
 const patienceMs = 9_000;
 
 export interface Received {
@@ -41,7 +41,7 @@ export interface Received {
   readonly url: string;
 }
 
-/** The world, and what its pods have heard. */
+/** The world, and what its pods have received. */
 export class Downscales {
   readonly harness: Harness;
   readonly received: Received[] = [];
@@ -64,7 +64,7 @@ export class Downscales {
     return new Process(this, changes);
   }
 
-  /** The pods that have heard something, in order: `POST group-a-4`. */
+  /** The pods that have received something, in order: `POST group-a-4`. */
   get requests(): string[] {
     return this.received.map(({ method, pod }) => `${method} ${pod}`);
   }
@@ -143,7 +143,7 @@ export class Process {
     this.handler = openHandler(prepareDownscale, this.context);
   }
 
-  /** A review as the door gives it to the function: of the StatefulSet itself. */
+  /** A review as the server gives it to the function: of the StatefulSet itself. */
   request(name: string, to: number, changes: Partial<AdmissionRequest> = {}): AdmissionRequest {
     const old = this.#world.harness.world.store.get("statefulsets", { namespace, name });
     return {

@@ -100,7 +100,7 @@ test("what the API server had a moment ago is refused, and the same change is al
   assert.deepEqual(world.requests, ["POST group-a-3"]);
 });
 
-test("no answer tells a uid that its review did not bring, and no forged one has a pod called elsewhere", async () => {
+test("no answer reports a uid that its review did not bring, and no forged one has a pod called elsewhere", async () => {
   const world = await preparedGroup();
   const { store } = world.harness.world;
   const stored = (["pods", "statefulsets", "leases"] as const).flatMap((resource) => store.list(resource).items);

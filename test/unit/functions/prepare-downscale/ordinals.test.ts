@@ -1,4 +1,4 @@
-/** A change of `spec.ordinals.start`: which pods leave by it, who hears of it, and what is refused. */
+/** A change of `spec.ordinals.start`: which pods leave by it, who learns of it, and what is refused. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { namespace } from "../../shared/reconcile/harness.ts";
@@ -118,7 +118,7 @@ test("the largest start that Kubernetes accepts takes all pods, and the ledger s
   assert.deepEqual(world.claimed, ["group-a confirmed"]);
 });
 
-test("no-downscale: a protected StatefulSet keeps its start, and no pod hears of it", async () => {
+test("no-downscale: a protected StatefulSet keeps its start, and no pod learns of it", async () => {
   const world = await preparedGroup();
   world.label(name, { [`${prefix}no-downscale`]: "true" });
   const answer = denied(await move(world, world.process(), { start: 2 }));

@@ -1,4 +1,4 @@
-/** Each step of a review of a size, in its order: what is let through unseen, what is refused, and what its pods hear. */
+/** Each step of a review of a size, in its order: what is let through unseen, what is refused, and what its pods receive. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Downscales, denied, prefix, preparedGroup } from "./downscales.ts";
@@ -93,7 +93,7 @@ test("the settings of the old object count: who takes the label away and scales 
   assert.deepEqual([answer.guard, world.requests], ["allowed", ["POST group-a-4"]]);
 });
 
-test("a review is judged by its own namespace and name, also where its objects say none", async () => {
+test("a review is decided by its own namespace and name, also where its objects say none", async () => {
   for (const lost of [{ namespace: "" }, { namespace: undefined }, { namespace: "", name: "" }]) {
     const world = await preparedGroup();
     const process = world.process();
@@ -155,7 +155,7 @@ test("prepare-broken: what breaks behind the label is a refusal, and so is a pro
   assert.deepEqual([answer.guard, answer.code], ["prepare-broken", 500]);
 });
 
-test("pod-unprepared: where one pod refuses, all that may have heard are told to stay, and the claim goes", async () => {
+test("pod-unprepared: where one pod refuses, all that may have received are told to stay, and the claim goes", async () => {
   const world = await preparedGroup();
   world.reply = (pod, method) =>
     method === "POST" && pod === "group-a-3" ? { status: 500, body: "not now" } : undefined;

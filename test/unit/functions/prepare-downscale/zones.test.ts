@@ -53,7 +53,7 @@ test("a zone tracker of another name is read where the setting says so, and the 
   assert.equal(await reading("rollout-operator-zone-tracker").guard("group-a", 4), "allowed");
 });
 
-test("min-time-between-zones: the annotation of another zone holds it back, and the sentence says until when", async () => {
+test("min-time-between-zones: the annotation of another zone holds it back, and the message says until when", async () => {
   const world = await spaced();
   world.annotate("group-b", { [last]: ago(world, 5) });
   const answer = denied(await world.process().review("group-a", 4));
@@ -140,7 +140,7 @@ test("the time is written when the downscale has come, and the other zone waits 
   assert.deepEqual([...new Set(process.writes())].sort(), ["create events", "patch leases"]);
 });
 
-test("a downscale of another zone that has come is over for the next one, though no pass has looked since; its time counts", async () => {
+test("a downscale of another zone that has come is over for the next one, though no reconcile has looked since; its time counts", async () => {
   for (const [open, guard] of [
     [preparedGroup, "allowed"],
     [spaced, "min-time-between-zones"],

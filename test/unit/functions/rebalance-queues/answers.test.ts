@@ -30,7 +30,7 @@ const cases: [PodReply, string, RegExp][] = [
   ["hang", "rebalance-unanswered", /no answer within 5000 ms/],
 ];
 
-test("whatever is not the answer of RabbitMQ is said, in one Event, and another node is asked 30 s later", async () => {
+test("whatever is not the answer of RabbitMQ is reported, in one Event, and another node is asked 30 s later", async () => {
   for (const [reply, guard, message] of cases) {
     const brokers = await due();
     brokers.reply = () => reply;

@@ -135,7 +135,7 @@ export class Process {
     return rebalanceQueues.reconcile(this.context, key, { sweep });
   }
 
-  /** One pass: its guard. */
+  /** One reconcile: its guard. */
   async run(): Promise<string | undefined> {
     const before = this.#brokers.harness.verdicts.length;
     await played(this.#brokers.harness.timeline, this.start());
@@ -143,7 +143,7 @@ export class Process {
     return verdicts.length > before ? verdicts.at(-1)?.guard : undefined;
   }
 
-  /** One pass: when it wants to look again. */
+  /** One reconcile: when it wants to reconcile again. */
   async requeue(): Promise<number | undefined> {
     return (await played(this.#brokers.harness.timeline, this.start())).requeueAfterMs;
   }

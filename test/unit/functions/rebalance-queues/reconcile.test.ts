@@ -1,4 +1,4 @@
-/** Passes over a RabbitMQ cluster in a small world: when it is rebalanced, by which request, and what is written. */
+/** Reconciles of a RabbitMQ cluster in a small world: when it is rebalanced, by which request, and what is written. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { rebalanceQueues } from "../../../../functions/rebalance-queues/function.ts";
@@ -31,7 +31,7 @@ test("a cluster with the label is rebalanced once it has been the same for a min
   );
 });
 
-test("without the label a pass is one GET; at rest it is a GET and a LIST, and a sweep finds only what has it", async () => {
+test("without the label a reconcile is one GET; at rest it is a GET and a LIST, and a sweep finds only what has it", async () => {
   const brokers = await balanced();
   const process = brokers.process();
   assert.equal(await process.run(), "done");
@@ -103,7 +103,7 @@ test("rollout-under-way: a cluster is rebalanced after its rollout, once; one th
   }
 });
 
-test("a user's wish is served once, and taken away; a wish in the future waits, and one that is no time is told of", async () => {
+test("a user's wish is served once, and taken away; a wish in the future waits, and one that is no time is reported", async () => {
   const brokers = await balanced();
   const process = brokers.process();
   await brokers.goOn(100_000);
@@ -136,7 +136,7 @@ test("a user's wish is served once, and taken away; a wish in the future waits, 
   assert.ok(brokers.asked.length <= 8, `${brokers.asked.length}`);
 });
 
-test("not-rabbitmq, question-malformed, label-malformed: each is said in an Event, once, and no pod is asked", async () => {
+test("not-rabbitmq, question-malformed, label-malformed: each is reported in an Event, once, and no pod is asked", async () => {
   const cases: [Readonly<Record<string, string>>, string, RegExp][] = [
     [
       {},

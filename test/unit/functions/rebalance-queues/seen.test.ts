@@ -1,4 +1,4 @@
-/** What a pass takes for a cluster that is whole, whose mark it heeds, and which wishes it leaves standing. */
+/** What a reconcile takes for a cluster that is whole, whose mark it heeds, and which wishes it leaves standing. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Brokers, balanced, namespace, setKey, settleMs, usual, wish } from "./brokers.ts";

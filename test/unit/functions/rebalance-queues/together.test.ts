@@ -37,7 +37,7 @@ test("rebalance-under-way: while one process asks, another one that looks later 
   assert.deepEqual(brokers.pods, ["group-a-0"]);
 });
 
-/** The calls of a pass that rebalances; a process may end before any of them is sent, or after, before it hears of it. */
+/** The calls of a reconcile that rebalances; a process may end before any of them is sent, or after, before it learns of it. */
 const calls = [
   "get statefulsets",
   "list pods",
@@ -165,7 +165,7 @@ test("state-refused: where the annotation may not be written no pod is asked, an
   assert.equal(waiting.length, 1);
 });
 
-test("a right that is missing, and an API server that does not answer, are errors that the pass throws", async () => {
+test("a right that is missing, and an API server that does not answer, are errors that the reconcile throws", async () => {
   for (const [code, message] of [
     [403, 'User "u" cannot patch resource "statefulsets"'],
     [500, "down"],

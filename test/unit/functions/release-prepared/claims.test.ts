@@ -54,7 +54,7 @@ test("prepared-untold: while a pod does not answer its DELETE the claim stays, a
   assert.deepEqual([world.claimed, world.prepared.size], [[], 0]);
 });
 
-test("an Event says once for each claim that a pod has not heard that it stays", async () => {
+test("an Event says once for each claim that a pod has not received that it stays", async () => {
   const world = await neverCame();
   world.reply = () => ({ status: 500 });
   for (let sweeps = 0; sweeps < 3; sweeps++) {
@@ -87,7 +87,7 @@ test("claim-gone: of two processes one ends it, and the other leaves it at that"
   assert.deepEqual(world.claimed, []);
 });
 
-test("ledger-contended: a process that meets another writer each time tells no pod, and looks again", async () => {
+test("ledger-contended: a process that meets another writer each time tells no pod, and reconciles again", async () => {
   const world = await neverCame();
   const process = world.process();
   let writes = 0;
@@ -116,7 +116,7 @@ test("a sweep finds every ledger that holds a claim, of whatever kind of group, 
   assert.deepEqual(await keys("other"), []);
 });
 
-test("what wakes it often reads the ledger once in five seconds", async () => {
+test("what triggers it often reads the ledger once in five seconds", async () => {
   const world = await preparedGroup();
   const process = world.process();
   const { timeline } = world.harness;
@@ -128,7 +128,7 @@ test("what wakes it often reads the ledger once in five seconds", async () => {
   assert.ok((requeueAfterMs ?? 0) > 0 && (requeueAfterMs ?? 0) <= 5_000);
 });
 
-test("while a claim stands, what happens in the group is looked at half a second later: it may be the end", async () => {
+test("while a claim stands, what happens in the group is read half a second later: it may be the end", async () => {
   const world = await preparedGroup();
   const process = world.process();
   const trigger = () =>
@@ -144,7 +144,7 @@ test("while a claim stands, what happens in the group is looked at half a second
   assert.deepEqual(world.claimed, []);
 });
 
-test("what is due is taken back when it is due, though a pass has just looked", async () => {
+test("what is due is taken back when it is due, though a reconcile has just looked", async () => {
   const world = await preparedGroup();
   const process = world.process();
   const { timeline } = world.harness;

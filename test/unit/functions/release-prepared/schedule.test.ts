@@ -44,7 +44,7 @@ for (const by of ["follow-replicas", "prepare-delayed-downscale", "suspend-group
   });
 }
 
-test("only ledgers with a claim of a review are looked at, and those that Sluice cannot read", async () => {
+test("only ledgers with a claim of a review are read, and those that Sluice cannot read", async () => {
   const { world, process } = await standing("watch");
   const due = async () => {
     const listed = releasePrepared.schedule?.listDue(process.context, undefined);

@@ -25,7 +25,7 @@ function written(world: Downscales): string | undefined {
   return world.harness.world.store.get("statefulsets", setName).metadata.annotations?.[annotation];
 }
 
-/** What the next look is promised for. */
+/** What the next reconcile is promised for. */
 async function requeue(world: Downscales, process: Process): Promise<number | undefined> {
   const { harness } = world;
   const outcome = await played(harness.timeline, releasePrepared.reconcile(process.context, key, { sweep: true }));
@@ -98,7 +98,7 @@ test("while the downscale goes on nothing is written, and a value that Sluice ca
   assert.deepEqual([world.claims, written(world)], [[], "yesterday"]);
 });
 
-test("a client that changes the StatefulSet meanwhile is first, and a write that is refused is said and holds up nothing", async () => {
+test("a client that changes the StatefulSet meanwhile is first, and a write that is refused is reported and holds up nothing", async () => {
   for (const [code, isReported] of [
     [409, false],
     [403, true],

@@ -252,7 +252,7 @@ function refusal(code: number, message: string): ClusterError {
   return new ClusterError({ code, reason: "", message, verb: "patch", resource: "" });
 }
 
-test("a policy that refuses the key does not keep the bundle and the certificate back, and is told of", async () => {
+test("a policy that refuses the key does not keep the bundle and the certificate back, and is reported", async () => {
   const world = new CertificateWorld();
   await world.addRunning(0, keyed);
   const run = world.start({ lifetimeMs: 600_000 });

@@ -9,7 +9,7 @@ function forbidden(message: string): ClusterError {
   return new ClusterError({ code: 403, reason: "Forbidden", message, verb: "patch", resource: "" });
 }
 
-test("where there is no Secret and none may be made, that is said with the command, and one made empty is filled", async (context) => {
+test("where there is no Secret and none may be made, that is reported with the command, and one made empty is filled", async (context) => {
   const generated = context.mock.method(crypto.subtle, "generateKey");
   const world = new CertificateWorld();
   world.addConfiguration("one");
@@ -63,7 +63,7 @@ test("in a namespace that is not there the certificate waits for it, by its name
   assert.equal(generated.mock.callCount(), 2, "keys that no client was shown are good for the next try");
 });
 
-test("a configuration that we have no right to, by another name than ours, is told of once, and no step waits for it", async () => {
+test("a configuration that we have no right to, by another name than ours, is reported once, and no step waits for it", async () => {
   const world = new CertificateWorld();
   await world.addRunning(31_000);
   const resource = "validatingwebhookconfigurations";
@@ -94,7 +94,7 @@ test("a configuration that we have no right to, by another name than ours, is to
   await run();
   world.addConfiguration("theirs");
   await run();
-  assert.equal(world.problems.length, 2, "another one of that name is told of again");
+  assert.equal(world.problems.length, 2, "another one of that name is reported again");
 });
 
 test("without the right to ours a renewal waits as long as it can: reviews would fail of it", async () => {

@@ -203,7 +203,7 @@ test("without the right to list configurations there is a certificate all the sa
   assert.ok(world.stored().presented !== undefined);
 });
 
-test("a configuration that is refused is told of and tried again, and the others are written", async () => {
+test("a configuration that is refused is reported and tried again, and the others are written", async () => {
   const world = new CertificateWorld();
   await world.addRunning(31_000);
   let refusing = true;

@@ -21,7 +21,7 @@ test("drain-refused, drain-unknown, drain-not-asked: where others are asked, the
     assert.deepEqual(decided(on, answered(on, "unknown")), ["drain-unknown"]);
     assert.deepEqual(decided(on, answered(on, "not-asked")), ["drain-not-asked"]);
     assert.deepEqual(decided(on, answered(on, "good")), [word === undefined ? "prove db-a-2" : "protect db-a-2"]);
-    assert.equal(decideOn(on, answered(on, "bad")).requeueAfterMs, 10_000, "no event tells of the database");
+    assert.equal(decideOn(on, answered(on, "bad")).requeueAfterMs, 10_000, "no event reports the database");
   }
   const asked = Suspended.of(["a"], 3, { "suspend-duration": "1h", "drain-url": "http://:80/drained/{pod}" });
   asked.annotate("a", 2, { suspend: "true" });

@@ -47,7 +47,7 @@ test("mark-unknown: a mark that a user writes by hand removes nothing: it is tak
   assert.equal(marks().length, 1);
   await reconcileFor(on, 500);
   assert.ok(on.claim(top) !== undefined, "the time that was over before the mark does not count");
-  assert.equal(marks().length, 1, "it is said once");
+  assert.equal(marks().length, 1, "it is reported once");
 });
 
 test("a mark on the volume of a running pod for which there is no request is taken away, and no pod is touched", async () => {

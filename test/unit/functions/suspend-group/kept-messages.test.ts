@@ -21,7 +21,7 @@ function waiting(text: string): Suspended {
   return on;
 }
 
-test("a word of a moment ago is kept, and the next look comes when another one may replace it", () => {
+test("a word of a moment ago is kept, and the next reconcile comes when another one may replace it", () => {
   const verdict = decideOn(waiting("budget: as it was"), { recentMessages });
   assert.deepEqual([verdict.kind, verdict.kind === "wait" && verdict.guard], ["wait", "not-drained"]);
   assert.ok((verdict.requeueAfterMs ?? Number.POSITIVE_INFINITY) <= keptMessageMs, `${verdict.requeueAfterMs} ms`);
@@ -35,7 +35,7 @@ test("what says only how far the pod is gives way at once, and so does a pod of 
   assert.equal(decideOn(on, { recentMessages }).kind, "take");
 });
 
-test("the function that removes keeps a word of a moment ago, and looks again when another one may replace it", () => {
+test("the function that removes keeps a word of a moment ago, and reconciles again when another one may replace it", () => {
   const on = Suspended.of(["a"], 3, { "suspend-duration": "7d" });
   on.suspend("a", 2, 5);
   on.annotate("a", 2, { hold: "true", "suspend-message": "suspended: as it was" });
@@ -69,14 +69,14 @@ async function atRest(on: Volumes, turn: (isOdd: boolean) => void, observe: () =
   return on.recorded(top, "suspend-message") ?? "";
 }
 
-test("suspend-group: two reasons in turn are at most six writes a minute, and the one that stays is said", async () => {
+test("suspend-group: two reasons in turn are at most six writes a minute, and the one that stays is reported", async () => {
   const on = new Volumes();
   on.annotate(top, { suspend: "true" });
   const turn = (isOdd: boolean) => on.policy("group-a", { "suspend-duration": isOdd ? "600s" : "soon" });
   assert.match(await atRest(on, turn, () => on.suspend()), /^duration-malformed: /);
 });
 
-test("gc-suspended-groups: two reasons in turn are at most six writes a minute, and the one that stays is said", async () => {
+test("gc-suspended-groups: two reasons in turn are at most six writes a minute, and the one that stays is reported", async () => {
   const on = new Volumes();
   await on.suspended();
   const turn = (isOdd: boolean) => on.annotate(top, { hold: isOdd ? null : "true" });

@@ -1,4 +1,4 @@
-/** Passes over pods whose owner is no StatefulSet: what is written, in which order, and what another client does in between. */
+/** Reconciles of pods whose owner is no StatefulSet: what is written, in which order, and what another client does in between. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
@@ -37,7 +37,7 @@ class OwnedHarness extends Harness {
     this.world.store.create("pods", namespace, { metadata: { name: pod.name, labels }, spec } as never);
   }
 
-  /** Protected, with an old ledger: the next pass lets the pod go. */
+  /** Protected, with an old ledger: the next reconcile lets the pod go. */
   async ready(): Promise<this> {
     await this.goOn(2_000);
     await this.reconcile();

@@ -93,7 +93,7 @@ test("wait-between-removals and mode-none hold it, and `Group` lets one go", () 
   assert.deepEqual(decided(on), ["mode-none"]);
 });
 
-test("the cluster's own removalMode counts at each look, whatever its volume claims say, and they only make it stricter", () => {
+test("the cluster's own removalMode counts at each reconcile, whatever its volume claims say, and they only make it stricter", () => {
   const on = Owned.of(["a"], 3);
   on.protect("a-0", "a-1");
   on.log("a-0-data", { "removal-mode": "All", "wait-between-removals": "0" });
@@ -146,7 +146,7 @@ test("selector-malformed: while one volume claim of the group selects pods by wh
   assert.deepEqual(decided(on), ["selector-malformed"]);
 });
 
-test("zone-malformed: a pod whose zone is said in words that Sluice cannot read stays, and the others go", () => {
+test("zone-malformed: a pod whose zone Sluice cannot read stays, and the others go", () => {
   const on = Owned.of(["a"], 2);
   on.protect("a-0", "a-1");
   on.log("a-0-data", { zone: "a b", "suspend-owner-uid": uidOf("unknown") });

@@ -30,7 +30,7 @@ async function writtenAgain(): Promise<Volumes> {
   return on;
 }
 
-/** Nothing is removed by the words that stand there, and a new word on the drain ends the wait. */
+/** Nothing is removed by the annotations that stand there, and a new answer about the drain ends the wait. */
 async function staysUntilAskedAnew(on: Volumes): Promise<void> {
   await both(on, 30);
   assert.ok(on.claim(top) !== undefined);

@@ -1,4 +1,4 @@
-/** How often a function looks at a group in which nothing is suspended. Each look lists all volume claims of the namespace. */
+/** How often a function reads a group in which nothing is suspended. Each reconcile lists all volume claims of the namespace. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { gcSuspendedGroups } from "../../../../functions/gc-suspended-groups/function.ts";
@@ -17,7 +17,7 @@ class Triggered extends Harness {
     this.#definition = definition;
   }
 
-  /** One pass, and whether it has looked at the volume claims. */
+  /** One reconcile, and whether it has looked at the volume claims. */
   async trigger(sweep = false): Promise<ReconcileResult & { readonly hasReconciled: boolean }> {
     const before = this.count(`list ${pvcs}`);
     const outcome = await played(this.timeline, this.#definition.reconcile(this.context, key, { sweep }));
@@ -33,7 +33,7 @@ class Triggered extends Harness {
 for (const definition of [suspendGroup, gcSuspendedGroups]) {
   const { name } = definition;
 
-  test(`${name} looks once in 30 s at a group of no concern, and what is heard meanwhile is served by the look after that`, async () => {
+  test(`${name} reads a group of no concern once in 30 s, and what is received meanwhile is served by the read after that`, async () => {
     const group = new Triggered(definition);
     assert.equal((await group.trigger()).hasReconciled, true);
     await group.goOn(10_000);
@@ -55,7 +55,7 @@ for (const definition of [suspendGroup, gcSuspendedGroups]) {
     for (let triggers = 0; triggers < 2; triggers++) assert.equal((await watching.trigger()).hasReconciled, true);
     watching.ask();
     assert.equal((await watching.trigger()).hasReconciled, true);
-    assert.notEqual(watching.guard, undefined, "fresh work is found by the first wake-up");
+    assert.notEqual(watching.guard, undefined, "fresh work is found by the first trigger");
     await cache.stop();
   });
 

@@ -15,8 +15,8 @@ import {
 
 test("each refusal has the code of its kind, and the reason that Kubernetes has for that code", () => {
   const answers = [askAgain, badRequest, forbidden, notFound, conflict, internalError].map((refuse) => {
-    const { allowed, guard, code, reason, message } = refuse("a-guard", "a sentence");
-    assert.deepEqual({ allowed, guard, text: message }, { allowed: false, guard: "a-guard", text: "a sentence" });
+    const { allowed, guard, code, reason, message } = refuse("a-guard", "a message");
+    assert.deepEqual({ allowed, guard, text: message }, { allowed: false, guard: "a-guard", text: "a message" });
     return [code, reason];
   });
   assert.deepEqual(answers, [

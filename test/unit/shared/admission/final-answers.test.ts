@@ -20,7 +20,7 @@ async function forgetful(harness: Harness): Promise<Replica> {
   return new Replica(harness, () => ({ cache }));
 }
 
-test("too-few-zones is not said by a memory that has not heard that the second zone is back", async () => {
+test("too-few-zones is not said by a memory that has not received that the second zone is back", async () => {
   const harness = await governedGroup();
   const { metadata, spec } = harness.world.store.get("statefulsets", { namespace, name: "group-b" });
   harness.world.removeStatefulSet(metadata);
@@ -52,7 +52,7 @@ test("several-budgets is not said after one of them has gone", async () => {
   assert.deepEqual(await replica.guards(replica.review("group-a-0")), ["allowed"]);
 });
 
-test("what is asked again after is said from memory: a refusal costs no LIST", async () => {
+test("what is asked again after is reported from memory: a refusal costs no LIST", async () => {
   const harness = await governedGroup();
   const cache = await harness.watch();
   const replica = new Replica(harness, () => ({ cache }));

@@ -14,7 +14,7 @@ test("an eviction whose client goes while it is written is not granted: the next
     if (isWrite(call)) leaving.abort();
   };
   const gone = replica.review("group-a-0", { signal: leaving.signal });
-  // The client has gone and hears no answer; the next one does.
+  // The client has gone and receives no answer; the next one does.
   void gone.catch(() => undefined);
   await harness.goOn(1_000);
   replica.interfere = () => {};
@@ -22,7 +22,7 @@ test("an eviction whose client goes while it is written is not granted: the next
   assert.deepEqual(reserved(harness), ["group-a-1 by evaluate-eviction"]);
 });
 
-test("a client that has gone before its eviction is looked at costs no write, and keeps no other pod from going", async () => {
+test("a client that has gone before its eviction is read costs no write, and keeps no other pod from going", async () => {
   const harness = await governedGroup({ maxUnavailable: 1 });
   const replica = new Replica(harness);
   const leaving = new AbortController();
@@ -33,7 +33,7 @@ test("a client that has gone before its eviction is looked at costs no write, an
   assert.deepEqual(reserved(harness), ["group-a-1 by evaluate-eviction"]);
 });
 
-test("an answer that rests on old reads is refused five seconds after them, and not at the next look for those who are late (R9)", async () => {
+test("an answer that rests on old reads is refused five seconds after them, and not at the next check for those who are late (R9)", async () => {
   const harness = await governedGroup();
   const replica = new Replica(harness);
   let readMs = Number.NaN;

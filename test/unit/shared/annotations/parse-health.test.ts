@@ -79,7 +79,7 @@ test("a URL that could lead elsewhere is none: no pod is asked, no pod goes, and
   }
 });
 
-test("what is missing or does not belong together is said, and no pod goes", () => {
+test("what is missing or does not belong together is reported, and no pod goes", () => {
   const messages = (texts: Texts, service?: string) => {
     const { ask, malformed } = parse(texts, service) ?? assert.fail();
     assert.equal(ask, undefined);

@@ -1,4 +1,4 @@
-/** A URL may hold a password: no Event, no sentence and no mistake shows an account or a query of one, nor a URL that is none. */
+/** A URL may hold a password: no Event, no message and no mistake shows an account or a query of one, nor a URL that is none. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
@@ -36,7 +36,7 @@ function metadataWith(texts: Readonly<Record<string, string>>) {
   return { name: "a", namespace, uid: "u", resourceVersion: "1", annotations: texts, labels: texts };
 }
 
-/** What is said of a StatefulSet with this text, whatever reads it. */
+/** What is reported of a StatefulSet with this text, whatever reads it. */
 function messagesOf(entryKey: string, text: string): string[] {
   const entry = annotationTable.find((one) => one.key === entryKey);
   assert.ok(entry !== undefined, entryKey);
@@ -99,7 +99,7 @@ test("what failed at a pod is told with its path and without its query", () => {
   assert.equal(error.message, "POST a-0.a in db, port 80, path /ask: HTTP 500 no");
 });
 
-test("no Event, no verdict and no report of a pass shows the password of a malformed URL", async () => {
+test("no Event, no verdict and no report of a reconcile shows the password of a malformed URL", async () => {
   for (const text of urls) {
     const harness = await new Harness({ zones: ["a"] }).prepare();
     const url = { "sluice.dev/health-question": "http", "sluice.dev/health-url": text };

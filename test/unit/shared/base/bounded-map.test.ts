@@ -54,7 +54,7 @@ test("10,000 groups are remembered, and 10,000 ledgers: the one that was least r
   assert.deepEqual(isKept(createLedgerCopies()), [true, false]);
 });
 
-test("keys that are paced all at once are no more than a million", () => {
+test("keys that are limited all at once are no more than a million", () => {
   const limiter = new RateLimiter({ burst: 1, everyMs: 60_000 });
   for (let key = 0; key < 1_000_100; key++) limiter.take(String(key), 0);
   assert.equal(limiter.size, 1_000_000);

@@ -24,7 +24,7 @@ test("control and direction characters become escapes, and all other letters sta
   assert.equal(JSON.parse(escapeLines(JSON.stringify({ hostile }, undefined, 2))).hostile, hostile);
 });
 
-/** A group whose ledger has a sentence that another client has written there. */
+/** A group whose ledger has a message that another client has written there. */
 async function withForgedLedger(): Promise<Harness> {
   const harness = await new Harness().prepare();
   const at = harness.cluster.serverTimeMs();

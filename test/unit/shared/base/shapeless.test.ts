@@ -79,7 +79,7 @@ test("whatever stands in a ledger, what kubectl sluice prints of it has none of 
   );
 });
 
-test("whatever is said, the message of an Event and a line of the log have none of them", async () => {
+test("whatever is reported, the message of an Event and a line of the log have none of them", async () => {
   const harness = new Harness();
   const lines: string[] = [];
   const destination = { write: (line: string) => void lines.push(line) };

@@ -5,7 +5,7 @@ import { startTracing } from "../../../../triggers/telemetry/tracing.ts";
 import { get, rejection, withPods } from "../../../support/played-pods.ts";
 import { spanKinds, startCollector } from "../../../support/tracing-collector.ts";
 
-test("each try is a span of its own, and the pod hears of it by traceparent", { timeout: 20_000 }, async () => {
+test("each try is a span of its own, and the pod learns of it by traceparent", { timeout: 20_000 }, async () => {
   const collector = await startCollector();
   const environment = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_EXPORTER_OTLP_PROTOCOL: "http/json" };
   // The SDK reads where to send from the process's own environment.
@@ -16,7 +16,7 @@ test("each try is a span of its own, and the pod hears of it by traceparent", { 
   await withPods({}, async ({ address, pods, asked, answer }) => {
     answer(({ index, response }) => (index === 0 ? response.destroy() : response.writeHead(409).end()));
     await inSpan(
-      "a pass",
+      "a reconcile",
       () => ({}),
       async (span) => {
         parent = span.spanContext().spanId;

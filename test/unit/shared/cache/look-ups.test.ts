@@ -20,7 +20,7 @@ import { withServer } from "../kubernetes/server.ts";
 
 const namespace = "app";
 
-/** A process that judges evictions by watches, 20 s after its start. */
+/** A process that decides evictions by watches, 20 s after its start. */
 async function reviewing() {
   const testWorld = createTestWorld({ admissions: [evaluateEviction] });
   const { world, cluster, calls } = testWorld;
@@ -42,7 +42,7 @@ async function reviewing() {
   return { ...testWorld, review, lookedUp };
 }
 
-test("6,000 forged reviews at once cost no more GETs than the pace, each is a 429 with a cause, and a known pod is answered", async () => {
+test("6,000 forged reviews at once cost no more GETs than the rate, each is a 429 with a cause, and a known pod is answered", async () => {
   const { goTo, review, lookedUp } = await reviewing();
   const forged: AdmissionAnswer[] = [];
   for (let number = 0; number < 6_000; number++) void review(`forged-${number}`, forged);
@@ -63,7 +63,7 @@ test("6,000 forged reviews at once cost no more GETs than the pace, each is a 42
   assert.match(busy.message, /^pod forged-\d+ must be looked up, but .+ try again$/);
 });
 
-test("a pod that is new is never let go unjudged: it has its turn, or is to be asked for again", async () => {
+test("a pod that is new is never let go undecided: it has its turn, or is to be asked for again", async () => {
   const { goTo, review, world } = await reviewing();
   const forged: AdmissionAnswer[] = [];
   for (let number = 0; number < 6_000; number++) void review(`forged-${number}`, forged);
@@ -82,10 +82,10 @@ test("a pod that is new is never let go unjudged: it has its turn, or is to be a
   await goTo(40);
   void review("new-0", calm);
   await goTo(41);
-  assert.equal(calm[0]?.guard, "no-statefulset", "afterwards it is judged at once");
+  assert.equal(calm[0]?.guard, "no-statefulset", "afterwards it is decided at once");
 });
 
-/** The pace by itself: what became of so many reads that are asked for at once, and when, in milliseconds. */
+/** The rate by itself: what became of so many reads that are asked for at once, and when, in milliseconds. */
 async function ended(count: number): Promise<{ readonly read: number[]; readonly refused: number[] }> {
   const timeline = new VirtualTimeline();
   const startMs = timeline.nowMs();
@@ -153,7 +153,7 @@ test("look-ups go over connections of their own: while they hang, other calls ar
   });
 });
 
-test("after silence the LIST that a review is judged by serves for the pods of its group: none of them is looked up again", async () => {
+test("after silence the LIST that a review is decided by serves for the pods of its group: none of them is looked up again", async () => {
   const harness = await governedGroup({ maxUnavailable: 3 });
   const cache = await harness.watch();
   const replica = new Replica(harness, () => ({ cache }));

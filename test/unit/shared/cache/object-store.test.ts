@@ -15,7 +15,7 @@ const thing = (name: string, resourceVersion: number, changes: Partial<Metadata>
   return { text, metadata: { name, namespace: "db", uid, resourceVersion: `${resourceVersion}`, ...metadata } };
 };
 
-/** A shelf with a clock that stands still until it is set, and a server whose lists are what `served` is. */
+/** A store with a clock that stands still until it is set, and a server whose lists are what `served` is. */
 function createTestStore() {
   const state = { nowMs: 0, lists: 0, served: [] as readonly Thing[], seen: [] as string[] };
   const store = new ObjectStore<string, Thing>({
@@ -144,7 +144,7 @@ test("one list serves all who ask while it is under way, in their namespace, and
   assert.deepEqual(await read("db", async () => [thing("one", 5), thing("two", 6)]), ["one@5", "two@6"]);
 });
 
-test("every telling of the watch is seen: updated, ignored where the spec is the same, deleted", async () => {
+test("every change that the watch delivers is seen: updated, ignored where the spec is the same, deleted", async () => {
   const { state, list, notify } = createTestStore();
   list([thing("one", 5, { generation: 1, text: "one" })], 6);
   notify("MODIFIED", thing("one", 7, { generation: 1, text: "one, its labels" }));
@@ -165,7 +165,7 @@ test("every telling of the watch is seen: updated, ignored where the spec is the
   ]);
 });
 
-test("an object without a generation counts as changed whenever it is told of", async () => {
+test("an object without a generation counts as changed whenever it is reported", async () => {
   const { state, notify } = createTestStore();
   notify("ADDED", thing("one", 5));
   notify("MODIFIED", thing("one", 6));

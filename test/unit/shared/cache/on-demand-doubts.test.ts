@@ -1,11 +1,11 @@
-/** Watches that stand still, and events that tell of what they do not. */
+/** Watches that stand still, and events that report what they do not. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Resource } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { Harness } from "../reconcile/harness.ts";
 import { at, deafening, started } from "./on-demand-views.ts";
 
-test("a watch that does not tell of what an event told of stands still: it is let go, and the groups are looked at again", async () => {
+test("a watch that does not report what an event reported stands still: it is let go, and the groups are read again", async () => {
   const harness = await new Harness().prepare();
   const { cluster, delivery: watched } = deafening(harness.cluster);
   const { cache, read, troubles, triggered, stop } = await started({ cluster }, harness);
@@ -16,7 +16,7 @@ test("a watch that does not tell of what an event told of stands still: it is le
   cache.noteEvent("pods", at("group-a-0"));
   cache.noteEvent("pods", at("group-a-0"));
   await harness.goOn(900);
-  assert.equal(cache.watches, 3, "it has a second to tell of it");
+  assert.equal(cache.watches, 3, "it has a second to report it");
   await harness.goOn(200);
   assert.deepEqual([cache.watches, troubles.length], [0, 1]);
   assert.match(troubles[0] ?? "", /^pods: it has not delivered the newest state of group-a-0, as an event has$/);

@@ -1,4 +1,4 @@
-/** Views of a function that is awake, over a small world in virtual time, and what is asked of the API server. */
+/** Views of a function that watches on demand, over a small world in virtual time, and what is asked of the API server. */
 
 import type { GroupView, ViewNeed } from "../../../../functions/shared/cache/cache.ts";
 import { createOnDemandCache, type OnDemandOptions } from "../../../../functions/shared/cache/on-demand.ts";
@@ -9,7 +9,7 @@ import { Harness, key, namespace, played } from "../reconcile/harness.ts";
 export const idleMs = 5_000;
 const types = ["pods", "statefulsets", "zoneawarepoddisruptionbudgets"];
 export const opening = [...types.map((type) => `list ${type}`), ...types.map((type) => `watch ${type}`)].sort();
-/** What one pass asks that lists: the members and the budgets, and the pods of each of two StatefulSets. */
+/** What one reconcile asks that lists: the members and the budgets, and the pods of each of two StatefulSets. */
 export const listing = ["list pods", "list pods", "list statefulsets", "list zoneawarepoddisruptionbudgets"];
 export const lists = (requests: readonly string[]) => requests.filter((word) => word !== "get statefulsets");
 
@@ -48,7 +48,7 @@ export const at = (name: string) => ({ namespace, name });
 export const refusal = (code: number, resource: Resource, message = "refused") =>
   new ClusterError({ code, reason: "Test", message, verb: "watch", resource });
 
-/** A cluster whose watches tell nothing while they are told to. */
+/** A cluster whose watches report nothing while they are told to. */
 export function deafening(cluster: Cluster) {
   const watched = { isDeaf: false };
   const watch = ((resource, query, options) =>

@@ -1,4 +1,4 @@
-/** Views of a function that is awake: when it watches, when it lets go, and what it makes of watches that are of no use. */
+/** Views of a function that watches on demand: when it watches, when it lets go, and what it does with watches of no use. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type GroupView, membersNeed } from "../../../../functions/shared/cache/cache.ts";
@@ -16,7 +16,7 @@ test("the first decision of a namespace opens its watches, whose lists it is mad
   assert.deepEqual(await asked(() => Promise.all([read(), read({ settledThrough: 0 })])), []);
   harness.world.store.delete("pods", at("group-a-0"), { gracePeriodSeconds: 0 });
   await harness.goOn(3);
-  assert.equal((await read()).pod("group-a-0"), undefined, "the watch has told of it");
+  assert.equal((await read()).pod("group-a-0"), undefined, "the watch has reported it");
   await stop();
 });
 
@@ -59,7 +59,7 @@ test("who asks for members alone lists StatefulSets and opens nothing; budgets o
   assert.deepEqual((await members()).workloads.map(({ name }) => name).sort(), ["group-a", "group-b"]);
 });
 
-test("a look at everything afresh is made from the lists that open the watches, and of new lists once they are open", async () => {
+test("a fresh read of everything is made from the lists that open the watches, and of new lists once they are open", async () => {
   const { harness, read, asked, stop } = await started();
   const sinceMs = harness.cluster.monotonicMs();
   let view: GroupView | undefined;
@@ -109,12 +109,12 @@ test("when no read comes for a while, the watches are let go; while reads come, 
   assert.equal(cache.watches, 3);
   await harness.goOn(200);
   assert.deepEqual([cache.watches, cache.isWatched(namespace)], [0, false]);
-  assert.deepEqual(triggered, [], "the end of the watches wakes no group");
+  assert.deepEqual(triggered, [], "the end of the watches triggers no group");
   assert.deepEqual(await asked(() => read()), opening);
   await stop();
 });
 
-test("what a watch tells wakes the group, and what the first lists tell wakes no group", async () => {
+test("what a watch reports triggers the group, and what the first lists report triggers no group", async () => {
   const { harness, read, triggered, stop } = await started();
   await read();
   assert.equal(triggered.length, 0);
@@ -235,7 +235,7 @@ test("lists that fail fail the decision, as they would without a watch", async (
   assert.equal((await read()).workloads.length, 2);
 });
 
-test("after a pause of the process nothing is decided from what was known before it, and the groups are looked at again", async () => {
+test("after a pause of the process nothing is decided from what was known before it, and the groups are read again", async () => {
   const harness = await new Harness().prepare();
   let pausedMs = 0;
   const cluster = { ...harness.cluster, monotonicMs: () => harness.cluster.monotonicMs() + pausedMs };

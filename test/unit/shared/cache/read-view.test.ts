@@ -106,7 +106,7 @@ test("after 30 s without a word from the watch of StatefulSets alone, a read tha
   await stop();
 });
 
-test("a watch of StatefulSets that was silent with reason is not begun again, and what it said counts as heard", async () => {
+test("a watch of StatefulSets that was silent with reason is not begun again, and what it said counts as received", async () => {
   const { harness, permit, lists, stop } = await listening();
   await harness.goOn(31_000);
   harness.world.store.sendBookmarks("pods");
@@ -153,7 +153,7 @@ test("a pod and its StatefulSet are asked for where the watch has told nothing f
   await stop();
 });
 
-test("a pod's StatefulSet that the watch has not told of is asked for at once: that it is unknown says nothing", async () => {
+test("a pod's StatefulSet that the watch has not reported is asked for at once: that it is unknown says nothing", async () => {
   const { harness, cache, deaf, stop } = await listening();
   deaf.add("statefulsets");
   addZone(harness);

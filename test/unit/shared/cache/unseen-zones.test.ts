@@ -1,4 +1,4 @@
-/** What a process has not heard of yet: a zone that joined, pods of a newer template, pods that have no owner for a while. */
+/** What a process has not learnt of yet: a zone that joined, pods of a newer template, pods that have no owner for a while. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { advanceZoneRollout } from "../../../../functions/advance-zone-rollout/function.ts";
@@ -67,7 +67,7 @@ class LateProcess {
   }
 }
 
-test("a zone that the watch has not told of keeps its reservation, and the others wait for it (S1)", async () => {
+test("a zone that the watch has not reported keeps its reservation, and the others wait for it (S1)", async () => {
   const harness = new Harness({ replicas: 2, maxUnavailable: 1 });
   addBudget(harness);
   await harness.run(true);
@@ -118,7 +118,7 @@ test("a process that does not know a reserved StatefulSet asks for it, also wher
   await late.stop();
 });
 
-test("no pod of the newest template is taken, however late the watch tells that the template changed (D1)", async () => {
+test("no pod of the newest template is taken, however late the watch reports that the template changed (D1)", async () => {
   for (const lateMs of [0, 200, 1_000, 20_000]) {
     const harness = await new Harness({ replicas: 3, maxUnavailable: 2 }).prepare();
     const late = await new LateProcess(harness, "statefulsets").start();
@@ -143,7 +143,7 @@ test("no pod of the newest template is taken, however late the watch tells that 
   }
 });
 
-test("the same where every pass lists: a StatefulSet is read again after the pods that came since (D1)", async () => {
+test("the same where every reconcile lists: a StatefulSet is read again after the pods that came since (D1)", async () => {
   const harness = await new Harness({ replicas: 3, maxUnavailable: 3 }).prepare();
   const taken: string[] = [];
   harness.interfere = ({ verb, resource, given }) => {

@@ -61,7 +61,7 @@ function make(statefulSets: readonly StatefulSetObject[] = [set("a", 3)], pods: 
   return { clock, server, requests: calls, memory, noted: reported, read };
 }
 
-test("a watch is silent when nothing was heard of it for more than 30 s: not a moment sooner", async () => {
+test("a watch is silent when nothing was learnt of it for more than 30 s: not a moment sooner", async () => {
   const { clock, requests: calls, read } = make();
   await clock.goTo(30_000);
   await read({ permitSinceMs: 30_000 });

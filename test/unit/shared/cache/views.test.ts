@@ -78,7 +78,7 @@ test("a view of lists knows all members up to the newest of them, and is consist
   assert.deepEqual(view.consistentAt, { pods: 20, statefulSets: 19 });
   assert.deepEqual([[...view.podsOf(a)].length, [...view.podsOf(younger)]], [1, []]);
   assert.equal(viewOfIndex(around(), { askedMs: 7 }, pods).membersThrough, 0);
-  assert.equal(viewOfIndex(around(a), { askedMs: undefined }, pods).consistentAt, undefined, "a watch told of them");
+  assert.equal(viewOfIndex(around(a), { askedMs: undefined }, pods).consistentAt, undefined, "a watch reported them");
   const stale = { ...pods, consistentAt: undefined };
   assert.equal(viewOfIndex(around(a), { askedMs: 7, revision: 19 }, stale).consistentAt, undefined);
 });

@@ -1,4 +1,4 @@
-/** What watches of a process wake, which namespaces and types they are of, and what is learnt beside them. */
+/** What watches of a process trigger, which namespaces and types they are of, and what is learnt beside them. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { GroupView, ViewNeed } from "../../../../functions/shared/cache/cache.ts";
@@ -20,7 +20,7 @@ async function watching(options: Partial<WatchingOptions> = {}, harness = new Ha
   await played(harness.timeline, cache.ready);
   await harness.goOn(10);
   harness.forget();
-  /** The groups that are woken by what is done. */
+  /** The groups that are triggered by what is done. */
   const watches = async (act: () => unknown) => {
     await harness.goOn(10);
     triggered.clear();
@@ -41,7 +41,7 @@ const at = (name: string, where = namespace) => ({ namespace: where, name });
 const touch = (harness: Harness, resource: "pods" | "statefulsets", name: string) =>
   harness.world.store.patch(resource, at(name), { metadata: { labels: { touched: "yes" } } });
 
-test("a pod wakes the group of its StatefulSet, a StatefulSet its own; what is of no group wakes none", async () => {
+test("a pod triggers the group of its StatefulSet, a StatefulSet its own; what is of no group triggers none", async () => {
   const { harness, watches, stop } = await watching();
   const { store } = harness.world;
   const single = store.get("statefulsets", at("group-a"));
@@ -61,7 +61,7 @@ test("a pod wakes the group of its StatefulSet, a StatefulSet its own; what is o
   await stop();
 });
 
-test("a budget wakes the groups of its namespace whose pods it selects, and is told of with how it came", async () => {
+test("a budget triggers the groups of its namespace whose pods it selects, and is reported with how it came", async () => {
   const events: string[] = [];
   const { harness, watches, stop } = await watching({
     onBudget: ({ name }, how) => void events.push(`${how} ${name}`),
@@ -128,7 +128,7 @@ test("the watches of a namespace ask for that namespace", async () => {
   await stop();
 });
 
-test("what a write was answered is in the next view before the watch tells of it, and is read again to permit", async () => {
+test("what a write was answered is in the next view before the watch reports it, and is read again to permit", async () => {
   for (const namespaces of [undefined, [namespace]]) {
     const harness = new Harness({ replicas: 1 });
     let isDeaf = false;
@@ -200,7 +200,7 @@ test("a type that is not served is trouble, but for that of budgets, which need 
   assert.deepEqual(await withheld("zoneawarepoddisruptionbudgets"), []);
 });
 
-test("a pod is taken from memory for 30 s after the watch was last heard of, and asked for from then on", async () => {
+test("a pod is taken from memory for 30 s after the watch was last learnt of, and asked for from then on", async () => {
   const harness = new Harness({ replicas: 1 });
   let lastEventMs = Number.NaN;
   const cluster: Cluster = {

@@ -44,7 +44,7 @@ test("a decision that takes costs a GET of each StatefulSet, one write and one d
   assert.deepEqual(harness.requests, ["get statefulsets", "get statefulsets", "patch leases", "delete pods"]);
 });
 
-test("a view that only waits is served from memory, with what the watch told", async () => {
+test("a view that only waits is served from memory, with what the watch reported", async () => {
   const { harness, read } = await watching();
   assert.deepEqual(names(await read()), all);
   harness.world.store.delete("pods", podKey("group-a-0"), { gracePeriodSeconds: 0 });
@@ -120,7 +120,7 @@ test("after 30 s of silence a view that may permit is a consistent LIST, one tha
   for (const { given } of lists) assert.equal((given[1] as { notOlderThan?: string }).notOlderThan, undefined);
   harness.forget();
   await read({ settledThrough, permitSinceMs: harness.cluster.monotonicMs() });
-  assert.equal(harness.count("list pods"), 0, "a memory that was confirmed is as good as heard from");
+  assert.equal(harness.count("list pods"), 0, "a memory that was confirmed counts as received");
 });
 
 test("a bookmark ends the silence", async () => {
@@ -183,7 +183,7 @@ test("a watch that died without a word is found out after 30 s and begun again w
   assert.equal((await read(undefined)).pod("group-a-0")?.uid, after);
 });
 
-test("a watch that breaks is told of and taken up again where it was, later each time", async () => {
+test("a watch that breaks is reported and taken up again where it was, later each time", async () => {
   const harness = await new Harness().prepare();
   const troubles: number[] = [];
   const { watch } = harness.cluster;

@@ -41,7 +41,7 @@ describe("clock", () => {
     assert.deepEqual([machine.clock.nowMs(), machine.clock.skippedMs()], [6_234.5, 0]);
   });
 
-  test("the time that the machine slept through counts at the first look, and once", () => {
+  test("the time that the machine slept through counts at the first reconcile, and once", () => {
     const machine = new Machine();
     machine.clock.nowMs();
     machine.sleep(3_600_000);
@@ -126,7 +126,7 @@ describe("after a sleep", () => {
       const answer = await arrived.promise;
       const notAfterMs = cluster.monotonicMs() + 5_000;
       const act = rejection(cluster.delete("pods", { namespace: "ns", name: "web-1" }, { uid: "u" }, { notAfterMs }));
-      // By now it was in time for the first look, and waits for the only connection.
+      // By now it was in time for the first reconcile, and waits for the only connection.
       for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate);
       machine.sleep(3_600_000);
       answer();
@@ -135,7 +135,7 @@ describe("after a sleep", () => {
     });
   });
 
-  test("a pass that slept between its reservation and its act deletes nothing, and says late", async () => {
+  test("a reconcile that slept between its reservation and its act deletes nothing, and says late", async () => {
     const harness = new Harness();
     const { cluster } = harness.context;
     const machine = new Machine();

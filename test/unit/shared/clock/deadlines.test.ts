@@ -23,7 +23,7 @@ function waitingRoom() {
   return { clock, reported: fired, deadlines, wait, sleeps: () => sleeps };
 }
 
-test("each is told at its deadline, once, also where it comes before the next look", async () => {
+test("each is told at its deadline, once, also where it comes before the next reconcile", async () => {
   const { clock, reported: fired, wait } = waitingRoom();
   wait("slow", 900);
   await clock.goTo(10);

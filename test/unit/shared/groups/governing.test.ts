@@ -99,7 +99,7 @@ test("several-budgets: all of them are named", () => {
   assert.equal(ungovernable(budgets.slice(0, 2)).guard, "several-budgets");
 });
 
-test("invalid-budget: what is wrong is said, and before anything else, since Sluice cannot tell which pods it selects", () => {
+test("invalid-budget: what is wrong is reported, and before anything else, since Sluice cannot tell which pods it selects", () => {
   const { guard, message, field } = ungovernable([zoneBudget("db", {}), zoneBudget("bad", { maxUnavailable: "1" })]);
   assert.equal(guard, "invalid-budget");
   assert.equal(field, "spec.maxUnavailable");

@@ -100,7 +100,7 @@ test("a zone that has a pod of the partition has not lost it, whatever else of t
   assert.deepEqual(count([zone("a", "o"), taken], byLastDigit), { ...nothing, notReady: 1 });
 });
 
-test("the pods of a zone are sorted by partition once for a budget, however many of them are judged", () => {
+test("the pods of a zone are sorted by partition once for a budget, however many of them are decided", () => {
   const budget = budgetOf();
   const { partitions } = budget;
   assert.ok(partitions !== undefined);
@@ -163,7 +163,7 @@ test("a peer that is ready since an unknown time never counts as ready long enou
   assert.deepEqual(count([zone("a", "o"), timeless]), nothing);
 });
 
-test("what is not as it should be is said in rollout-operator's words", () => {
+test("what is not as it should be is reported in rollout-operator's words", () => {
   assert.equal(describeCount(1, 0, "zone-a"), "1 pod not ready in zone-a");
   assert.equal(describeCount(2, 1, "partition 3"), "2 pods not ready, 1 pod unknown in partition 3");
   assert.equal(describeCount(0, 2, "partition 3"), "2 pods unknown in partition 3");

@@ -78,7 +78,7 @@ test("a pod that is being scaled away goes down with a claim like any other", ()
   assert.equal(guardOf(scaled, claimOf("a:3", "scale-down"), 1), undefined);
 });
 
-test("what holds a claim back is said: the first zone by name that is not whole, and the first of several claims or pods", () => {
+test("what holds a claim back is reported: the first zone by name that is not whole, and the first of several claims or pods", () => {
   const refusal = (where: LedgerSurroundings, claim = claimOf("a:1-2", "process")) => refuseClaim(where, claim, 9);
   const others = around([zone("a", "nnn"), zone("b", "wnn"), zone("c", "nnn", { claims: [claimOf("c:0", "volume")] })]);
   assert.deepEqual(refusal(others), { guard: "zones-down", message: "b: 1 of 3 down (1 not ready)" });

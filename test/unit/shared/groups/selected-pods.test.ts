@@ -28,7 +28,7 @@ test("a StatefulSet whose own labels differ from its pods' is a zone of the budg
   ]);
 });
 
-test("a budget over two groups is refused also where only the pods' labels tell of it", async () => {
+test("a budget over two groups is refused also where only the pods' labels report it", async () => {
   const harness = new Harness({ zones: [] });
   const { store } = harness.world;
   for (const name of ["g1-a", "g1-b", "g2-a", "g2-b"]) {

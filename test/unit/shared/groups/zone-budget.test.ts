@@ -186,7 +186,7 @@ test("an object without a spec, or of another kind, is no budget", () => {
   }
 });
 
-test("a sentence shows no more of a value than can be read", () => {
+test("a message shows no more of a value than can be read", () => {
   const { message } = refusalOf(objectOf({ selector, maxUnavailable: "x".repeat(1_000_000) }));
   assert.ok(message.length < 250, message);
 });

@@ -215,7 +215,7 @@ test("a reservation of a StatefulSet that is being deleted is not settled while 
   assert.equal(settled(pod("a-1", { uid: "next", readySinceMs: undefined, terminating: true }), leaving), false);
 });
 
-test("a sentence counts what is down, and why", () => {
+test("a message counts what is down, and why", () => {
   const surveyed = zone("a", "o.xxt", { reserved: [reservation("a-0")], extra: [pod("a-9")] });
   assert.equal(describeDown(surveyed), "a: 5 of 5 down (1 missing, 2 not ready, 1 terminating, 1 reserved, 1 leaving)");
   assert.equal(describeDown(zone("a", "oo", { extra: [pod("a-9")] })), "a: 1 leaving");

@@ -56,7 +56,7 @@ export class AskedPods {
     });
   }
 
-  /** The names of those who were asked since the last look. */
+  /** The names of those who were asked since the last reconcile. */
   takeAsked(): string[] {
     return this.asked.splice(0).map((line) => line.replace(/ .*$/, ""));
   }

@@ -97,7 +97,7 @@ test(
   },
 );
 
-test("what is wrong with the Secret or the ConfigMap is said, and no pod is asked", limit, async () => {
+test("what is wrong with the Secret or the ConfigMap is reported, and no pod is asked", limit, async () => {
   await withPods({ secure }, async (played) => {
     const asking = new Asking();
     const broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----";

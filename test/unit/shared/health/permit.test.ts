@@ -65,7 +65,7 @@ test("question-malformed: before anything else", () => {
   );
 });
 
-test("what rule R22 refuses is told of the pod", () => {
+test("what rule R22 refuses names the pod", () => {
   const own = asking("a", "ooo");
   const blocked = blockedByQuestion(questions({ state: "bad", detail: "quorum" }), [own], own, pods(own));
   assert.deepEqual(blocked, { guard: "health-bad", message: "a-0 stays: asked about health, it says no: quorum" });

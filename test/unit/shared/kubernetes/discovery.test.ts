@@ -68,7 +68,7 @@ class PlayedDiscovery {
 const failure = (code: number) =>
   new ClusterError({ code, reason: "Played", message: `played: ${code}`, verb: "get", resource: "document" });
 
-test("a kind of several versions is told of in the preferred one, whatever the order, and one of a single version in that", async () => {
+test("a kind of several versions is reported in the preferred one, whatever the order, and one of a single version in that", async () => {
   const played = new PlayedDiscovery().serve(
     { v1beta1: ["Old", "Both"], v1: ["Both"], v2alpha1: ["Both", "New"] },
     "v1",
@@ -215,7 +215,7 @@ test("of any number of groups a hundred are remembered: those that were asked fo
   assert.equal(played.takeAsked(), 1, "it was forgotten");
 });
 
-test("what is no name of a group never becomes a path, and long names are cut in what is said of them", async () => {
+test("what is no name of a group never becomes a path, and long names are cut in what is reported of them", async () => {
   const played = new PlayedDiscovery();
   for (const name of ["..", ".", "a/b", "a?b", "A", "-a", " ", "a".repeat(254)]) {
     const error = await rejection(played.discovery.resourceOf(name, "K".repeat(10_000)));

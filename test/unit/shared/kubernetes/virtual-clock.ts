@@ -1,4 +1,4 @@
-/** The clock of the doors in virtual time: minutes pass in microseconds, and in the same order on every run. */
+/** The clock of the servers in virtual time: minutes pass in microseconds, and in the same order on every run. */
 import type { Clock } from "../../../../functions/shared/clock/clock.ts";
 import { VirtualTimeline } from "../../../fake-cluster/timeline.ts";
 

@@ -176,7 +176,7 @@ describe("claims are read strictly", () => {
     });
   }
 
-  test("whatever claim can be read can be told of, in sentences and in what the plugin prints", () => {
+  test("whatever claim can be read can be reported, in messages and in what the plugin prints", () => {
     for (const stampMs of [0, nowMs, 8.64e15]) {
       const [claim] = ledgerOf({ "sluice.dev/claims": makeClaim({ ...content, stampMs }).line }).claims;
       assert.ok(claim !== undefined);
@@ -185,7 +185,7 @@ describe("claims are read strictly", () => {
     }
   });
 
-  test("a claim of a thousand ranges is told of in a sentence that a user can read", () => {
+  test("a claim of a thousand ranges is reported in a message that a user can read", () => {
     const members = Array.from({ length: 1_000 }, (_, index) => ({ first: 10 * index, last: 10 * index + 5 }));
     const described = describeClaim(makeClaim({ ...content, members }));
     assert.match(described, /^a: 0-5,10-15,.*… claimed for a scale-down \(preparing\) by prepare-downscale, since /);
@@ -257,7 +257,7 @@ describe("claims are written back as they were", () => {
     assert.equal(read?.by, content.by);
   });
 
-  test("a claim is written with its ordinals as short as they can be said, and read as it was made", () => {
+  test("a claim is written with its ordinals as short as they can be reported, and read as it was made", () => {
     const made = makeClaim({ ...content, uids: { "a-3": "uid-of-a-3" }, readyMs: { "a-3": 0 }, anchor });
     assert.equal(JSON.parse(made.line).members, "3-5,7");
     assert.deepEqual(claimsOf(made.line), [made]);

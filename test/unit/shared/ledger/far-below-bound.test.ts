@@ -12,7 +12,7 @@ const key = { namespace: "db", group: "store" };
 const emptyLease = leaseObject("sluice-store", { [ledgerGroup.key]: key.group });
 const verdict = { guard: "budget", zone: "a", since: nowMs, at: nowMs };
 
-/** `count` reservations, refusals and verdicts, each refusal and verdict with a sentence of `length` times `character`. */
+/** `count` reservations, refusals and verdicts, each refusal and verdict with a message of `length` times `character`. */
 function changeOf(count: number, character: string, length: number) {
   const message = cut(character.repeat(length));
   const each = Array.from({ length: count }, (_, index) => index);
@@ -58,7 +58,7 @@ test("what stands on a ledger already counts: what others wrote there, and what 
   );
 });
 
-test("room is kept for each ledger, member, reservation and sentence: 4, 2, 5 and 13 KiB; a ledger with more is not measured", () => {
+test("room is kept for each ledger, member, reservation and message: 4, 2, 5 and 13 KiB; a ledger with more is not measured", () => {
   const { members: _, ...alone } = { ...changeOf(2, "x", 10), refusals: [] };
   const ledger = parseLedger(key, emptyLease);
   const isFarWith = (kibibytes: number, members?: readonly string[]) => {

@@ -37,7 +37,7 @@ describe("rollouts", () => {
     refusing = false;
   });
 
-  test("ledger-refused: a write that the API server refuses for good is a guard with its words, tried again after 30 s, and no conflict", async () => {
+  test("ledger-refused: a write that the API server refuses for good is a guard with its message, tried again after 30 s, and no conflict", async () => {
     for (const [code, message] of [
       [
         422,
@@ -64,7 +64,7 @@ describe("rollouts", () => {
         await harness.goOn(1_000);
         await harness.run();
       }
-      assert.equal(harness.calls.filter(isWrite).length, 1, "however often it is woken meanwhile");
+      assert.equal(harness.calls.filter(isWrite).length, 1, "however often it is triggered meanwhile");
       assert.deepEqual([harness.count("delete pods"), harness.verdicts.at(-1)?.sinceMs], [0, sinceMs]);
       harness.interfere = () => {};
       await harness.goOn(11_000);

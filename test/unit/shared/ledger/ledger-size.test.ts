@@ -16,7 +16,7 @@ const refusals = (count: number, message = "no") =>
 const jsonBytes = (entries: object): number => Buffer.byteLength(JSON.stringify(entries));
 
 describe("sizes", () => {
-  test("a sentence is cut by its bytes, never in the middle of a character, and says so", () => {
+  test("a message is cut by its bytes, never in the middle of a character, and says so", () => {
     assert.equal(cut("short"), "short");
     assert.equal(cut("x".repeat(maxMessageBytes)), "x".repeat(maxMessageBytes));
     assert.equal(cut("abcdefgh", 7), "abcd…");
@@ -36,7 +36,7 @@ describe("sizes", () => {
     assert.equal(annotationBytes(undefined), 0);
   });
 
-  test("refusals go first, the oldest first; then sentences, then verdicts", () => {
+  test("refusals go first, the oldest first; then messages, then verdicts", () => {
     const verdicts = { old: { ...verdict, at: 1 }, recent: { ...verdict, at: 2 } };
     const all = { refusals: refusals(10, "x".repeat(100)), verdicts };
     assert.deepEqual(shed(all, 10_000), all);
@@ -53,7 +53,7 @@ describe("sizes", () => {
     assert.deepEqual(shed(all, -5), { refusals: [], verdicts: {} });
   });
 
-  test("the oldest is what was said first, in whatever order it is told", () => {
+  test("the oldest is what was reported first, in whatever order it is told", () => {
     const verdicts = { recent: { ...verdict, at: 2 }, old: { ...verdict, at: 1 }, middle: { ...verdict, at: 1.5 } };
     const room = jsonBytes(verdicts) - 1 - 2 * verdict.sentence.length;
     const { verdicts: left } = shed({ refusals: [], verdicts }, room);
@@ -147,7 +147,7 @@ describe("sizes", () => {
     }
   });
 
-  test("a thousand reservations fit beside sentences", () => {
+  test("a thousand reservations fit beside messages", () => {
     const many = Array.from({ length: maxReservations }, (_, index) => reservation(`ingester-zone-a-${index}`));
     const kept = fitting(ledgerOf({}), { ...change, reservations: many, refusals: refusals(40, "x".repeat(1_000)) });
     assert.deepEqual([kept.refusals.length, Object.keys(kept.verdicts)], [40, ["f"]]);

@@ -147,7 +147,7 @@ for (const isLasting of [false, true]) {
   });
 }
 
-test("a pod of the same name that is made anew is judged anew", async () => {
+test("a pod of the same name that is made anew is decided anew", async () => {
   const harness = await governedGroup();
   const replica = new Replica(harness);
   await pursue([replica], "group-a-0", { forMs: 70_000 });

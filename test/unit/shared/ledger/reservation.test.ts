@@ -291,7 +291,7 @@ test("a reservation is abandoned only when it is 150 s old and its own pod stand
   await assert.rejects(abandoned(old, 500), ClusterError);
 });
 
-test("what could not be read again is not written: nothing is sent, and the sentence says what it was", async () => {
+test("what could not be read again is not written: nothing is sent, and the message says what it was", async () => {
   const ledger = ledgerOf({});
   const one = reservation("a-0");
   const bad: [Partial<LedgerChange>, RegExp][] = [

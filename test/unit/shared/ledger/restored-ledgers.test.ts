@@ -1,4 +1,4 @@
-/** Ledgers that tell of revisions which this cluster has not got to: from a backup, or from another cluster (H3). */
+/** Ledgers that report revisions which this cluster has not got to: from a backup, or from another cluster (H3). */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { governedGroup, Replica, reserved } from "../../functions/evaluate-eviction/group-commit/reviews.ts";

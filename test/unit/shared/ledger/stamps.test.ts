@@ -119,7 +119,7 @@ test("a reservation from a clock an hour ahead holds a rollout for three minutes
     const startMs = harness.timeline.nowMs();
     await harness.run();
     const [mended] = harness.ledger.reservations;
-    assert.ok((mended?.stampMs ?? 0) <= harness.cluster.serverTimeMs(), "with the first look");
+    assert.ok((mended?.stampMs ?? 0) <= harness.cluster.serverTimeMs(), "with the first reconcile");
     while (harness.acts.length === 0 && harness.timeline.nowMs() - startMs < 2 * hourMs) {
       await harness.goOn(5_000);
       await harness.run();

@@ -1,4 +1,4 @@
-/** What is sent to the API server for each target, how each answer is told, and when it is looked at again. */
+/** What is sent to the API server for each target, how each answer is told, and when it is read again. */
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { actOn } from "../../../../functions/advance-zone-rollout/act.ts";
@@ -28,7 +28,7 @@ function targetOf(harness: Harness, action: Action, name?: string): RolloutTarge
     : { action, statefulSet, pod, cause: "in CrashLoopBackOff" };
 }
 
-/** Carries targets out, and may do so for so long: when to look again. */
+/** Carries targets out, and may do so for so long: when to reconcile again. */
 function carryOut(harness: Harness, targets: readonly RolloutTarget[], changes: Partial<ActRun> = {}) {
   const deadlineMs = harness.cluster.monotonicMs() + 5_000;
   const ledger = { sole: new Map(), isOfLedger: () => false };
@@ -36,7 +36,7 @@ function carryOut(harness: Harness, targets: readonly RolloutTarget[], changes: 
   return played(harness.timeline, carryOutAll(run, targets.map(actOn)));
 }
 
-/** Carries one out that is answered with an error: when to look again, and how it is told. */
+/** Carries one out that is answered with an error: when to reconcile again, and how it is told. */
 async function answered(action: Action, error: ClusterError, changes: Partial<ActRun> = {}) {
   const harness = new Harness();
   harness.interfere = ({ resource }) => {
@@ -73,7 +73,7 @@ describe("what is sent", () => {
     ]);
   });
 
-  test("currentRevision is written as it was seen, none later than the deadline, and what holds then is looked at at once", async () => {
+  test("currentRevision is written as it was seen, none later than the deadline, and what holds then is read at once", async () => {
     const harness = new Harness();
     const statefulSet = { ...statefulSetOf(harness), updateRevision: "newer" };
     const notAfterMs = harness.cluster.monotonicMs() + 1_234;
@@ -92,7 +92,7 @@ describe("what is sent", () => {
     );
   });
 
-  test("at its deadline an act is still started, and after it never: that is told, and it is looked at again in seven seconds (R9)", async () => {
+  test("at its deadline an act is still started, and after it never: that is told, and it is read again in seven seconds (R9)", async () => {
     for (const action of actions) {
       const harness = new Harness();
       await harness.goOn(10);
@@ -108,7 +108,7 @@ describe("what is sent", () => {
     }
   });
 
-  test("of several acts the one that is to be looked at soonest says when", async () => {
+  test("of several acts the one that is to be read soonest says when", async () => {
     const harness = new Harness();
     const only = (name: string, error: ClusterError) => (call: Call) => {
       if (call.verb === "delete" && (call.given[1] as { name: string }).name === name) throw error;
@@ -128,7 +128,7 @@ describe("what is sent", () => {
 });
 
 describe("what is answered", () => {
-  test("a pod that is gone or was made anew needs nothing more; what else was written meanwhile is looked at in a second", async () => {
+  test("a pod that is gone or was made anew needs nothing more; what else was written meanwhile is read in a second", async () => {
     for (const [code, result] of [
       [404, "gone"],
       [409, "changed"],
@@ -141,7 +141,7 @@ describe("what is answered", () => {
     }
   });
 
-  test("where no answer comes a deletion is looked at again in seven seconds, anything else in one", async () => {
+  test("where no answer comes a deletion is read again in seven seconds, anything else in one", async () => {
     for (const action of actions) {
       const { harness, requeueAfterMs, results } = await answered(action, answers(503));
       assert.deepEqual([requeueAfterMs, results], [action === "delete" ? 7_000 : 1_000, ["failed"]], action);
@@ -149,7 +149,7 @@ describe("what is answered", () => {
     }
   });
 
-  test("a refusal is told, is said on the StatefulSet, and is remembered for what it was about", async () => {
+  test("a refusal is told, is reported on the StatefulSet, and is remembered for what it was about", async () => {
     for (const action of actions) {
       const { harness, requeueAfterMs, results } = await answered(action, answers(403, 1, "a webhook said no"));
       assert.deepEqual([requeueAfterMs, results], [7_000, ["refused"]], action);
@@ -203,7 +203,7 @@ describe("what is answered", () => {
     }
   });
 
-  test("a repair is an Event, and that it could not be sent is said and changes nothing", async () => {
+  test("a repair is an Event, and that it could not be sent is reported and changes nothing", async () => {
     const harness = new Harness();
     const repair = async () => carryOut(harness, [targetOf(harness, "repair")]);
     harness.interfere = ({ resource }) => {

@@ -30,7 +30,7 @@ test("one 401 at a deletion is no refusal: it is tried again after seven seconds
   assert.equal(harness.guard, "done");
 });
 
-test("a 401 that stays is said in plain words each time, and why", () => {
+test("a 401 that stays is reported in plain words each time, and why", () => {
   assert.equal(
     failureMessage(refused(401, "Unauthorized"), 1_600),
     "the API server does not accept Sluice's credentials: Unauthorized; tried again in 1600 ms",

@@ -278,7 +278,7 @@ test("a write that reserves pods alone leaves all claims to the byte, and a refu
   assert.deepEqual([refusing.acts[0]?.result, refusing.context.memoryOf(key).refusedOnce.size], ["refused", 0]);
 });
 
-test("the ledger is read again only before acts that ask for it, and a group that is gone is said to be", async () => {
+test("the ledger is read again only before acts that ask for it, and a group that is gone is reported to be", async () => {
   for (const [confirming, reads] of [
     [[], 0],
     [["group-a"], 1],

@@ -29,7 +29,7 @@ test("zone-scaling-down: a rollout says so, waits as long as the claim stands, a
   assert.equal(harness.guard, "rolling");
 });
 
-test("who waits for a claim and writes nothing hears of its end within 5 s, and asks no more often than that", async () => {
+test("who waits for a claim and writes nothing learns of its end within 5 s, and asks no more often than that", async () => {
   for (const line of [claimOf("group-b:1", "scale-down").line, later]) {
     const harness = await governedGroup({ maxUnavailable: 1 });
     harness.writeLedger({ "sluice.dev/claims": line });
@@ -55,7 +55,7 @@ test("who waits for a claim and writes nothing hears of its end within 5 s, and 
   }
 });
 
-test("a copy of a ledger that holds a claim serves for 5 s: a look before that costs no read", async () => {
+test("a copy of a ledger that holds a claim serves for 5 s: a reconcile before that costs no read", async () => {
   const harness = await new Harness().prepare();
   harness.writeLedger({ "sluice.dev/claims": claimOf("group-b:1", "scale-down").line });
   await harness.run(true);

@@ -1,4 +1,4 @@
-/** One process of `advance-zone-rollout` over a small world in virtual time: passes are run by hand and requests counted. */
+/** One process of `advance-zone-rollout` over a small world in virtual time: reconciles are run by hand and requests counted. */
 import assert from "node:assert/strict";
 import { advanceZoneRollout } from "../../../../functions/advance-zone-rollout/function.ts";
 import type { GroupCache } from "../../../../functions/shared/cache/cache.ts";
@@ -125,7 +125,7 @@ export class Harness {
     this.#context = { ...this.#context, cache };
   }
 
-  /** One pass with all its acts. */
+  /** One reconcile with all its acts. */
   async run(sweep = false): Promise<ReconcileResult["requeueAfterMs"]> {
     const outcome = await played(this.timeline, advanceZoneRollout.reconcile(this.#context, key, { sweep }));
     const acted = outcome.pendingActs === undefined ? undefined : await played(this.timeline, outcome.pendingActs);

@@ -1,4 +1,4 @@
-/** One pass at its limits: its deadline, a full ledger, zones that join while it looks, and how soon it looks again. */
+/** One reconcile at its limits: its deadline, a full ledger, zones that join while it looks, and when it reconciles again. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { actOn, eventPolicy } from "../../../../functions/advance-zone-rollout/act.ts";
@@ -14,7 +14,7 @@ import { Harness, key, namespace, played, refused } from "./harness.ts";
 const by = "advance-zone-rollout";
 const podKey = (name: string) => ({ namespace, name });
 
-/** Views that only a look which may permit something has read StatefulSets for, as where watches tell of them. */
+/** Views that only a reconcile which may permit something has read StatefulSets for, as where watches report them. */
 function watchLike(harness: Harness, received: (view: GroupView, mayPermit: boolean) => GroupView): void {
   const { cache } = harness.context;
   harness.use({
@@ -75,7 +75,7 @@ test("where a view does not tell when its StatefulSets were read, the five secon
   }
 });
 
-test("zone-joined: a zone that only the second look has found, before a permit, keeps it from permitting (R4)", async () => {
+test("zone-joined: a zone that only the second reconcile has found, before a permit, keeps it from permitting (R4)", async () => {
   const harness = await threeZones();
   harness.writeLedger({ "sluice.dev/members": JSON.stringify(["group-a", "group-b"]) });
   harness.restart();
@@ -112,7 +112,7 @@ test("a zone that has joined is listed afresh before a permit, though its Statef
   assert.deepEqual(reserved(harness), []);
 });
 
-test("while a zone that has joined is waited for nothing is listed afresh: it would be so at each look", async () => {
+test("while a zone that has joined is waited for nothing is listed afresh: it would be so at each reconcile", async () => {
   const harness = await threeZones();
   harness.writeLedger({ "sluice.dev/members": JSON.stringify(["group-a", "group-b"]) });
   harness.restart();
@@ -170,7 +170,7 @@ test("ledger-full: a pod that is broken is replaced all the same, for it needs n
   assert.equal(harness.ledger.reservations.length, 1_000);
 });
 
-test("where only broken pods are replaced nothing is reserved: the ledger is not written, and no zone is said to start", async () => {
+test("where only broken pods are replaced nothing is reserved: the ledger is not written, and no zone is reported to start", async () => {
   const harness = await new Harness({ paused: false, replicas: 2 }).prepare();
   for (const name of ["group-a-0", "group-b-0"]) harness.world.kubelet.breakPod(podKey(name));
   await harness.goOn(100);
@@ -184,7 +184,7 @@ test("where only broken pods are replaced nothing is reserved: the ledger is not
   );
 });
 
-test("a zone is said to start with its first pod", async () => {
+test("a zone is reported to start with its first pod", async () => {
   const harness = await new Harness({ replicas: 2 }).prepare();
   await harness.run();
   assert.equal(harness.count("delete pods"), 1);
@@ -194,7 +194,7 @@ test("a zone is said to start with its first pod", async () => {
   );
 });
 
-test("the next look comes when the verdict says, as soon as the verdict is written, and by an event alone where nothing is due", async () => {
+test("the next reconcile comes when the verdict says, as soon as the verdict is written, and by an event alone where nothing is due", async () => {
   const harness = await new Harness({ paused: true }).prepare();
   assert.equal(await harness.run(), undefined, "written at once, and a pause ends with an event");
   assert.equal(harness.ledger.verdicts[by]?.guard, "paused");
@@ -205,7 +205,7 @@ test("the next look comes when the verdict says, as soon as the verdict is writt
   assert.equal(harness.ledger.verdicts[by]?.guard, "paused-zone-down", "written at once");
 });
 
-test("a pass that takes pods looks again when its verdict says, or in time to finish what it reserved", async () => {
+test("a reconcile that takes pods reconciles again when its verdict says, or in time to finish what it reserved", async () => {
   for (const requeueAfterMs of [1_500, undefined]) {
     const harness = await new Harness().prepare();
     const reconciler: GroupReconciler<GroupObservation, RolloutTarget> = {
@@ -227,7 +227,7 @@ test("a pass that takes pods looks again when its verdict says, or in time to fi
   }
 });
 
-test("a wait that ends within a millisecond is looked at again after it: no event may tell of it", async () => {
+test("a wait that ends within a millisecond is read again after it: no event may report it", async () => {
   const harness = await new Harness().prepare();
   const decide = () => wait("held", "for a moment", { requeueAfterMs: 1 });
   const reconciler: GroupReconciler<GroupObservation, RolloutTarget> = {
@@ -243,7 +243,7 @@ test("a wait that ends within a millisecond is looked at again after it: no even
   }
 });
 
-test("a verdict that may not be written yet is looked at again when it may, if that is sooner, and no Event tells of it before", async () => {
+test("a verdict that may not be written yet is read again when it may, if that is sooner, and no Event reports it before", async () => {
   const harness = await new Harness({ paused: true }).prepare();
   await harness.run();
   harness.world.kubelet.breakPod(podKey("group-a-0"));
@@ -272,7 +272,7 @@ test("what a ledger that cannot be used holds up is reported as what it is: in s
   }
 });
 
-test("a warning about a malformed annotation that could not be sent is reported, and sent with the next pass", async () => {
+test("a warning about a malformed annotation that could not be sent is reported, and sent with the next reconcile", async () => {
   const harness = new Harness({ maxUnavailable: "5 %" });
   harness.interfere = ({ verb, resource }) => {
     if (verb === "create" && resource === "events") throw refused(503);

@@ -1,4 +1,4 @@
-/** One pass, from the ledger to the acts, over a small world. */
+/** One reconcile, from the ledger to the acts, over a small world. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Harness, ledgerKey, namespace, refused } from "./harness.ts";
@@ -6,7 +6,7 @@ import { Harness, ledgerKey, namespace, refused } from "./harness.ts";
 const by = "advance-zone-rollout";
 const podKey = (name: string) => ({ namespace, name });
 
-test("ledger-new: the first pass makes the ledger, and for 10 s nothing is taken and nothing written to it (R4)", async () => {
+test("ledger-new: the first reconcile makes the ledger, and for 10 s nothing is taken and nothing written to it (R4)", async () => {
   const harness = new Harness();
   harness.changeImage("app:2");
   await harness.goOn(100);
@@ -107,7 +107,7 @@ test("a reservation that was never acted on is finished after 7 s, with a new st
   assert.equal(harness.acts.at(-1)?.result, "done");
 });
 
-test("a conflict on the ledger starts the pass again (R3)", async () => {
+test("a conflict on the ledger starts the reconcile again (R3)", async () => {
   const harness = await new Harness().prepare();
   let writes = 0;
   harness.interfere = ({ verb, resource }) => {
@@ -151,7 +151,7 @@ test("a ledger that was deleted, or deleted and made anew, is a conflict too: it
   }
 });
 
-test("ledger-unreadable: a malformed ledger permits nothing, is not overwritten, and is looked at again", async () => {
+test("ledger-unreadable: a malformed ledger permits nothing, is not overwritten, and is read again", async () => {
   const harness = await new Harness().prepare();
   harness.writeLedger({ "sluice.dev/reservations": "{" });
   assert.equal(await harness.run(), 30_000);
@@ -274,7 +274,7 @@ test("a reservation of a StatefulSet that has left the group is kept while its p
   );
 });
 
-test("a pass goes on from the ledger as its own last write left it, and a sweep reads it afresh", async () => {
+test("a reconcile goes on from the ledger as its own last write left it, and a sweep reads it afresh", async () => {
   const harness = await new Harness().prepare();
   await harness.run();
   harness.forget();
@@ -328,7 +328,7 @@ test("a rollout runs to its end: every pod new, currentRevision written, nothing
   assert.deepEqual(harness.problems, []);
 });
 
-test("when the last step of a zone is done, what holds next is looked at at once, for no event tells of it", async () => {
+test("when the last step of a zone is done, what holds next is read at once, for no event reports it", async () => {
   const harness = await new Harness({ replicas: 1 }).prepare();
   let requeueAfterMs: number | undefined;
   for (let round = 0; round < 100 && harness.count("patch statefulsets") === 0; round++) {
@@ -336,5 +336,5 @@ test("when the last step of a zone is done, what holds next is looked at at once
     await harness.goOn(500);
   }
   assert.equal(harness.count("patch statefulsets"), 1);
-  assert.ok(requeueAfterMs !== undefined && requeueAfterMs <= 100, `the next look comes in ${requeueAfterMs} ms`);
+  assert.ok(requeueAfterMs !== undefined && requeueAfterMs <= 100, `the next reconcile comes in ${requeueAfterMs} ms`);
 });

@@ -1,4 +1,4 @@
-/** The order of a pass that ends its own claims first: what is read, what is written, and what it does when that fails. */
+/** The order of a reconcile that ends its own claims first: what is read, what is written, and what it does when that fails. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ReconcileResult } from "../../../../functions/shared/contract/definition.ts";
@@ -67,7 +67,7 @@ test("each claim that is over is taken out by a write of its own, and the decisi
   assert.equal(harness.count("get leases"), 1, "a sweep reads the ledger once");
 });
 
-test("where no own claim stands the group is looked at once, by one read of the ledger in a sweep", async () => {
+test("where no own claim stands the group is read once, by one read of the ledger in a sweep", async () => {
   const harness = await Claiming.holding();
   await harness.reconcile(true);
   harness.forget();
@@ -82,7 +82,7 @@ test("where no own claim stands the group is looked at once, by one read of the 
   assert.deepEqual([harness.count("get leases"), rounds], [1, 1]);
 });
 
-test("a claim that stands stays, and the pass comes again when it may be over", async () => {
+test("a claim that stands stays, and the reconcile comes again when it may be over", async () => {
   const harness = await Claiming.holding("one");
   harness.claiming = { ...harness.claiming, endOf: async () => ({ kind: "stands", requeueAfterMs: 3_000 }) };
   const { requeueAfterMs } = await harness.reconcile(true);
@@ -90,7 +90,7 @@ test("a claim that stands stays, and the pass comes again when it may be over", 
   assert.deepEqual(harness.steps, ["observe one"]);
 });
 
-test("where another process has written the ledger meanwhile, the claims are left, and the pass decides all the same", async () => {
+test("where another process has written the ledger meanwhile, the claims are left, and the reconcile decides all the same", async () => {
   const harness = await Claiming.holding("one", "two");
   const { endOf } = harness.claiming;
   harness.claiming = {
@@ -105,7 +105,7 @@ test("where another process has written the ledger meanwhile, the claims are lef
   assert.equal(harness.conflicts, 1);
 });
 
-test("what is prepared rests on a ledger that is read anew; where that fails, the pass decides and soon comes again", async () => {
+test("what is prepared rests on a ledger that is read anew; where that fails, the reconcile decides and soon comes again", async () => {
   const harness = await Claiming.holding();
   await harness.reconcile(true);
   let failing = false;

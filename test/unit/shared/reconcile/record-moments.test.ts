@@ -22,7 +22,7 @@ const paused: RecordedVerdict = {
 };
 const done: RecordedVerdict = { ...paused, guard: "done", zone: "", sentence: "all pods are new" };
 
-/** A look at a group whose ledger says that `written` was said last, or nothing. */
+/** A reconcile of a group whose ledger says that `written` was reported last, or nothing. */
 function reconcile(
   written: RecordedVerdict | undefined,
   {
@@ -115,7 +115,7 @@ describe("when a verdict is written alone", () => {
     assert.equal(writtenIn(reconcile(ago(10_000, done)), { ...done, sentence: "all is well" }), 20_000);
   });
 
-  test("a group that never had anything to do is not told of", () => {
+  test("a group that never had anything to do is not reported", () => {
     assert.equal(writtenIn(reconcile(undefined), done), undefined);
     assert.equal(writtenIn(reconcile(ago(6_000)), done), 0, "but one that had is");
   });
@@ -200,7 +200,7 @@ test("the hundred newest refusals are kept, a rollout's and given-up reservation
 });
 
 describe("which Events", () => {
-  /** What is said when this is recorded after that. */
+  /** What is reported when this is recorded after that. */
   async function recordedAfter(
     before: RecordedVerdict | undefined,
     record: RecordedVerdict,
@@ -243,13 +243,13 @@ describe("which Events", () => {
     assert.deepEqual(await recordedAfter(rolling, done), [`${eventReasons.completed} a: all pods are new`]);
   });
 
-  test("it is said about the zone of the verdict, or the first, and of a group without zones nothing is said", async () => {
+  test("it is reported about the zone of the verdict, or the first, and of a group without zones nothing is reported", async () => {
     assert.match((await recordedAfter(undefined, { ...paused, zone: "b" }))[0] ?? "", /^RolloutWaiting b: /);
     assert.match((await recordedAfter(undefined, { ...paused, zone: "" }))[0] ?? "", /^RolloutWaiting a: /);
     assert.deepEqual(await recordedAfter(undefined, paused, new Harness(), { zones: [] }), []);
   });
 
-  test("one that could not be sent is said, and is sent by the next pass", async () => {
+  test("one that could not be sent is reported, and is sent by the next reconcile", async () => {
     const harness = new Harness();
     harness.interfere = () => {
       throw refused(503);
@@ -262,7 +262,7 @@ describe("which Events", () => {
     assert.equal(harness.count("create events"), 2, "and then no more");
   });
 
-  test("what was said is remembered of a thousand Events at most", async () => {
+  test("what was reported is remembered of a thousand Events at most", async () => {
     for (const report of [
       (harness: Harness) => recordedAfter(undefined, paused, harness),
       async (harness: Harness) => {
@@ -284,7 +284,7 @@ describe("which Events", () => {
     }
   });
 
-  test("a refused eviction is said once a minute, and is remembered with the group, or with a StatefulSet that has none", async () => {
+  test("a refused eviction is reported once a minute, and is remembered with the group, or with a StatefulSet that has none", async () => {
     const harness = new Harness();
     const denied = { guard: "zone-budget", message: "no" } as Parameters<typeof recordRefusal>[3];
     const minuteMs = 60_000 - (harness.cluster.serverTimeMs() % 60_000);

@@ -1,4 +1,4 @@
-/** What is said of a verdict, where, and how often. */
+/** What is reported of a verdict, where, and how often. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { askAgain } from "../../../../functions/shared/admission/answers.ts";
@@ -20,7 +20,7 @@ async function pausedGroup(): Promise<Harness> {
 const flip = (harness: Harness, broken: boolean) =>
   harness.world.kubelet[broken ? "breakPod" : "healPod"](podKey("group-a-0"));
 
-test("a verdict is written to the ledger when it changes, with its guard, zone, sentence and since when", async () => {
+test("a verdict is written to the ledger when it changes, with its guard, zone, message and since when", async () => {
   const harness = await pausedGroup();
   const record = harness.ledger.verdicts[by];
   assert.equal(record?.guard, "paused");
@@ -81,7 +81,7 @@ test("a wait that stays is written again every four minutes, and its `since` goe
   assert.equal(harness.count("patch leases"), 1);
 });
 
-test("a sentence that only counts differently is written after 30 s, and no sooner", async () => {
+test("a message that only counts differently is written after 30 s, and no sooner", async () => {
   const harness = await pausedGroup();
   harness.world.scale(podKey("group-a"), 3);
   await harness.goOn(2_000);
@@ -109,7 +109,7 @@ test("a group that never had anything to do is written to once, when its ledger 
   assert.deepEqual(harness.events, []);
 });
 
-test("an Event is sent on change only, and says guard and sentence", async () => {
+test("an Event is sent on change only, and says guard and message", async () => {
   const harness = await pausedGroup();
   assert.equal(harness.events.length, 1);
   assert.match(harness.events[0] ?? "", /^RolloutWaiting group-a: paused: group-a is paused with 2 outdated pods/);
@@ -153,7 +153,7 @@ test("a guard that every healthy rollout meets is no Event until it has held for
   const sent = harness.count("create events");
   await harness.goOn(10_000);
   await harness.run();
-  assert.equal(harness.count("create events"), sent, "and not again in every pass after that");
+  assert.equal(harness.count("create events"), sent, "and not again in every reconcile after that");
   assert.match(waiting()[0] ?? "", /^RolloutWaiting group-a: budget: group-a: 1 of 2 down/);
 });
 
@@ -182,7 +182,7 @@ test("a malformed annotation warns once on its StatefulSet, and the safe answer 
   assert.equal(harness.ledger.reservations.length, 1);
 });
 
-test("a refused deletion is said on the StatefulSet, remembered in the ledger, and its sibling goes", async () => {
+test("a refused deletion is reported on the StatefulSet, remembered in the ledger, and its sibling goes", async () => {
   const harness = await new Harness().prepare();
   harness.interfere = ({ verb, resource, given }) => {
     if (verb === "delete" && resource === "pods" && (given[1] as { name: string }).name === "group-a-0")
@@ -245,7 +245,7 @@ async function refuseEviction(harness: Harness, guard = "zone-budget", zone = "g
   await harness.goOn(10);
 }
 
-test("a refused eviction is an Event on the pod's StatefulSet, with its guard and sentence", async () => {
+test("a refused eviction is an Event on the pod's StatefulSet, with its guard and message", async () => {
   const harness = new Harness();
   await refuseEviction(harness);
   assert.deepEqual(harness.events, ["EvictionRefused group-a: zone-budget: one pod is down already"]);
@@ -263,7 +263,7 @@ test("it is sent once a minute for each guard and StatefulSet, by all processes 
   }
   harness.restart();
   await refuseEviction(harness);
-  assert.equal(harness.events.length, 3, "another one is told that it was said");
+  assert.equal(harness.events.length, 3, "another one is told that it was reported");
   await harness.goOn(60_000);
   await refuseEviction(harness);
   assert.equal(harness.events.length, 4);
@@ -277,7 +277,7 @@ test("what a client hardly meets a second time is no Event, nor anything in shad
   assert.deepEqual([harness.events, harness.requests], [[], []]);
 });
 
-test("that an Event about a refusal could not be sent is said, and stops no function", async () => {
+test("that an Event about a refusal could not be sent is reported, and stops no function", async () => {
   const harness = new Harness();
   harness.interfere = ({ resource }) => {
     if (resource === "events") throw refused(403);

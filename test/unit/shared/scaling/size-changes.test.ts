@@ -114,7 +114,7 @@ test("the pods that leave are the ordinals of the old range that are not in the 
   }
 });
 
-test("a size is said in replicas, and in ordinals where the first one changes", () => {
+test("a size is reported in replicas, and in ordinals where the first one changes", () => {
   assert.equal(describeSizes({ start: 2, replicas: 5 }, { start: 2, replicas: 0 }), "from 5 to 0 replicas");
   assert.equal(describeSizes({ start: 0, replicas: 5 }, { start: 2, replicas: 1 }), "from ordinals 0-4 to 2");
   assert.equal(describeSizes({ start: 0, replicas: 5 }, { start: 2, replicas: 0 }), "from ordinals 0-4 to none");

@@ -107,7 +107,7 @@ test("3.1.4: it gets fewer when the newest downscale of another zone is longer a
   assert.equal(at("1h", "yesterday"), "last-downscale-malformed");
 });
 
-test("a wait for a time says until when, and is looked at again then", () => {
+test("a wait for a time says until when, and is read again then", () => {
   const leader = set("a", { replicas: 1, annotations: { "last-downscale": "2026-01-31T11:30:00Z" } });
   const labels = { "min-time-between-zones-downscale": "1h" };
   const statefulSet = set("b", { labels, annotations: follows("a") });

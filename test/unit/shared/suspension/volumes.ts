@@ -79,7 +79,7 @@ export class Volumes extends Harness {
     await this.#reconcile(gcSuspendedGroups, sweep);
   }
 
-  /** What a sweep of the collector does besides waking groups. */
+  /** What a sweep of the collector does besides triggering groups. */
   async sweepStrays(): Promise<void> {
     await played(this.timeline, gcSuspendedGroups.sweep?.(this.context, []) ?? Promise.resolve());
   }

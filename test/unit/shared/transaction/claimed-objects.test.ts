@@ -265,7 +265,7 @@ test("a view is asked to be as new as the ledger says, and taken where it is", a
   assert.equal((await asNew(nothing, { pods: 0, statefulSets: 0 })).number, 1);
 });
 
-test("a ledger that tells of a revision which a consistent LIST has not got to begins anew: it is from elsewhere (R5)", async () => {
+test("a ledger that reports a revision which a consistent LIST has not got to begins anew: it is from elsewhere (R5)", async () => {
   const known = { settledThrough: 20, membersThrough: 10 };
   for (const behind of [
     { pods: 19, statefulSets: 10 },
@@ -279,7 +279,7 @@ test("a ledger that tells of a revision which a consistent LIST has not got to b
   }
 });
 
-test("where the API server has not got so far (504) a consistent LIST tells whether it ever will; other errors are passed on", async () => {
+test("where the API server has not got so far (504) a consistent LIST shows whether it ever will; other errors are passed on", async () => {
   const known = { settledThrough: 20, membersThrough: 10 };
   const { needs, number } = await asNew(known, failure(504), { pods: 30, statefulSets: 30 });
   assert.deepEqual([needs[1], number], [{ permitSinceMs: 7, consistent: true, ...known }, 2]);

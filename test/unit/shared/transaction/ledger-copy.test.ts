@@ -135,7 +135,7 @@ describe("the copy", () => {
 });
 
 describe("a write", () => {
-  /** A group that is looked at, and a write of what it holds. */
+  /** A group that is read, and a write of what it holds. */
   async function writer() {
     const harness = await new Harness().prepare();
     const memory = harness.context.memoryOf(key);

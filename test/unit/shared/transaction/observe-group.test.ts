@@ -1,4 +1,4 @@
-/** One look at a group: what is read once more before it counts, what is old enough to be dropped, and which refusals hold. */
+/** One read of a group: what is read once more before it counts, what is old enough to be dropped, and which refusals hold. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { GroupView, ViewNeed } from "../../../../functions/shared/cache/cache.ts";
@@ -121,7 +121,7 @@ test("a reservation of a member that the view does not know has the group listed
   );
 });
 
-test("what leaves the group between two such looks is looked for where it is now: its lost pod counts there", async () => {
+test("what leaves the group between two such looks is searched for where it is now: its lost pod counts there", async () => {
   for (const isSeen of [false, true]) {
     const harness = await threeZones();
     const needs: ViewNeed[] = [];
@@ -208,7 +208,7 @@ test("a reservation that was taken out and stands again has been known since the
   assert.equal((await transactions.observe({ reservations: [old] })).abandoned, 1);
 });
 
-/** What the next write of this look makes of the ledger's reservations. */
+/** What the next write of this reconcile makes of the ledger's reservations. */
 const written = ({ open }: GroupObservation): Partial<StoredLedger> => ({ reservations: open });
 
 test("a process that comes and goes does not take a reservation for old by its stamp alone: the clock may have been set (R10)", async () => {

@@ -26,7 +26,7 @@ async function oneProcess(replicas = 4) {
 test("a rollout and evictions in one process write one ledger without a conflict, and both come to their end", async () => {
   const { world, cluster, start, goTo, changeTemplates, isRolled, calls, reporting } = createTestWorld({
     admissions: [evaluateEviction],
-    // A review gets its answer at once: an eviction that waits is let go beside a pass.
+    // A review gets its answer at once: an eviction that waits is let go beside a reconcile.
     settings: { evictionWaitMs: 0 },
   });
   world.store.create("zoneawarepoddisruptionbudgets", "app", {
@@ -38,7 +38,7 @@ test("a rollout and evictions in one process write one ledger without a conflict
   changeTemplates("app:2");
   let evicted = 0;
   for (let second = 46; second < 120; second++) {
-    // Between two passes, as reviews and events come: nothing is under way at the same moment.
+    // Between two reconciles, as reviews and events come: nothing is under way at the same moment.
     await goTo(second + 0.5);
     const name = `ingester-${"abc"[second % 3]}-${second % 2}`;
     const pod = world.store.find("pods", { namespace: "app", name });

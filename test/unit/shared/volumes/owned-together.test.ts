@@ -56,7 +56,7 @@ test("our finalizer comes with the names of all volume claims of the pod, where 
   assert.deepEqual(both && partnerAnnotations(both), { "sluice.dev/suspend-together": "a-0-data,a-0-journal" });
 });
 
-test("from the first request on, each volume claim of a pod is told of the others, though only one of them asks", () => {
+test("from the first request on, each volume claim of a pod names the others, though only one of them asks", () => {
   const on = Owned.of(["a"], 1);
   on.addClaim("a-0-journal", { owner, zone: "a", "suspend-duration": "1h" });
   on.addPod("a-0", {}, ["a-0-data", "a-0-journal"]);

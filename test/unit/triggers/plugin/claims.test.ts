@@ -1,4 +1,4 @@
-/** What kubectl sluice why tells of claims. */
+/** What kubectl sluice why reports claims. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { GroupInspection } from "../../../../triggers/plugin/inspection.ts";
@@ -12,7 +12,7 @@ async function claimed(...lines: readonly string[]): Promise<Harness> {
   return harness;
 }
 
-test("a claim is told of with what it is for, whose it is, since when, and how it ends; and nothing is written", async () => {
+test("a claim is reported with what it is for, whose it is, since when, and how it ends; and nothing is written", async () => {
   const harness = await claimed();
   const stampMs = harness.cluster.serverTimeMs() - 65_000;
   const { line } = claimOf("group-b:1", "scale-down", { stampMs, by: "prepare-downscale", phase: "preparing" });

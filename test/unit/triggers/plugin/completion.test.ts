@@ -54,7 +54,7 @@ test("the options that the command has, and the words that an option takes", asy
   });
 });
 
-test("the shell hears of no file, of no failure, and of what there is; nothing is written", async () => {
+test("the shell learns of no file, of no failure, and of what there is; nothing is written", async () => {
   const harness = new Harness({});
   const { code, out, err } = await sluice(harness, "__complete why gr");
   assert.deepEqual([code, out, err], [0, "group\n:4\n", []]);

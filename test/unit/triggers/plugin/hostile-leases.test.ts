@@ -15,7 +15,7 @@ async function twoGroups(): Promise<Harness> {
   return harness;
 }
 
-test("a Lease with the label of a ledger and the name of none is left out with one warning, and why tells of all groups", async () => {
+test("a Lease with the label of a ledger and the name of none is left out with one warning, and why reports all groups", async () => {
   const harness = await twoGroups();
   addLease(harness, "foreign", { "sluice.dev/group": "group" });
   const { code, out, err } = await sluice(harness, "why");
@@ -74,7 +74,7 @@ const names = [
   "",
 ];
 
-test("whatever stands in a ledger, and whatever its group is called, the other groups are told of", async () => {
+test("whatever stands in a ledger, and whatever its group is called, the other groups are reported", async () => {
   for (const [index, annotations] of contents.entries()) {
     const harness = await twoGroups();
     addLedger(harness, "hostile", annotations);
@@ -112,7 +112,7 @@ test("where the ledger that was named cannot be read, and nothing else is there,
   }
 });
 
-test("a group that is not there is told of beside ten of those that are, however many there are", async () => {
+test("a group that is not there is reported beside ten of those that are, however many there are", async () => {
   const harness = await twoGroups();
   for (let index = 0; index < 50; index++) addLedger(harness, `g-${index}`);
   const { code, err } = await sluice(harness, "why nothing");

@@ -33,7 +33,7 @@ function reservedPods(harness: Harness): string[] {
   return harness.ledger.reservations.map(({ statefulSet, ordinal }) => `${statefulSet}-${ordinal}`);
 }
 
-test("a young reservation is refused, with from when on it can be released and what ends it by itself (R9, R10)", async () => {
+test("a recent reservation is refused, with from when on it can be released and what ends it by itself (R9, R10)", async () => {
   const harness = await reserved();
   await harness.goOn(10_000);
   const { code, out, err } = await sluice(harness, line);
@@ -204,7 +204,7 @@ test("after five conflicts it gives up, and nothing was released (R3)", async ()
   assert.match(err[0] ?? "", /others write the ledger all the time; try again$/);
 });
 
-test("what is not reserved, has no ledger, or has one that cannot be read is told of, and nothing is written", async () => {
+test("what is not reserved, has no ledger, or has one that cannot be read is reported, and nothing is written", async () => {
   const harness = await reserved();
   assert.deepEqual((await sluice(harness, "release group group-b-1")).err, [
     "group-b-1 is not reserved in the ledger sluice-group: reserved are group-a-0",

@@ -1,4 +1,4 @@
-/** What kubectl sluice tells of suspended volumes, and what it writes to have one back. */
+/** What kubectl sluice shows of suspended volumes, and what it writes to have one back. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Harness, namespace, refused } from "../../shared/reconcile/harness.ts";
@@ -76,7 +76,7 @@ test("past the point of no return it is refused, also where that comes between i
   assert.deepEqual([lost.code, lost.out, wish(raced)], [1, "", undefined]);
 });
 
-test("who asks for what is not there, or for what is not suspended, is told so; a missing right is one sentence", async () => {
+test("who asks for what is not there, or for what is not suspended, is told so; a missing right is one message", async () => {
   const harness = suspended();
   const foreign = await sluice(harness, "recover data-group-b-0");
   assert.deepEqual([foreign.code, foreign.err.length], [1, 1]);
@@ -88,7 +88,7 @@ test("who asks for what is not there, or for what is not suspended, is told so; 
   assert.match(forbidden.err[0] ?? "", /^a right is missing/);
 });
 
-test("a process group is found by its cluster and its id; an id that has no volume there is said, and the others are recovered", async () => {
+test("a process group is found by its cluster and its id; an id that has no volume there is reported, and the others are recovered", async () => {
   const harness = suspended();
   const labels = {
     "foundationdb.org/fdb-cluster-name": "orders",

@@ -35,7 +35,7 @@ function addBudget(harness: Harness, name: string, spec: object): void {
   harness.world.store.create(budgets, namespace, body);
 }
 
-test("in the middle of a rollout everything is said that keeps it waiting, and nothing is written", async () => {
+test("in the middle of a rollout everything is reported that keeps it waiting, and nothing is written", async () => {
   const harness = await rolling();
   const { code, out } = await sluice(harness, "why group");
   assert.equal(code, 0);
@@ -51,7 +51,7 @@ test("in the middle of a rollout everything is said that keeps it waiting, and n
   for (const line of lines) assert.equal(line, line.trimEnd());
 });
 
-test("a pod whose evictions were refused behind Sluice is told of, with why, and when it may be asked for again", async () => {
+test("a pod whose evictions were refused behind Sluice is reported, with why, and when it may be asked for again", async () => {
   const harness = await new Harness().prepare();
   const { uid } = harness.world.store.get("pods", { namespace, name: "group-b-0" }).metadata;
   const entry = ["group-b-0", "another webhook refuses it", harness.cluster.serverTimeMs(), "evaluate-eviction"];
@@ -201,7 +201,7 @@ test("a group that no function has looked at is shown all the same", async () =>
   assert.match(out, /^advance-zone-rollout has said nothing about this group yet\nNext: done\n/m);
 });
 
-test("a ledger that cannot be read is told of, with what to do, and the zones are shown", async () => {
+test("a ledger that cannot be read is reported, with what to do, and the zones are shown", async () => {
   const harness = await rolling();
   harness.writeLedger({ "sluice.dev/reservations": "[" });
   const { code, out } = await sluice(harness, "why group");
@@ -212,7 +212,7 @@ test("a ledger that cannot be read is told of, with what to do, and the zones ar
   assert.match((await sluice(harness, "why")).out, /ledger-unreadable: Lease sluice-group/);
 });
 
-test("values that do not parse, refused deletions and budgets are told of", async () => {
+test("values that do not parse, refused deletions and budgets are reported", async () => {
   const harness = await new Harness().prepare();
   harness.interfere = ({ verb, resource }) => {
     if (verb !== "delete" || resource !== "pods") return;
@@ -315,13 +315,13 @@ test("a wrong command line and a wrong kubeconfig are one line and exit code 2; 
   assert.deepEqual([code, reported], [2, ["the cluster cannot be found: no kubeconfig: set KUBECONFIG"]]);
 });
 
-test("a mistake in the program is thrown, not told of as if the cluster were to blame", async () => {
+test("a mistake in the program is thrown, not reported as if the cluster were to blame", async () => {
   const harness = await rolling();
   const broken = { ...harness.cluster, get: () => Promise.reject(new TypeError("a bug")) } as Cluster;
   await assert.rejects(sluice(harness, "why group", broken), TypeError);
 });
 
-test("evictions that began to wait for their turn are told of, by zone and with why, and without the right to read that nothing is", async () => {
+test("evictions that began to wait for their turn are reported, by zone and with why, and without the right to read that nothing is", async () => {
   const harness = await governedGroup({ maxUnavailable: 1 });
   const cache = await harness.watch();
   const replica = new Replica(harness, () => ({ cache, settings: {} }));

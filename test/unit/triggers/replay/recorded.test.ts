@@ -16,10 +16,10 @@ function mistakeOf(value: unknown): string {
   return "mistake" in recorded ? recorded.mistake : "";
 }
 
-test("an event in structured mode goes to the door of events, letter for letter", () => {
+test("an event in structured mode goes to the server of events, letter for letter", () => {
   const text = '{ "specversion": "1.0" }';
   assert.deepEqual(read(text), { path: "/", headers: { "content-type": "application/cloudevents+json" }, body: text });
-  assert.equal("path" in read({ type: "a", source: "b" }), true, "the door says that its specversion is missing");
+  assert.equal("path" in read({ type: "a", source: "b" }), true, "the server says that its specversion is missing");
 });
 
 test("a request keeps its headers but for those of its transfer, and its body whether it is a text or JSON", () => {

@@ -128,7 +128,7 @@ describe("a recorded request is replayed", () => {
   /** What was asked of the API server, but for what the kubelets and controllers of the world do by themselves. */
   const verbs = () => new Set(stage.served.requests().map(({ verb }) => verb));
 
-  test("every fixture is decided by the function that it is for, with zone, guard, sentence and what it would do", async () => {
+  test("every fixture is decided by the function that it is for, with zone, guard, message and what it would do", async () => {
     assert.deepEqual(
       (await readdir(folder)).filter((file) => file.endsWith(".json")).sort(),
       Object.keys(expected).sort(),

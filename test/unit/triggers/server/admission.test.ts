@@ -65,7 +65,7 @@ test("a review is answered in its own version, with its uid", async () => {
   }
 });
 
-test("a refusal is a 400 with a sentence and the field, on dry runs too", async () => {
+test("a refusal is a 400 with a message and the field, on dry runs too", async () => {
   for (const dryRun of [false, true]) {
     const { response } = await answerTo(review({ dryRun, object: budget({ maxUnavailable: -1 }) }));
     const message = "spec.maxUnavailable is -1: write an integer of at least 0, or use maxUnavailablePercentage";
@@ -83,7 +83,7 @@ test("a refusal is a 400 with a sentence and the field, on dry runs too", async 
   }
 });
 
-/** Each row of the README's table of bad input: what is sent, the status, the sentence. */
+/** Each row of the README's table of bad input: what is sent, the status, the message. */
 const badRequests: [row: string, status: number, message: RegExp, body: unknown, headers?: Record<string, string>][] = [
   ["no JSON", 400, /the body is not JSON/, "{"],
   ["no body", 400, /the body is empty/, ""],
@@ -107,7 +107,7 @@ const badRequests: [row: string, status: number, message: RegExp, body: unknown,
   ["JSON of 101 levels", 400, /nested more than 100 deep/, `${"[".repeat(101)}${"]".repeat(101)}`],
 ];
 
-test("what is no review has a status and a sentence, each in the README", async () => {
+test("what is no review has a status and a message, each in the README", async () => {
   for (const [row, status, expected, body, headers] of badRequests) {
     const response = await post(body, headers);
     assert.equal(response.status, status, row);
@@ -152,7 +152,7 @@ test("reviews of something else are refused with a 400, each in the README", asy
   }
 });
 
-test("a function that breaks leaves its door closed or open, and the table says which", async () => {
+test("a function that breaks leaves its server closed or open, and the table says which", async () => {
   for (const whenBroken of ["closed", "open"] as const) {
     const broken = {
       definition: { ...validation.definition, whenBroken },
@@ -166,7 +166,7 @@ test("a function that breaks leaves its door closed or open, and the table says 
     assert.ok(lines.some(({ level }) => level === "error"));
   }
   const { paths, whenBroken } = validation.definition;
-  for (const one of paths) assert.match(readme, new RegExp(`\\| \`${one}\` +\\| ${whenBroken} `), "the table of doors");
+  for (const one of paths) assert.match(readme, new RegExp(`\\| \`${one}\` +\\| ${whenBroken} `), "the table of paths");
 });
 
 test("a function is told which type of object a review is about, and who asked, with the whole name", async () => {

@@ -1,4 +1,4 @@
-/** What is posted at a door: how much of it may be in memory, and how long it may take. */
+/** What is posted at a server: how much of it may be in memory, and how long it may take. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
@@ -58,7 +58,7 @@ test("128 posts that stand still turn no event away: bytes count as they arrive,
   assert.deepEqual(statuses(stalled), []);
 });
 
-test("a body that stands still is 408 with a sentence after three seconds, and one that moves is taken", async (context) => {
+test("a body that stands still is 408 with a message after three seconds, and one that moves is taken", async (context) => {
   const { port, lines } = await serve(context);
   const startedMs = performance.now();
   const still = await begin(context, port, { length: 10, body: "[" });
@@ -145,7 +145,7 @@ test("a body of 5 MiB is read, and one of 5 MiB and one byte is 413, whether its
   }
 });
 
-/** A door with little room for bodies, of any length each. */
+/** A server with little room for bodies, of any length each. */
 function serveBodies(mostBytes: number) {
   const bodies = new Bodies(mostBytes);
   const malformed = (because: string) => new HTTPException(400, { message: because });
@@ -194,7 +194,7 @@ test("a client that goes away in the middle of its body is a line at debug, and 
   assert.deepEqual([...new Set(lines.map(({ level }) => level))], ["debug"]);
 });
 
-test("what cannot be read is 400 with a sentence, and no fault of ours: deep nesting, a query or a host that is none", async (context) => {
+test("what cannot be read is 400 with a message, and no fault of ours: deep nesting, a query or a host that is none", async (context) => {
   const { port, url, lines } = await serve(context);
   const deep = "[".repeat(200_000) + "]".repeat(200_000);
   for (const [path, body] of [

@@ -29,7 +29,7 @@ function replaceData(world: CertificateWorld, data: object): void {
   world.store.patch("secrets", settings.secret, { data });
 }
 
-test("what the Secret says is presented is the pair; what is wrong with it is a sentence", async () => {
+test("what the Secret says is presented is the pair; what is wrong with it is a message", async () => {
   const world = new CertificateWorld();
   const source = sourceIn(world);
   await assert.rejects(source.read(), {
@@ -58,13 +58,13 @@ test("what the Secret says is presented is the pair; what is wrong with it is a 
   });
 });
 
-test("a Secret is looked at twenty times before what is renewed expires, but neither all the time nor hardly ever", () => {
+test("a Secret is read twenty times before what is renewed expires, but neither all the time nor hardly ever", () => {
   const world = new CertificateWorld();
   const everyMs = [60_000, 300_000, 365 * 24 * 3_600_000].map((lifetimeMs) => sourceIn(world, lifetimeMs).everyMs);
   assert.deepEqual(everyMs, [1_000, 5_000, 10_000]);
 });
 
-test("the first certificate is waited for, each reason is said once, and what waiting does not help ends it", async () => {
+test("the first certificate is waited for, each reason is reported once, and what waiting does not help ends it", async () => {
   const world = new CertificateWorld();
   const generation = await generationOf(world.timeline.nowMs());
   const troubles: string[] = [];
@@ -157,7 +157,7 @@ function startTestCron(run: () => Promise<CronOutcome>) {
   return { clock, cron, lines };
 }
 
-test("cron's function runs at once, when it is woken, when it asked for it, and at least every five minutes", async () => {
+test("cron's function runs at once, when it is triggered, when it asked for it, and at least every five minutes", async () => {
   const runs: number[] = [];
   const requeues = [10_000, 3_600_000, 3_600_000];
   const { clock, cron, lines } = startTestCron(async () => {
@@ -170,7 +170,7 @@ test("cron's function runs at once, when it is woken, when it asked for it, and 
   cron.enqueue();
   await clock.goTo(400_000);
   assert.deepEqual(runs, [200, 10_400, 20_200, 320_400]);
-  assert.equal(lines.filter(({ msg }) => msg === "all is well").length, 1, "what has not changed is said once");
+  assert.equal(lines.filter(({ msg }) => msg === "all is well").length, 1, "what has not changed is reported once");
   assert.equal(await cron.stop(clock.monotonicMs() + 1_000), true);
   assert.equal(cron.enqueue(), false);
 });

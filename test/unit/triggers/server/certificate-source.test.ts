@@ -72,7 +72,7 @@ async function createWatch(context: TestContext) {
   return { files, write, replace, pairs, troubles, read: once, stop };
 }
 
-test("files that are missing, no PEM, or no pair are told of by name", async (context) => {
+test("files that are missing, no PEM, or no pair are reported by name", async (context) => {
   const { files, write } = await createFiles(context);
   await assert.rejects(readKeyPair(files), /^Error: TLS_CERT_FILE cannot be read: ENOENT.+tls\.crt/);
   const [one, other] = [await authority.issue(), await authority.issue()];
@@ -88,7 +88,7 @@ test("files that are missing, no PEM, or no pair are told of by name", async (co
   assert.ok(Date.parse(pair.notAfter) > Date.now());
 });
 
-test("a new pair is told of once, and the same one again never", async (context) => {
+test("a new pair is reported once, and the same one again never", async (context) => {
   const { write, pairs, troubles, read, stop } = await createWatch(context);
   await read();
   assert.equal(pairs.length, 0);
@@ -101,7 +101,7 @@ test("a new pair is told of once, and the same one again never", async (context)
   assert.deepEqual(troubles, []);
 });
 
-test("half of a new pair is waited for, and a broken one is told of once, until it is mended", async (context) => {
+test("half of a new pair is waited for, and a broken one is reported once, until it is mended", async (context) => {
   const { files, write, replace, pairs, troubles, read, stop } = await createWatch(context);
   const next = await authority.issue();
   await replace(files.certFile, next.cert);

@@ -78,7 +78,7 @@ async function serve(context: TestContext) {
 
 const shown = ({ cert, key }: IssuedPair) => ({ cert, key, agent: false });
 
-test("reviews are refused on the plain port with a sentence, at every path of every function, unless they are asked for", async () => {
+test("reviews are refused on the plain port with a message, at every path of every function, unless they are asked for", async () => {
   const invariants = admissionFunctions.map((definition) => ({ ...validation, definition }));
   const { app } = createTestApp({ admissions: invariants, reviewsOnPort: false });
   const asked = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(review) };
@@ -92,7 +92,7 @@ test("reviews are refused on the plain port with a sentence, at every path of ev
   assert.equal((await createTestApp({ reviewsOnPort: true }).app.request(path, asked)).status, 200);
 });
 
-test("a client that shows a certificate of the authorities is answered, and no other client is: 401 with a sentence", async (context) => {
+test("a client that shows a certificate of the authorities is answered, and no other client is: 401 with a message", async (context) => {
   const { port } = await serve(context);
   const known = await ask(port, shown(await clients.issue()));
   assert.equal(known.status, 200, known.text);
@@ -120,7 +120,7 @@ test("other authorities are those of new connections, and tickets and idle conne
   assert.equal((await ask(port, shown(await others.issue()))).status, 200);
 });
 
-test("a file that is wrong is told of by name", async (context) => {
+test("a file that is wrong is reported by name", async (context) => {
   const { caFile } = await createFiles(context);
   await assert.rejects(readClientAuthorities(`${caFile}.none`), /^Error: TLS_CLIENT_CA_FILE cannot be read: ENOENT/);
   for (const [text, pattern] of [
@@ -134,7 +134,7 @@ test("a file that is wrong is told of by name", async (context) => {
   assert.equal((await readClientAuthorities(caFile)).match(/BEGIN/g)?.length, 2);
 });
 
-test("one that becomes wrong later is told of once, and keeps no renewed certificate from being presented", async (context) => {
+test("one that becomes wrong later is reported once, and keeps no renewed certificate from being presented", async (context) => {
   const { files, troubles, source } = await createSource(context);
   await writeFile(files.caFile, "half a fi");
   const renewed = await ours.issue();

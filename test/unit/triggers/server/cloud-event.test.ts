@@ -13,7 +13,7 @@ function postStructured(testApp: TestApp, event: unknown, contentType = "applica
   return post(testApp, { "content-type": contentType }, JSON.stringify(event));
 }
 
-/** A refusal is one sentence of plain text. */
+/** A refusal is one message of plain text. */
 async function assertRefused(response: Response, status: number, message: RegExp): Promise<void> {
   const body = await response.text();
   assert.equal(response.status, status, body);
@@ -29,7 +29,7 @@ async function assertTaken(response: Response): Promise<void> {
 
 const bare = without(binaryHeaders, "ce-kind", "ce-name", "ce-namespace", "ce-apiversion");
 
-test("a Reference event in binary mode is answered 204 without a body, and its StatefulSet is woken", async () => {
+test("a Reference event in binary mode is answered 204 without a body, and its StatefulSet is triggered", async () => {
   for (const path of ["/", "/events"]) {
     const testApp = createTestApp();
     await assertTaken(await post(testApp, binaryHeaders, JSON.stringify(reference), path));
@@ -37,7 +37,7 @@ test("a Reference event in binary mode is answered 204 without a body, and its S
   }
 });
 
-test("add, update and delete of both modes wake, and no other type does", async () => {
+test("add, update and delete of both modes trigger, and no other type does", async () => {
   for (const mode of ["ref", "resource"]) {
     for (const change of ["add", "update", "delete"]) {
       const testApp = createTestApp();
@@ -76,7 +76,7 @@ test("in structured mode the extensions are taken as well, and data in base64", 
   assert.deepEqual(testApp.triggered, ["pods app/compactor-12", "statefulsets app/ingester-zone-a"]);
 });
 
-test("a pod is told of by its own name: what that wakes is for each function to say", async () => {
+test("a pod is reported by its own name: what that triggers is for each function to say", async () => {
   const testApp = createTestApp();
   for (const name of ["ingester-zone-a-0", "web-7d9f8c6b5-x2x4z"]) {
     const headers = { ...binaryHeaders, "ce-kind": "Pod", "ce-apiversion": "v1", "ce-name": name };
@@ -85,7 +85,7 @@ test("a pod is told of by its own name: what that wakes is for each function to 
   assert.deepEqual(testApp.triggered, ["pods app/ingester-zone-a-0", "pods app/web-7d9f8c6b5-x2x4z"]);
 });
 
-test("what is of the whole cluster needs no namespace, and wakes whatever namespaces are served", async () => {
+test("what is of the whole cluster needs no namespace, and triggers whatever namespaces are served", async () => {
   const testApp = createTestApp({ watches: new Set<KnownResource>(["nodes"]), namespaces: ["app"] });
   const node = { ...without(binaryHeaders, "ce-namespace"), "ce-kind": "Node", "ce-apiversion": "v1" };
   await assertTaken(await post(testApp, { ...node, "ce-name": "worker-1" }, "{}"));
@@ -105,7 +105,7 @@ const ofConfiguration = {
   "ce-subject": "/apis/admissionregistration.k8s.io/v1/namespaces//validatingwebhookconfigurations/zpdb-validation-app",
 };
 
-test("an event of a webhook configuration wakes a function that waits for it, is ignored elsewhere, and needs a name", async () => {
+test("an event of a webhook configuration triggers a function that waits for it, is ignored elsewhere, and needs a name", async () => {
   const watches = new Set<KnownResource>(["validatingwebhookconfigurations"]);
   const body = JSON.stringify({ kind: "ValidatingWebhookConfiguration", namespace: "", name: "zpdb-validation-app" });
   const testApp = createTestApp({ watches, namespaces: ["app"] });
@@ -151,7 +151,7 @@ test("an unknown kind, a StatefulSet of another API group and a namespace that i
   assert.deepEqual(testApp.triggered, []);
 });
 
-test("a kind that wakes no function costs nothing", async () => {
+test("a kind that triggers no function costs nothing", async () => {
   const testApp = createTestApp({ watches: new Set<KnownResource>(["pods"]) });
   await assertTaken(await post(testApp, binaryHeaders, "{}"));
   assert.deepEqual(testApp.triggered, []);

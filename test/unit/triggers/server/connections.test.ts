@@ -107,7 +107,7 @@ test("bodies come whole, however they are cut, and whatever stands behind them",
   assert.equal(triggered.length, 20);
 });
 
-test("what is no request has a status and a sentence all the same", async (context) => {
+test("what is no request has a status and a message all the same", async (context) => {
   const { open } = await serve(context, { requestTimeoutMs: 1_000 });
   for (const [sent, status] of [
     ["P@ST / HTTP/1.1\r\n\r\n", 400],
@@ -163,7 +163,7 @@ test("a client that never reads its answer is ended, and one that waits long for
   assert.deepEqual(cuts, ["unread"]);
 });
 
-test("what comes before it is answered first, and a request that breaks off has a sentence in its place", async (context) => {
+test("what comes before it is answered first, and a request that breaks off has a message in its place", async (context) => {
   const { open, app } = await serve(context, { requestTimeoutMs: 1_000 });
   app.get("/slow", async (c) => {
     await delay(300);

@@ -1,4 +1,4 @@
-/** A review whose objects are of another namespace or name than it says: 400 at each door, and no function decides by it. */
+/** A review whose objects are of another namespace or name than it says: 400 at each server, and no function decides by it. */
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
@@ -59,7 +59,7 @@ const contradictions: readonly (readonly [string, Sent, RegExp])[] = [
 
 for (const { name, paths } of admissionFunctions) {
   for (const path of paths) {
-    test(`invalid-request: ${path} answers a review that contradicts itself with 400 and a sentence`, async () => {
+    test(`invalid-request: ${path} answers a review that contradicts itself with 400 and a message`, async () => {
       for (const [what, request, message] of contradictions) {
         const { post, decided } = openServers();
         const { allowed, status } = await post(path, request);

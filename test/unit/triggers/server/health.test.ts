@@ -52,7 +52,7 @@ test("an API server that does not know us is no use", async () => {
   assert.notEqual(health.away(), undefined);
 });
 
-test("while calls fail it is asked every 2 s, each outage is told of once, and so is its end", async () => {
+test("while calls fail it is asked every 2 s, each outage is reported once, and so is its end", async () => {
   const { health, clock, reported: messages } = createTestHealth();
   const asked: number[] = [];
   const stopping = new AbortController();

@@ -200,7 +200,7 @@ test("without the key every request gets one constant answer: no function is ask
   assert.deepEqual([decided, lines], [[], []]);
 });
 
-test("with the key a review is judged, and what is no review has its own answer", async () => {
+test("with the key a review is decided, and what is no review has its own answer", async () => {
   const { app, path, decided } = createServer();
   assert.equal((await app.request(`/${key}${path}`, post)).status, 200);
   assert.deepEqual(decided, ["budget"]);
@@ -209,7 +209,7 @@ test("with the key a review is judged, and what is no review has its own answer"
   assert.equal((await app.request(`/${key}/${key}${path}`, post)).status, 404);
 });
 
-test("a review under the plain path that was just written back is answered as soon as our watch tells of it", async () => {
+test("a review under the plain path that was just written back is answered as soon as our watch reports it", async () => {
   const { app, see, path, decided } = createServer();
   const answer = app.request(path, post);
   for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);

@@ -38,7 +38,7 @@ test("health is that the process answers; readiness says why not", async () => {
   assert.equal((await app.request("/readyz")).status, 200);
 });
 
-test("other paths and methods are 404 with a sentence, never a bare error", async () => {
+test("other paths and methods are 404 with a message, never a bare error", async () => {
   const { app } = createTestApp();
   for (const [path, method] of [
     ["/nothing", "POST"],
@@ -175,7 +175,7 @@ test("a connection that never ends is cut off in the end", async () => {
   await Promise.all([closed, readAll(socket)]);
 });
 
-test("a port that is taken is told of", async (context) => {
+test("a port that is taken is reported", async (context) => {
   const { listening, app } = await serve(context);
   await assert.rejects(listen(app, { port: listening.port, requestTimeoutMs: 10_000 }), /EADDRINUSE/);
 });

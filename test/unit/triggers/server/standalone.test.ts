@@ -18,7 +18,7 @@ function unanswered(verb: string, resource: string): ClusterError {
   return new ClusterError({ code: 0, reason: "ConnectionFailed", message: "connection refused", verb, resource });
 }
 
-/** A function that remembers its passes. */
+/** A function that remembers its reconciles. */
 function createRecorder(run?: FunctionDefinition<GroupKey>["reconcile"]) {
   const harness: string[] = [];
   const swept: string[][] = [];
@@ -52,7 +52,7 @@ async function started(options: TestWorldOptions) {
   return { ...testWorld, standalone };
 }
 
-test("watches wake the function: a change of template is rolled without a sweep", async () => {
+test("watches trigger the function: a change of template is rolled without a sweep", async () => {
   const { goTo, changeTemplates, isRolled, lines } = await started({});
   await goTo(20);
   changeTemplates("app:2");
@@ -112,12 +112,12 @@ test("a sweep that is queued or runs is not started twice", async () => {
   assert.equal(swept.length, 2);
 });
 
-/** A group that no sweep has told of yet. */
+/** A group that no sweep has reported yet. */
 function addLate({ world }: Pick<ReturnType<typeof createTestWorld>, "world">): void {
   world.addGroup({ namespace: "app", group: "late", zones: ["a"], replicas: 1 });
 }
 
-test("a burst of events of one StatefulSet costs one read and one pass; an object that is gone, one read", async () => {
+test("a burst of events of one StatefulSet costs one read and one reconcile; an object that is gone, one read", async () => {
   const { definition, harness } = createRecorder();
   const testWorld = await started({ definitions: [definition], settings: { views: "list" } });
   const { goTo, standalone, calls } = testWorld;
@@ -172,7 +172,7 @@ test("a start without the API server is no crash: the first sweep is tried until
   assert.ok(harness.includes("app/ingester sweep"));
 });
 
-test("what one function's sweep cannot do does not keep the groups from being woken", async () => {
+test("what one function's sweep cannot do does not keep the groups from being triggered", async () => {
   const { definition, harness } = createRecorder();
   const failing = { ...definition, sweep: () => Promise.reject(forbidden("create", "leases")) };
   const { lines } = await started({ definitions: [failing], settings: { views: "list" } });
@@ -232,7 +232,7 @@ test("in shadow mode a missing right is logged, and no Event is written", async 
   assert.ok(lines.some(({ msg }) => String(msg).startsWith("Sluice lacks the right")));
 });
 
-test("each function that judges reviews is opened in the mode of its process (R16)", async () => {
+test("each function that decides reviews is opened in the mode of its process (R16)", async () => {
   const open = () => ({ review: async () => askAgain("held", "not now") });
   const admissions = [{ ...guardDownscale, open }];
   for (const mode of ["act", "shadow"] as const) {
@@ -267,7 +267,7 @@ test("stopping in the middle of a rollout ends what runs, and takes nothing afte
   assert.equal(standalone.enqueuer.changed("statefulsets", { namespace: "app", name: "ingester-a" }), "refused");
 });
 
-test("a pass that hangs does not hold a shutdown for longer than its time", async () => {
+test("a reconcile that hangs does not hold a shutdown for longer than its time", async () => {
   const { definition } = createRecorder(() => new Promise(() => {}));
   const { goTo, standalone, cluster } = await started({ definitions: [definition] });
   const stopped = standalone.stop(cluster.monotonicMs() + 25_000);
@@ -275,7 +275,7 @@ test("a pass that hangs does not hold a shutdown for longer than its time", asyn
   assert.equal(await stopped, false);
 });
 
-test("rollout-operator's metrics of reconciles count the passes of functions that reconcile, and no others", async () => {
+test("rollout-operator's metrics of reconciles count the reconciles of functions that reconcile, and no others", async () => {
   const { definition } = createRecorder();
   for (const isReconcile of [true, false]) {
     const { reporting, goTo } = await started({ definitions: [{ ...definition, isReconcile }] });

@@ -177,7 +177,7 @@ test("posts with slow bodies leave 20 places to GETs: of one address a probe is 
   assert.equal(slow.filter(({ destroyed }) => !destroyed).length, 40, "and no slow one went for a GET");
 });
 
-test("a client with a certificate of the authorities keeps its connections beside any number of strangers", async (context) => {
+test("a client with a certificate of the authorities keeps its connections beside any number of unproven clients", async (context) => {
   const [authority, clients] = [await createAuthority(), await createAuthority()];
   const pair = { ...(await authority.issue()), subject: "", notAfter: "", clientAuthorities: clients.cert };
   const { open, openTls } = await serve(context, { pair, bounds: { mostConnections: 20, crowdedIdleMs: 60_000 } });

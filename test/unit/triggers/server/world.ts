@@ -1,4 +1,4 @@
-/** The doors over the embedded world, in virtual time. */
+/** The servers over the embedded world, in virtual time. */
 
 import type { AdmissionDefinition } from "../../../../functions/shared/admission/definition.ts";
 import type { FunctionDefinition } from "../../../../functions/shared/contract/definition.ts";
@@ -29,7 +29,7 @@ export interface TestWorldOptions {
   readonly beforeCall?: (call: Call) => void;
 }
 
-/** A settled world with one group of three zones, and the doors, which are yet to be started. */
+/** A settled world with one group of three zones, and the servers, which are yet to be started. */
 export function createTestWorld(options: TestWorldOptions = {}) {
   const timeline = new VirtualTimeline();
   const world = createWorld({ timeline });

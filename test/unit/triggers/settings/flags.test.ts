@@ -165,7 +165,7 @@ test("the API server's address and the kubeconfig come together", () => {
   assert.deepEqual(understood("-kubernetes.api-url= -kubernetes.config-file=").access, {});
 });
 
-/** A command line, and how each line of what is said begins. */
+/** A command line, and how each line of what is reported begins. */
 const refused: readonly [string, ...string[]][] = [
   ["-server.prot=1", "-server.prot: there is no such flag; similar: -server.port"],
   ["--namespace=mimir", "-namespace: there is no such flag; similar: -kubernetes.namespace"],

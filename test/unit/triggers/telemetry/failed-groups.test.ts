@@ -18,7 +18,7 @@ async function valuesOf(
   return values.filter(({ labels }) => labels.rollout_group === group).map(({ value }) => value);
 }
 
-test("a group whose strategy is not OnDelete is an error in the log, and its passes count as failed and never as a success", async () => {
+test("a group whose strategy is not OnDelete is an error in the log, and its reconciles count as failed and never as a success", async () => {
   const testWorld = createTestWorld();
   const { world, start, goTo, lines } = testWorld;
   start();
@@ -46,7 +46,7 @@ test("a group whose strategy is not OnDelete is an error in the log, and its pas
   assert.ok(((await valuesOf(testWorld, "reconciles"))[0] ?? 0) > failed);
 });
 
-test("budgets that no function can keep stop a rollout, and its passes count as failed until one of them is mended", async () => {
+test("budgets that no function can keep stop a rollout, and its reconciles count as failed until one of them is mended", async () => {
   const testWorld = createTestWorld();
   const { world, start, goTo, lines } = testWorld;
   const resource = "zoneawarepoddisruptionbudgets";
@@ -68,7 +68,7 @@ test("budgets that no function can keep stop a rollout, and its passes count as 
   assert.deepEqual(await valuesOf(testWorld, "reconcilesFailed"), [then]);
 });
 
-test("where no process makes passes, the ledger of such a group tells of no success either", async () => {
+test("where no process reconciles, the ledger of such a group reports no success either", async () => {
   const testWorld = createTestWorld();
   const { world, cluster, start, goTo } = testWorld;
   start();

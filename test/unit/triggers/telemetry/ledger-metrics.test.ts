@@ -133,7 +133,7 @@ test("a rollout that stands still shows guard, zone and since when, from its led
   assert.ok(nowSeconds() - (samples.value(reconciled, { rollout_group: "ingester" }) ?? 0) > 3_600);
 });
 
-test("work that no pass has looked at is seen by its age, also where no function has ever written anything", async () => {
+test("work that no reconcile has looked at is seen by its age, also where no function has ever written anything", async () => {
   const { scrapeIn, stopFunctions, nowSeconds, world } = await createScene();
   await stopFunctions();
   world.addGroup({ namespace: "app", group: "store", zones: ["a"], replicas: 2 });
@@ -246,7 +246,7 @@ test("while the API server is away what was last seen is told, in time, and ages
   assert.ok(age >= 900 && age < 920, `${age} s`);
 });
 
-test("a ledger that cannot be read is told of, and says nothing else", async () => {
+test("a ledger that cannot be read is reported, and says nothing else", async () => {
   const { scrapeIn, stopFunctions, world } = await createScene();
   await stopFunctions();
   world.annotate(ledgerKey, { "sluice.dev/reservations": "nonsense" }, "leases");
@@ -290,7 +290,7 @@ test("a group that vanishes takes its series along, whatever its ledger still sa
   for (const name of names) assert.deepEqual(samples.of(name), [], name);
 });
 
-test("a group that the watches tell of once, while others are looked at, is seen by the next look", async () => {
+test("a group that the watches report once, while others are read, is seen by the next reconcile", async () => {
   let nowMs = 0;
   const seen = new Map([["app/ingester", { namespace: "app", group: "ingester" }]]);
   const metadata = { name: "a", namespace: "app", uid: "1", resourceVersion: "1" };
@@ -344,7 +344,7 @@ test("a scrape waits two seconds for the API server, and no longer", async () =>
   assert.equal((await scrapeIn(900)).of("sluice_group_outdated_pods").length, 3);
 });
 
-test("where passes are made they tell of guard and last success, and the ledger of the rest", async () => {
+test("where a process reconciles, it reports guard and last success, and the ledger of the rest", async () => {
   const { reporting, goTo, changeTemplates, lines } = await createScene();
   changeTemplates(broken);
   await goTo(60);

@@ -24,7 +24,7 @@ async function seriesOf({ reporting }: ReturnType<typeof createTestApp>, name: s
   return text.split("\n").filter((line) => line.startsWith(name));
 }
 
-test("a verdict is logged when its guard or zone changes, not when it is said again", () => {
+test("a verdict is logged when its guard or zone changes, not when it is reported again", () => {
   const { reporting, lines } = createTestApp();
   reporting.verdict(report);
   reporting.verdict({ ...report, message: "other words" });
@@ -60,7 +60,7 @@ test("when it was last said that something can never be is a metric, by zone, an
   assert.deepEqual(await never(), [series("ingester-b", 1_767_229_200)]);
 });
 
-test("so many zones are told of that can never be, and the one told of longest ago makes room", async () => {
+test("so many zones are reported that can never be, and the one reported longest ago makes room", async () => {
   const testApp = createTestApp();
   const notify = (zone: number) =>
     testApp.reporting.verdict({ ...report, guard: "never-possible", zone: `zone-${zone}` });
@@ -73,7 +73,7 @@ test("so many zones are told of that can never be, and the one told of longest a
   assert.ok(zones.includes("0") && zones.includes("1000") && !zones.includes("1"));
 });
 
-test("every pass is counted, and each group that is not done has one waiting series: that of its guard", async () => {
+test("every reconcile is counted, and each group that is not done has one waiting series: that of its guard", async () => {
   const testApp = createTestApp();
   const waiting = () => seriesOf(testApp, "sluice_waiting_since_timestamp_seconds");
   testApp.reporting.verdict(report);
@@ -91,7 +91,7 @@ test("every pass is counted, and each group that is not done has one waiting ser
   ]);
 });
 
-test("a time that is no date, from a ledger that a user edited, ends no pass", () => {
+test("a time that is no date, from a ledger that a user edited, ends no reconcile", () => {
   const { reporting, lines } = createTestApp();
   reporting.verdict({ ...report, sinceMs: Number.MAX_SAFE_INTEGER });
   reporting.verdict({ ...report, zone: "b", sinceMs: Number.NaN });

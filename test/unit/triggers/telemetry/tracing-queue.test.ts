@@ -10,7 +10,7 @@ function spanOf(number: number): SpanContext {
 
 const [first, second, third] = [spanOf(1), spanOf(2), spanOf(3)];
 
-test("a run is told of every span that woke it, again when it is tried again, and of none when it only looks again", async () => {
+test("a run gets every span that triggered it, again when it is tried again, and none when it only reconciles again", async () => {
   const clock = createVirtualClock();
   const reported: number[][] = [];
   const queue = new KeyedQueue<string>({
@@ -34,7 +34,7 @@ test("a run is told of every span that woke it, again when it is tried again, an
   assert.deepEqual(reported, [[1, 2], [1, 2, 3], []]);
 });
 
-test("a flood of wake-ups leaves as many links as a span keeps", () => {
+test("a flood of triggers leaves as many links as a span keeps", () => {
   const many = Array.from({ length: 1_000 }, (_, number) => spanOf(number));
   const joined = many.reduce<readonly SpanContext[]>((some, one) => joinSpans(some, [one]), []);
   assert.deepEqual(joined, many.slice(0, 128));

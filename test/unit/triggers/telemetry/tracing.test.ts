@@ -73,9 +73,9 @@ describe("traces of a rollout, a review and their requests", () => {
     assert.equal(await post(`${server.url}/admission/pod-eviction`, headers, review), 200);
   }
 
-  test("they join their callers, are linked to what woke them, reach the API server, and are sent at SIGTERM", async () => {
+  test("they join their callers, are linked to what triggered them, reach the API server, and are sent at SIGTERM", async () => {
     const server = await start({
-      // Both events, and nothing but them, wake the second pass.
+      // Both events, and nothing but them, trigger the second reconcile.
       GATHER_MS: "1000",
       ...notBeforeTheEnd,
       OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
@@ -115,7 +115,7 @@ describe("traces of a rollout, a review and their requests", () => {
     return [binary, inBody];
   }
 
-  /** The pass that both events woke. */
+  /** The reconcile that both events triggered. */
   function assertReconciles(spans: readonly ReceivedSpan[], triggers: readonly string[]): ReceivedSpan {
     const reconciles = spans.filter(({ name }) => name === "pass advance-zone-rollout");
     const [sweep, ...more] = spans.filter(({ name }) => name === "sweep");
@@ -133,7 +133,7 @@ describe("traces of a rollout, a review and their requests", () => {
     return triggered;
   }
 
-  /** What the pass asked of the API server is in it, and the API server was told so. */
+  /** What the reconcile asked of the API server is in it, and the API server was told so. */
   function assertRequests(spans: readonly ReceivedSpan[], reconcile: ReceivedSpan): void {
     const inReconcile = spans.filter(({ parentSpanId }) => parentSpanId === reconcile.spanId);
     const names = new Set(inReconcile.map(({ name }) => name));

@@ -15,7 +15,7 @@ import { createTestWorld, isOfSchedule, type TestWorldOptions } from "../server/
 
 const lists: TestWorldOptions = { settings: { views: "list" } };
 
-/** Doors after their first sweep, and nothing counted yet. */
+/** Servers after their first sweep, and nothing counted yet. */
 async function started(options: TestWorldOptions) {
   const testWorld = createTestWorld(options);
   const standalone = testWorld.start();
@@ -85,7 +85,7 @@ test("a budget that comes makes the ledger of StatefulSets of no group, and a fl
   assert.ok(rounds > 100 && rounds <= 100 + 10 * 20 + 1, `${rounds} looks in ten seconds`);
 });
 
-test("where a watch tells of changes, no flood costs a request", async () => {
+test("where a watch reports changes, no flood costs a request", async () => {
   const { flood, calls } = await started({});
   assert.deepEqual(await flood((event) => `forged-${event}`), { ignored: 10_000 });
   assert.deepEqual(await flood(() => "ingester-a"), { queued: 10_000 });
@@ -95,7 +95,7 @@ test("where a watch tells of changes, no flood costs a request", async () => {
   );
 });
 
-test("a rollout goes on through a flood, woken by its own events, and the sweep runs", async () => {
+test("a rollout goes on through a flood, triggered by its own events, and the sweep runs", async () => {
   const { changeTemplates, isRolled, goTo, standalone, lines, world } = await started(lists);
   const statefulSet = (namespace: string, name: string) =>
     standalone.enqueuer.changed("statefulsets", { namespace, name });
@@ -142,7 +142,7 @@ test("when as many groups are queued as may be, events of others are refused, an
   assert.ok(testWorld.calls.some(({ verb, resource }) => verb === "list" && resource === "statefulsets"));
 });
 
-test("a StatefulSet that comes to another group wakes that group, too", async () => {
+test("a StatefulSet that comes to another group triggers that group, too", async () => {
   const { world, goTo, standalone } = await started(lists);
   world.addGroup({ namespace: "app", group: "other", zones: ["x"], replicas: 1 });
   world.settle();
@@ -151,7 +151,7 @@ test("a StatefulSet that comes to another group wakes that group, too", async ()
   assert.equal(standalone.enqueuer.changed("statefulsets", { namespace: "app", name: "ingester-c" }), "queued");
   await goTo(60);
   const ledger = world.store.find("leases", { namespace: "app", name: "sluice-other" });
-  assert.ok(ledger, "the other group has had its first pass");
+  assert.ok(ledger, "the other group has had its first reconcile");
 });
 
 test("of StatefulSets that were read so many are remembered, and one that has left its group is not", async () => {

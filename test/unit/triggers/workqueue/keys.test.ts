@@ -1,4 +1,4 @@
-/** Keys belong to functions: which events wake which function, for which of its keys. In virtual time. */
+/** Keys belong to functions: which events trigger which function, for which of its keys. In virtual time. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { advanceZoneRollout } from "../../../../functions/advance-zone-rollout/function.ts";
@@ -44,7 +44,7 @@ function recording<K extends Key>(parts: Parts<K>) {
   return { definition, reconciled, swept };
 }
 
-/** Deployments, each woken by the ConfigMaps that it owns. */
+/** Deployments, each triggered by the ConfigMaps that it owns. */
 function byOwner() {
   return recording<ObjectRef>({
     name: "watch-settings",
@@ -107,7 +107,7 @@ async function started(options: TestWorldOptions, prepare: (testWorld: TestWorld
   return { ...testWorld, standalone, ...standalone.enqueuer };
 }
 
-test("an event about an object with an owner wakes the owner, and one about an object that is gone wakes no owner", async () => {
+test("an event about an object with an owner triggers the owner, and one about an object that is gone triggers no owner", async () => {
   const { definition, reconciled } = byOwner();
   const testWorld = await started({ definitions: [definition], settings: lists }, (prepared) => owned(prepared, "one"));
   assert.deepEqual(reconciled, []);
@@ -143,7 +143,7 @@ test("many events of one object cost one read in five seconds, whatever their fu
   );
 });
 
-test("an object of a type that a function does not wait for wakes nothing, though a StatefulSet has its name", async () => {
+test("an object of a type that a function does not wait for triggers nothing, though a StatefulSet has its name", async () => {
   const { definition, reconciled } = byOwner();
   const testWorld = await started({ definitions: [advanceZoneRollout, definition], settings: lists });
   testWorld.calls.length = 0;
@@ -153,7 +153,7 @@ test("an object of a type that a function does not wait for wakes nothing, thoug
   assert.deepEqual([testWorld.calls, reconciled], [[], []]);
 });
 
-test("where a process lives, it watches what wakes a function and no view tells of: what is there, comes, changes and goes", async () => {
+test("where a process lives, it watches what triggers a function and no view reports: what is there, comes, changes and goes", async () => {
   const { definition, reconciled } = byOwner();
   const nodes = byNode();
   const testWorld = await started({ definitions: [definition, nodes.definition], namespaces: ["app"] }, (prepared) => {
@@ -178,7 +178,7 @@ test("where a process lives, it watches what wakes a function and no view tells 
   assert.equal(await stopped, true);
 });
 
-test("a watch of all objects of a type wakes no function that waits for those with a label alone", async () => {
+test("a watch of all objects of a type triggers no function that waits for those with a label alone", async () => {
   const received: string[] = [];
   const keysOf = (by: string) => (changed: { readonly name: string }) => {
     received.push(`${by} ${changed.name}`);
@@ -198,7 +198,7 @@ test("a watch of all objects of a type wakes no function that waits for those wi
   assert.deepEqual([...new Set(received)].sort(), ["all labelled", "all plain", "some labelled"]);
 });
 
-test("one whose keys are StatefulSets hears of those with its label by a watch of its own, though views tell groups of all", async () => {
+test("one whose keys are StatefulSets learns of those with its label by a watch of its own, though views report groups of all", async () => {
   const groups = recording<GroupKey>({
     name: "watch-groups",
     keyedBy: "groups",
@@ -213,18 +213,18 @@ test("one whose keys are StatefulSets hears of those with its label by a watch o
   const labels = { [wantsRebalance.key]: "true" };
   testWorld.world.store.patch("statefulsets", { namespace: "app", name: "ingester-b" }, { metadata: { labels } });
   await testWorld.goTo(3);
-  // The look-up, and the pass.
+  // The look-up, and the reconcile.
   assert.deepEqual(gets(), ["ingester-b", "ingester-b"]);
-  assert.deepEqual(groups.reconciled, [], "no other function is woken by that watch");
-  // What any client may post costs nothing where watches tell.
+  assert.deepEqual(groups.reconciled, [], "no other function is triggered by that watch");
+  // What any client may post costs nothing where watches report.
   assert.equal(testWorld.changed("statefulsets", { namespace: "app", name: "forged" }), "ignored");
-  // The sweep has told of this one: its group has a pass, from memory.
+  // The sweep has reported this one: its group has a reconcile, from memory.
   assert.equal(testWorld.changed("statefulsets", { namespace: "app", name: "ingester-b" }), "queued");
   await testWorld.goTo(20);
   assert.deepEqual(gets(), ["ingester-b", "ingester-b"]);
 });
 
-test("a sweep wakes each function for its own keys; those of the whole cluster are listed once, whatever namespaces are served", async () => {
+test("a sweep triggers each function for its own keys; those of the whole cluster are listed once, whatever namespaces are served", async () => {
   const nodes = byNode();
   const owners = byOwner();
   const groups = recording<GroupKey>({
@@ -285,7 +285,7 @@ test("functions that list their keys in the same way share one list in a sweep",
   assert.equal(testWorld.calls.filter(({ verb }) => verb === "list").length, 1);
 });
 
-test("one function is not woken by what another waits for, in events and in watches", async () => {
+test("one function is not triggered by what another waits for, in events and in watches", async () => {
   for (const settings of [lists, {}]) {
     const parts = { keyedBy: "groups", listKeys: listGroupKeys } as const;
     const pods = recording<GroupKey>({ ...parts, name: "pods", watches: [{ resource: "pods", keysOf: groupOfPod }] });
@@ -309,7 +309,7 @@ test("one function is not woken by what another waits for, in events and in watc
   }
 });
 
-test("a group whose budget no function can keep goes on as soon as an event tells that its budget was mended", async () => {
+test("a group whose budget no function can keep goes on as soon as an event reports that its budget was mended", async () => {
   const testWorld = createTestWorld({ settings: lists });
   const key = { namespace: "app", name: "budget" };
   testWorld.world.store.create("zoneawarepoddisruptionbudgets", "app", brokenBudget);
@@ -328,7 +328,7 @@ test("a group whose budget no function can keep goes on as soon as an event tell
   assert.equal(deletions(), 1);
 });
 
-test("a budget that a view tells of costs no read", async () => {
+test("a budget that a view reports costs no read", async () => {
   const testWorld = await started({});
   await testWorld.goTo(20);
   testWorld.calls.length = 0;

@@ -1,4 +1,4 @@
-/** A function that watches while it is awake, behind its doors: events wake it, and what they cost. */
+/** A function that watches on demand, behind its servers: events trigger it, and what they cost. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { advanceZoneRollout } from "../../../../functions/advance-zone-rollout/function.ts";
@@ -14,7 +14,7 @@ async function started(views: "awake" | "list", watchIdleMs = 20_000) {
   const { world } = testWorld;
   const standalone = testWorld.start();
   let isDelivered = true;
-  // As sources tell it: a name, a moment later.
+  // As sources report it: a name, a moment later.
   for (const resource of ["pods", "statefulsets"] as const) {
     world.store.onChange(resource, ({ final: { metadata } }) => {
       const { namespace = "", name } = metadata;
@@ -35,7 +35,7 @@ async function started(views: "awake" | "list", watchIdleMs = 20_000) {
   return { ...testWorld, standalone, open, count, loseEvents };
 }
 
-test("a rollout by events lists once, whatever is told of it; what is told again later costs no request", async () => {
+test("a rollout by events lists once, whatever events come; what is reported again later costs no request", async () => {
   const onDemand = await started("awake");
   assert.equal(await onDemand.open(), 0);
   onDemand.changeTemplates("app:2");
@@ -66,7 +66,7 @@ test("WATCH_IDLE=0 lists, as VIEWS=list does", async () => {
   assert.ok(isRolled() && count("list") > 50);
 });
 
-test("an event that comes before its watch has told of the change loses nothing: the watch wakes the group as well", async () => {
+test("an event that comes before its watch has reported the change loses nothing: the watch triggers the group as well", async () => {
   const { changeTemplates, goTo, isRolled, loseEvents } = await started("awake");
   changeTemplates("app:2");
   await goTo(61);
@@ -117,7 +117,7 @@ test("a StatefulSet that was looked up for an event is known from then on", asyn
 });
 
 test("right after a start what events name is not looked up where the first sweep sees it, and is where it does not", async () => {
-  // The one reads its groups in its passes; the other needs no more than the list that finds them.
+  // The one reads its groups in its reconciles; the other needs no more than the list that finds them.
   for (const definition of [followReplicas, keepLedgers]) {
     const testWorld = createTestWorld({ definitions: [definition], settings: { views: "list" } });
     const { enqueuer } = testWorld.start();

@@ -88,11 +88,11 @@ test("the failure policies of our configurations are shown, those of others are 
     series("MutatingWebhook", "eviction", "Fail", 1),
     series("MutatingWebhook", "eviction", "Ignore", 0),
   ]);
-  assert.equal(seen.changes, listed + 2, "each change wakes the listeners");
+  assert.equal(seen.changes, listed + 2, "each change triggers the listeners");
   await stop();
 });
 
-test("a right that is missing is told of once, and asked for again and again", async () => {
+test("a right that is missing is reported once, and asked for again and again", async () => {
   const message = 'User "x" cannot list resource "…" in API group "admissionregistration.k8s.io" at the cluster scope';
   let lists = 0;
   const { lines, goTo, stop } = follow({
@@ -108,7 +108,7 @@ test("a right that is missing is told of once, and asked for again and again", a
   await stop();
 });
 
-test("all configurations are told of, those of others too, and others wake no function", async () => {
+test("all configurations are reported, those of others too, and others trigger no function", async () => {
   const { world, seen, goTo, add, stop } = follow();
   add("validatingwebhookconfigurations", "zpdb", "Fail");
   await goTo(1);

@@ -107,7 +107,10 @@ test("api-server-away, right-missing: what the API server would not do is a 429 
     };
     const answer = await replica.answer(replica.submit("group-a-0"));
     assert.deepEqual([answer.guard, !answer.allowed && answer.code], [guard, 429]);
-    assert.match(answer.allowed ? "" : answer.message, /^to decide about pods of group, Sluice has to .+: it would not$/);
+    assert.match(
+      answer.allowed ? "" : answer.message,
+      /^to decide about pods of group, Sluice has to .+: it would not$/,
+    );
     replica.interfere = () => {};
     assert.deepEqual(await replica.guards(replica.submit("group-a-0")), ["allowed"]);
   }
@@ -155,7 +158,7 @@ test("a decision that throws fails the reviews that asked for it, and no later o
   assert.deepEqual(await shipped.guards(shipped.submit("group-a-0")), ["allowed"]);
 });
 
-test("ledger-unwritable: what could not be read again is not written, the answer is a 429, and the next review is judged", async () => {
+test("ledger-unwritable: what could not be read again is not written, the answer is a 429, and the next review is decided", async () => {
   const harness = await governedGroup();
   let ordinal = 1e30;
   const decide: ConstructorParameters<typeof Replica>[2] = {

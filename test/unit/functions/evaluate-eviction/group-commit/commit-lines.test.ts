@@ -176,7 +176,7 @@ test("where a view does not tell when its StatefulSets were read, the five secon
   }
 });
 
-test("one write carries 500 petitions at most: those behind them are decided on next", async () => {
+test("one write carries 500 reviews at most: those behind them are decided on next", async () => {
   const harness = await governedGroup();
   const sizes: number[] = [];
   const replica = generous(harness, {
@@ -293,7 +293,7 @@ test("a review that asks after one whose reservation is still to be withdrawn is
   assert.ok(replica.cluster.monotonicMs() - deadlineMs <= 1);
 });
 
-test("a deadline that comes before the next look is kept to the millisecond", async () => {
+test("a deadline that comes before the next reconcile is kept to the millisecond", async () => {
   const harness = await governedGroup();
   const replica = new Replica(harness);
   replica.interfere = (call) => (isWrite(call) ? replica.cluster.sleep(60_000) : undefined);

@@ -46,7 +46,7 @@ test("settled-through becomes the largest revision of a pod in the view, and not
   assert.equal(harness.ledger.settledThrough, Math.max(...revisions));
 });
 
-test("where watches tell of pods, StatefulSets are read after the ledger, and a view that has heard nothing is listed (R5)", async () => {
+test("where watches report pods, StatefulSets are read after the ledger, and a view that has received nothing is listed (R5)", async () => {
   const harness = await governedGroup({ maxUnavailable: 3 });
   const cache = await harness.watch();
   const replica = new Replica(harness, () => ({ cache }));
@@ -81,7 +81,7 @@ test("a refusal writes nothing", async () => {
   assert.equal(harness.ledger.resourceVersion, resourceVersion);
 });
 
-test("a dry run is judged, writes nothing, and does not count for those after it (R16)", async () => {
+test("a dry run is decided, writes nothing, and does not count for those after it (R16)", async () => {
   const { harness, replica, first } = await busyReplica(2);
   const dry = [1, 2, 3].map((ordinal) => replica.submit(`group-a-${ordinal}`, { dryRun: true }));
   const asked = [...dry, replica.submit("group-a-4"), replica.submit("group-a-5", { dryRun: true })];

@@ -107,7 +107,7 @@ test("EVICTION_WAIT of 0 refuses at once", async () => {
   assert.deepEqual(drains.harness.holds, []);
 });
 
-test("a setting that is longer than the time-out leaves is cut to 1.5 s less, and that is said once", async () => {
+test("a setting that is longer than the time-out leaves is cut to 1.5 s less, and that is reported once", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 }, { settings: { evictionWaitMs: 60_000 } });
   const deadlineMs = drains.replica.cluster.monotonicMs() + 2_500;
   const asked = pods(0, 3).map((pod) => drains.evict(pod, { deadlineMs }));
@@ -328,7 +328,7 @@ test("the API server that fails once is no reason to send everybody away", async
   assert.equal(failures, 2);
 });
 
-test("a line without a waiting review is looked at no more, and a review that waits costs few requests", async () => {
+test("a line without a waiting review is read no more, and a review that waits costs few requests", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 });
   // It is allowed to go, and does not.
   await drains.guards(drains.replica.review("group-a-0"));
@@ -343,11 +343,11 @@ test("a line without a waiting review is looked at no more, and a review that wa
   assert.deepEqual(drains.harness.requests, []);
 });
 
-test("a review that would wait longer than it may, at the pace of those before it, is refused early and the line goes on", async () => {
+test("a review that would wait longer than it may, at the rate of those before it, is refused early and the line goes on", async () => {
   const drains = await Drains.of({ maxUnavailable: 1 }, { replicas: 24 });
   const asked = pods(0, 17).map((pod) => drains.evict(pod));
   await drains.harness.goOn(2 * awayMs);
-  assert.equal(drains.answered.length, 2, "nothing is known of the pace yet");
+  assert.equal(drains.answered.length, 2, "nothing is known of the rate yet");
   await drains.harness.goOn(700);
   const refused = drains.answered.filter(({ guard }) => guard !== "allowed");
   // 7.5 s less those that have passed, one pod each 1.5 s: three of those who wait may have a chance.

@@ -1,4 +1,4 @@
-/** The pace of a line: what those expect who wait in it. */
+/** The rate of a line: what those expect who wait in it. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { RateEstimate } from "../../../../../functions/evaluate-eviction/group-commit/rate-estimate.ts";
@@ -33,7 +33,7 @@ test("those who go together are one moment", () => {
   assert.equal(Math.round(estimate.waitMs(9, 3_000) ?? 0), 2_000);
 });
 
-test("a moment that is not over is no pace: its first one is not all who go in it", () => {
+test("a moment that is not over is no rate: its first one is not all who go in it", () => {
   const estimate = new RateEstimate();
   for (const [atMs, hasWaited] of [
     [0, false],
@@ -48,7 +48,7 @@ test("a moment that is not over is no pace: its first one is not all who go in i
   assert.equal(Math.round(estimate.waitMs(15, 2_450) ?? 0), Math.round((16 * 2_200) / 6 - 250));
 });
 
-test("one that is overdue makes the pace slower, and the next one is not expected in the past", () => {
+test("one that is overdue makes the rate slower, and the next one is not expected in the past", () => {
   const estimate = estimateOf([0, 1_000, 2_000]);
   assert.equal(estimate.waitMs(0, 6_000), 0);
   assert.equal(estimate.waitMs(3, 6_000), 8_000);
@@ -61,7 +61,7 @@ test("what was half a minute ago says nothing of now, and only the last moments 
   assert.equal(estimate.waitMs(0, 15_000), 1_000);
 });
 
-test("a review that finds an empty line begins the estimate anew: that so few asked is no pace", () => {
+test("a review that finds an empty line begins the estimate anew: that so few asked is no rate", () => {
   const estimate = estimateOf([0, 1_000, 2_000]);
   estimate.letGo(20_000, false);
   assert.equal(estimate.waitMs(3, 20_500), undefined);

@@ -1,4 +1,4 @@
-/** Processes that judge evictions over a small world in virtual time, beside the one that rolls out in {@link Harness}. */
+/** Processes that decide evictions over a small world in virtual time, beside the one that rolls out in {@link Harness}. */
 
 import { decide, type EvictionSnapshot } from "../../../../../functions/evaluate-eviction/decide.ts";
 import { evaluateEviction } from "../../../../../functions/evaluate-eviction/function.ts";
@@ -31,13 +31,13 @@ import {
 
 type GroupOptions = ConstructorParameters<typeof Harness>[0];
 
-/** How long the API server waits for a webhook, less what the door keeps back. */
+/** How long the API server waits for a webhook, less what the server keeps back. */
 const patienceMs = 9_000;
 
 /** Settings by which a review that has to wait is refused at once, unless a test gives other settings. */
 const atOnce = { evictionWaitMs: 0 };
 
-/** One process that judges evictions. */
+/** One process that decides evictions. */
 export class Replica {
   readonly calls: Call[] = [];
   interfere: Interference = () => {};
@@ -66,14 +66,14 @@ export class Replica {
     this.handler = openHandler(evaluateEviction, this.context);
   }
 
-  /** A petition for the pod of that name as it stands now. */
+  /** A review for the pod of that name as it stands now. */
   submit(pod: string, changes: Partial<EvictionReview> & Partial<Eviction> = {}): Promise<AdmissionAnswer> {
     const { dryRun = false, deadlineMs = this.cluster.monotonicMs() + patienceMs, ...more } = changes;
     const eviction = { name: pod, uid: this.uidOf(pod), isPinned: true, pin: [], ...more };
     return this.commit.submit(key, { eviction, dryRun, deadlineMs });
   }
 
-  /** A review of an eviction, as the door gives it to the function. */
+  /** A review of an eviction, as the server gives it to the function. */
   review(pod: string, changes: Partial<AdmissionRequest> = {}): Promise<AdmissionAnswer> {
     const deadlineMs = this.cluster.monotonicMs() + patienceMs;
     return this.handler.review(askedOf({ namespace, name: pod }, { uid: "review", deadlineMs, ...changes }));
