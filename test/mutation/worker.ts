@@ -152,7 +152,7 @@ async function runStep(step: Step, on: number): Promise<Trial> {
   }
 }
 
-/** What takes longer than this looks at a real clock, and may fail on a busy machine all by itself. */
+/** What takes longer than this depends on a real clock, and may fail on a busy machine all by itself. */
 const surelyQuickMs = 300;
 
 /** A failure counts where the same step passes once the mutant is off; where it may have been chance, it has to come twice. */

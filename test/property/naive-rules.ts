@@ -277,7 +277,7 @@ export function isRecordable(facts: GroupFacts, zone: number): boolean {
   return slots.every(({ health, revision }) => health === "absent" || revision === "new");
 }
 
-/** Every act that the rules allow by itself, one by one, in the words of `words` in decide.test.ts. */
+/** Every act that the rules allow by itself, one by one, as `summary` in decide.test.ts writes them. */
 export function possible(facts: GroupFacts): Set<string> {
   const acts = new Set<string>();
   if (isForeign(facts)) return acts;

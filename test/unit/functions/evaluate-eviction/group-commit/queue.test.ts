@@ -41,7 +41,7 @@ function createLines() {
   return { lines, served, ask };
 }
 
-test("a line is served by one at a time, also when a review of a line that was forgotten is answered meanwhile", async () => {
+test("a queue is served by one at a time, also when a review of a queue that was forgotten is answered meanwhile", async () => {
   const { lines, served, ask } = createLines();
   // Its reservation was written too late to say so: it is answered at its deadline, whatever has become of its line.
   const late = ask();
