@@ -61,7 +61,7 @@ const phases: readonly Phase[] = [
       { files: ["test/unit/**/*.test.ts"], share: 0.5, isBatched: true },
       { files: ["test/property/**/*.test.ts"], share: 1, flags: [untracked] },
       {
-        files: ["test/{tidy,rooms,words,entries}.test.ts", "test/{fake-cluster,mutation,runner}/**/*.test.ts"],
+        files: ["test/{tidy,rooms,words,phrases,entries}.test.ts", "test/{fake-cluster,mutation,runner}/**/*.test.ts"],
         share: 1,
       },
     ],

@@ -17,7 +17,7 @@ interface Phrase {
 const event = "events?|watch(?:es)?|caches?|views?|lists?|sources?|kubelet|answer|status|header";
 const before =
   "a|an|each|every|one|the|this|last|next|first|second|two|three|same|failed|no|such|whole|several|between|after|all";
-const look = "a|each|every|first|last|next|this|one|second|per|many|three|two";
+const counted = "a|each|every|first|last|next|this|one|second|per|many|three|two";
 
 const phrases: readonly Phrase[] = [
   {
@@ -51,7 +51,7 @@ const phrases: readonly Phrase[] = [
   {
     private: new RegExp(
       "\\bhow soon to look\\b|\\b(?:is|are|was|were|be|been) looked (?:at|for)\\b|\\blook(?:s|ed)? (?:once )?again\\b|" +
-        `\\b(?:${look}) looks?\\b(?! (?:like|older|newer)|-)`,
+        `\\b(?:${counted}) looks?\\b(?! (?:like|older|newer)|-)`,
       "i",
     ),
     instead: "reconcile, read or observe",
@@ -108,7 +108,6 @@ const phrases: readonly Phrase[] = [
     instead: "queue",
     found: "the first of a line",
   },
-  { private: /\b(?:who(?:so)?ever|nobody|somebody|anybody)\b/i, instead: "a noun", found: "whoever brings it back" },
 ];
 
 interface Exception {
