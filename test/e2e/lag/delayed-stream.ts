@@ -1,4 +1,4 @@
-/** Bytes on their way that come late, in order, and never more of them than fit. */
+/** A stream whose bytes arrive late and in order. It holds a bounded number of them. */
 import { once } from "node:events";
 import type { Readable, Writable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
@@ -7,13 +7,13 @@ import type { Phase } from "./delays.ts";
 export interface DelayOptions {
   /** What becomes of the bytes that arrive, one phase after the other. */
   readonly phases: Iterator<Phase>;
-  /** From when it is aborted on, all that is held passes, and what comes passes at once. */
+  /** Once it is aborted, all delayed bytes are written, and later ones at once. */
   readonly calm: AbortSignal;
-  /** The most bytes that are held; beyond them no more are read from the source. Default 8 MiB. */
+  /** The most bytes that are delayed at once. At that number nothing more is read from the source. Default 8 MiB. */
   readonly mostBytes?: number;
 }
 
-/** Passes on what comes from `source` to `sink`, by the phases. Resolves when either has ended, and ends the other. */
+/** Writes what comes from `source` to `sink`, by the phases. Resolves when either has ended, and ends the other. */
 export async function forwardLate(source: Readable, sink: Writable, options: DelayOptions): Promise<void> {
   const delayed = new DelayedStream(source, sink, options);
   await Promise.all([delayed.walk(), delayed.read(), delayed.write()]);
@@ -77,7 +77,7 @@ class DelayedStream {
     this.#notify();
   }
 
-  /** Writes what is due, and ends the sink as the source has ended. */
+  /** Writes the bytes that are due. Ends the sink, or breaks it, as the source has ended. */
   async write(): Promise<void> {
     while (!this.#over.signal.aborted) {
       const [first] = this.#queue;
@@ -94,12 +94,12 @@ class DelayedStream {
     }
   }
 
-  /** When what arrives now may pass. */
+  /** When bytes that arrive now are due. */
   #dueMs(nowMs: number): number {
     return this.#phase.kind === "late" ? nowMs + this.#phase.delayMs : this.#phaseEndMs;
   }
 
-  /** Undefined while only a change lets it pass. */
+  /** Undefined while they wait for the next phase. */
   #waitMs(dueMs: number): number | undefined {
     if (this.#options.calm.aborted) return 0;
     return this.#phase.kind === "half-open" ? undefined : dueMs - performance.now();
@@ -123,7 +123,7 @@ class DelayedStream {
     this.#changed = Promise.withResolvers<void>();
   }
 
-  /** The reader sees a connection that breaks, and not an answer that is complete. */
+  /** The reader sees a broken connection, not a complete answer. */
   #cut(): void {
     this.#sink.destroy();
     this.#end();

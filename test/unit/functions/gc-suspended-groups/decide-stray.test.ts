@@ -23,7 +23,7 @@ function decision(
   return [kind, guard];
 }
 
-test("owner-gone: however old it is, it stays, and says why; once", () => {
+test("owner-gone: however old it is, it stays, and its message says why, once", () => {
   assert.deepEqual(
     decision(() => {}),
     ["tell", "owner-gone"],
@@ -39,7 +39,7 @@ test("owner-gone: however old it is, it stays, and says why; once", () => {
   );
 });
 
-test("recovered: a wish to have it back takes everything of ours away, and with it the word on the drain", () => {
+test("recovered: a request to recover removes all annotations of ours, the time of the drain included", () => {
   assert.deepEqual(
     decision((on) => on.annotate("a", 2, { recover: "true" })),
     ["clear", "recovered"],
@@ -63,7 +63,7 @@ test("recover-too-late: not where its removal has begun, or where a user deletes
   );
 });
 
-test("removing: one past the point of no return goes, unless a user holds it or a pod uses it", () => {
+test("removing: a volume claim past the point of no return goes, unless a user holds it or a pod uses it", () => {
   const removing = (on: Suspended) => {
     on.annotate("a", 2, { "suspend-state": "Removing" });
     on.delete("a", 2);

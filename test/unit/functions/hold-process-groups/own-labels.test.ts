@@ -9,7 +9,7 @@ const time = "2025-12-31T00:00:00Z";
 const own = { matchLabels: { app: "fdb" }, processGroupIDLabels: ["example.com/id"] };
 const without = { [labels.cluster]: null, [labels.id]: null };
 
-/** Its volume claim and its pod have these labels, and the operator's usual ones no more. */
+/** Its volume claim and its pod have these labels, in place of the operator's usual ones. */
 function relabelled(given: Readonly<Record<string, string>>, spec: object = { labels: own }): FoundationHarness {
   const harness = new FoundationHarness();
   harness.restart({ settings: { volumeHold: "keep" } } as never);
@@ -52,7 +52,7 @@ test("a volume claim that the cluster owns is found whatever its match labels ar
   assert.equal(harness.written("suspend"), "true");
 });
 
-test("volume-unfound: that no volume is found does not let a removal go, and an Event says which has no label, and what to do", async () => {
+test("volume-unfound: a removal whose volume is not found stays blocked, and an Event names the claim without a label, and what to do", async () => {
   const harness = relabelled({ app: "fdb", "example.com/id": id });
   harness.change({ processGroupsToRemove: [id] });
   await harness.reconcile();

@@ -25,7 +25,7 @@ function written(world: Downscales): string | undefined {
   return world.harness.world.store.get("statefulsets", setName).metadata.annotations?.[annotation];
 }
 
-/** What the next reconcile is promised for. */
+/** When the next reconcile is due. */
 async function requeue(world: Downscales, process: Process): Promise<number | undefined> {
   const { harness } = world;
   const outcome = await played(harness.timeline, releasePrepared.reconcile(process.context, key, { sweep: true }));
@@ -68,7 +68,7 @@ test("the time in the ledger is written a minute after the downscale was allowed
   assert.ok(!process.calls.slice(before).some(({ verb, resource }) => verb === "patch" && resource === "statefulsets"));
 });
 
-test("another client's change a moment ago is a minute of waiting; a change of the status is none", async () => {
+test("a change by another client delays the write by a minute; a change of the status does not", async () => {
   const world = await lowered();
   const process = writing(world);
   await process.sweep();

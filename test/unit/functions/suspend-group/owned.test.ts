@@ -6,7 +6,7 @@ import { Owned, uidOf } from "../../../support/owned.ts";
 import { minutesAgo } from "../../../support/suspended.ts";
 import { decideOn } from "./given.ts";
 
-/** `KIND NAMES` of each target; `GUARD` of what volume claims are told. */
+/** `KIND NAMES` of each target; `GUARD` of each message to a volume claim. */
 function decided(on: Owned, changes: Partial<SuspendSnapshot> = {}): readonly string[] {
   const verdict = decideOn(on, changes);
   if (verdict.kind === "wait") return [verdict.guard];
@@ -129,7 +129,7 @@ test("waitBetweenRemovalsSeconds of the cluster holds where its volume claims sa
   assert.deepEqual(waits({}, 1.1, "1s"), ["let-go a-0"]);
 });
 
-test("not-drained and duration-missing: without both words nothing goes", () => {
+test("not-drained and duration-missing: without both annotations nothing goes", () => {
   const on = Owned.of(["a"], 1);
   on.log("a-0-data", { suspend: "true" });
   assert.deepEqual(decided(on), ["not-drained"]);
@@ -139,7 +139,7 @@ test("not-drained and duration-missing: without both words nothing goes", () => 
   assert.match(messageOf(on), /not each of its volume claims has sluice\.dev\/suspend-duration/);
 });
 
-test("selector-malformed: while one volume claim of the group selects pods by what Sluice cannot read, nothing begins", () => {
+test("selector-malformed: while Sluice cannot read the pod selector of one volume claim of the group, nothing begins", () => {
   const on = Owned.of(["a", "b"], 1);
   on.ask("a-0");
   on.log("b-0-data", { "pod-selector": "app in (x)" });
@@ -217,7 +217,7 @@ test("recovering: the wish stands until a pod of the owner is ready with the vol
   assert.deepEqual(decided(on), ["clear a-0-again"]);
 });
 
-test("recover-too-late: from the point of no return on a wish is answered with the truth", () => {
+test("recover-too-late: after the point of no return a request to recover is refused", () => {
   const on = Owned.of(["a"], 1);
   on.suspend("a-0", 90, "Removing");
   on.log("a-0-data", { recover: "true" });
@@ -278,7 +278,7 @@ test("a pod that was let go keeps its volume until it is gone, though the owner 
   assert.deepEqual(decided(on), ["clear a-0-again"]);
 });
 
-test("a pod that stands though its time runs has it begin anew, whatever other pod mounts its volume", () => {
+test("the time begins anew if the pod exists again, whatever other pod mounts its volume", () => {
   const on = Owned.of(["a"], 1);
   on.suspend("a-0", 10);
   on.addPod("debugger", { ownerReferences: [] }, ["a-0-data"]);

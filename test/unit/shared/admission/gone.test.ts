@@ -33,14 +33,14 @@ test("a client that has gone before its eviction is read costs no write, and kee
   assert.deepEqual(reserved(harness), ["group-a-1 by evaluate-eviction"]);
 });
 
-test("an answer that rests on old reads is refused five seconds after them, and not at the next check for those who are late (R9)", async () => {
+test("an answer from old reads is refused five seconds after them, and does not wait for the next timer of late reviews (R9)", async () => {
   const harness = await governedGroup();
   const replica = new Replica(harness);
   let readMs = Number.NaN;
   replica.interfere = async (call) => {
     if (`${call.verb} ${call.resource}` === "get leases") await replica.cluster.sleep(300);
     if (call.resource === "statefulsets") readMs = replica.cluster.monotonicMs();
-    // Its end is close when the write is sent, and that of the timer for those who are late is not.
+    // The five seconds are nearly over when the write is sent; the timer of late reviews would fire later.
     if (call.resource === "poddisruptionbudgets") await replica.cluster.sleep(4_900);
     if (isWrite(call)) await replica.cluster.sleep(20_000);
   };

@@ -8,7 +8,7 @@ import { spanKinds, startCollector } from "../../../support/tracing-collector.ts
 test("each try is a span of its own, and the pod learns of it by traceparent", { timeout: 20_000 }, async () => {
   const collector = await startCollector();
   const environment = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_EXPORTER_OTLP_PROTOCOL: "http/json" };
-  // The SDK reads where to send from the process's own environment.
+  // The SDK reads the address of the collector from the environment of the process.
   Object.assign(process.env, environment);
   const tracing = await startTracing(environment, "0.0.0", (_, message) => assert.fail(message));
   let parent = "";

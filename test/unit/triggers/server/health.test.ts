@@ -7,7 +7,7 @@ import { createVirtualClock } from "../../shared/kubernetes/virtual-clock.ts";
 function createTestHealth() {
   const clock = createVirtualClock();
   const messages: string[] = [];
-  return { clock, reported: messages, health: createHealth(clock, (expected) => messages.push(expected)) };
+  return { clock, messages, health: createHealth(clock, (message) => messages.push(message)) };
 }
 
 function failure(code: number): ClusterError {
@@ -34,7 +34,7 @@ test("it counts as away once every call has failed for 10 s, and one answer ends
   assert.equal(health.away(), undefined);
 });
 
-test("among failures one answer, also a refusal, is enough", async () => {
+test("one answer among failures, even a refusal, keeps the API server from counting as away", async () => {
   const { health, clock } = createTestHealth();
   health.observe({ statusCode: "error" });
   await clock.goTo(9_000);
@@ -44,7 +44,7 @@ test("among failures one answer, also a refusal, is enough", async () => {
   assert.equal(health.away(), undefined);
 });
 
-test("an API server that does not know us is no use", async () => {
+test("an API server that rejects our credentials counts as away", async () => {
   const { health, clock } = createTestHealth();
   health.observe({ statusCode: 200 });
   health.observe({ statusCode: 401 });
@@ -53,7 +53,7 @@ test("an API server that does not know us is no use", async () => {
 });
 
 test("while calls fail it is asked every 2 s, each outage is reported once, and so is its end", async () => {
-  const { health, clock, reported: messages } = createTestHealth();
+  const { health, clock, messages } = createTestHealth();
   const asked: number[] = [];
   const stopping = new AbortController();
   const probing = health.probe(async () => {
@@ -74,8 +74,8 @@ test("while calls fail it is asked every 2 s, each outage is reported once, and 
   await probing;
 });
 
-test("credentials that are not accepted are called so", async () => {
-  const { health, clock, reported: messages } = createTestHealth();
+test("the message says that the credentials are not accepted", async () => {
+  const { health, clock, messages } = createTestHealth();
   void health.probe(() => Promise.reject(failure(401)), new AbortController().signal);
   await clock.goTo(1_000);
   assert.match(messages[0] ?? "", /^the API server does not accept our credentials/);
