@@ -191,7 +191,7 @@ test("nothing below zero", () => { assert.equal(allows(-1, 3), false); assert.eq
   assert.equal(better.code, 0);
   rmSync(join(root, "test/more.test.ts"));
   write("survivors.json", JSON.stringify([{ ...entry(all[0]), why: "" }]));
-  await assert.rejects(run(), /lacks a sentence/);
+  await assert.rejects(run(), /lacks its reason/);
   write("survivors.json", "[]");
 });
 

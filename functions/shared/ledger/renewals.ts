@@ -16,7 +16,7 @@ export function isGivenUp({ stampMs, sinceMs = stampMs }: Reservation): boolean 
   return stampMs - sinceMs >= renewForMs;
 }
 
-/** Since when a new reservation has stood: since `before`, if the same function made that one for the same pod. */
+/** Since when a new reservation has stood: since `before`, if the same function made it for the same pod. */
 export function renewalOf(before: Reservation | undefined, uid: string, by: string): Pick<Reservation, "sinceMs"> {
   if (before === undefined || before.uid !== uid || before.by !== by) return {};
   return { sinceMs: before.sinceMs ?? before.stampMs };

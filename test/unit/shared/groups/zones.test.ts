@@ -153,7 +153,7 @@ const settled = (
   more: Partial<ReservedPodState> = {},
 ) => isSettled(reservation("a-1"), { pod: seen, workload: set, isMember: true, orphans: 0, ...more }, nowMs);
 const departed = { isMember: false };
-const gone = { statefulSet: undefined, isMember: false };
+const gone = { workload: undefined, isMember: false };
 
 test("a reservation is settled by another pod at its ordinal that is available (R6)", () => {
   assert.equal(settled(pod("a-1", { uid: "next" })), true);
@@ -200,7 +200,7 @@ test("the pod of a StatefulSet that has moved to another group settles its reser
 test("while pods that a StatefulSet left behind stand, what was reserved of it stays so: it will be made again (S3)", () => {
   const next = (changes: object) => pod("a-1", { uid: "next", ownerUid: undefined, ...changes });
   const leaving = statefulSet("a", { replicas: 0, deleting: true });
-  for (const where of [gone, { statefulSet: leaving }]) {
+  for (const where of [gone, { workload: leaving }]) {
     assert.equal(settled(undefined, undefined, { ...where, orphans: 1 }), false);
     assert.equal(settled(pod("a-1", { terminating: true }), undefined, { ...where, orphans: 0 }), false);
     assert.equal(settled(next({ readySinceMs: undefined }), undefined, { ...where, orphans: 1 }), false);

@@ -45,8 +45,8 @@ test("a StatefulSet that does not ask, or is being deleted, holds no pod", () =>
   const plain = zone("a", "ooo");
   assert.equal(guardOf(plain, undefined), undefined);
   const own = asking("a", "ooo");
-  const deleted = { ...own, statefulSet: { ...own.workload, deleting: true } };
-  assert.deepEqual([isAsked(own.workload), isAsked(deleted.statefulSet)], [true, false]);
+  const deleted = { ...own, workload: { ...own.workload, deleting: true } };
+  assert.deepEqual([isAsked(own.workload), isAsked(deleted.workload)], [true, false]);
   assert.equal(guardOf(deleted, questions({ state: "bad", detail: "" })), undefined);
 });
 

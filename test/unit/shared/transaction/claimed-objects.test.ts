@@ -99,7 +99,7 @@ function given({ members = [], shown = [], pods = [], statefulSets = [], left = 
   const context = { cluster, cache } as unknown as Context;
   const ledger = { key, reservations, members: [] } as unknown as Ledger;
   const pod = (name: string) => shown.map(parsePod).find((one) => one.name === name);
-  const view = { statefulSets: members, neighbours: [], budgets: [], pod } as unknown as GroupView;
+  const view = { workloads: members, neighbours: [], budgets: [], pod } as unknown as GroupView;
   const find = async () => {
     const foreign = await readUnknownSets(context, ledger, view);
     const places = await findReserved(context, ledger, view, foreign);

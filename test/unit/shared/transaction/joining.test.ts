@@ -134,7 +134,7 @@ test("a zone that has joined counts after ten seconds and from a consistent LIST
 test("a zone that a process has seen in another group is not just made, whatever the API servers' clocks say", () => {
   let passedMs = 0;
   const cluster = { monotonicMs: () => passedMs, serverTimeMs: () => nowMs };
-  const made = { statefulSets: [statefulSet("b", { createdMs: nowMs - 1_000 })] } as unknown as GroupView;
+  const made = { workloads: [statefulSet("b", { createdMs: nowMs - 1_000 })] } as unknown as GroupView;
   const since = new Map<string, number>();
   const ledgerOf = (group: string, members: readonly string[]) => [
     ...findJoining(cluster, since, { key: { namespace, group }, members }, made).awaited.values(),
@@ -157,7 +157,7 @@ test("a zone counts as just made for 30 s, and one of the far future, or that do
     [nowMs + 30_000, 1],
     [Number.NaN, 1],
   ] as const) {
-    const made = { statefulSets: [statefulSet("b", { createdMs })], consistentAt: { pods: 1, statefulSets: 1 } };
+    const made = { workloads: [statefulSet("b", { createdMs })], consistentAt: { pods: 1, statefulSets: 1 } };
     assert.equal(find([], made).awaited.size, awaited, `${createdMs}`);
   }
 });

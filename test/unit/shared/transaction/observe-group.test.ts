@@ -86,7 +86,7 @@ function lateViews(harness: Harness, before: (view: GroupView) => GroupView, nee
 
 const without = (name: string) => (view: GroupView) => ({
   ...view,
-  statefulSets: view.workloads.filter((one) => one.name !== name),
+  workloads: view.workloads.filter((one) => one.name !== name),
 });
 
 const names = (list: readonly { readonly statefulSet: string; readonly ordinal: number }[]) =>

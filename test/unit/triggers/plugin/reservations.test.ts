@@ -47,7 +47,7 @@ test("what a review allowed is finished by no sweep: the next review renews it (
 test("a pod on its way out settles when what replaces it is ready, or when it is gone and not wanted any more (R6)", () => {
   const terminating = { pod: pod("a-1", { terminating: true }) };
   assert.equal(described(terminating), "terminating; settles when the pod that replaces it is ready");
-  const unwanted = { ...terminating, statefulSet: statefulSet("a", { replicas: 1 }) };
+  const unwanted = { ...terminating, workload: statefulSet("a", { replicas: 1 }) };
   assert.equal(described(unwanted), "terminating; settles when it is gone");
   assert.equal(described({ ...terminating, workload: undefined }), "terminating; settles when it is gone");
 });

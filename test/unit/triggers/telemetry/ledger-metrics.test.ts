@@ -294,7 +294,7 @@ test("a group that the watches report once, while others are read, is seen by th
   let nowMs = 0;
   const seen = new Map([["app/ingester", { namespace: "app", group: "ingester" }]]);
   const metadata = { name: "a", namespace: "app", uid: "1", resourceVersion: "1" };
-  const view = { statefulSets: [parseStatefulSet({ metadata, spec: { replicas: 0 } })], podsOf: () => [] };
+  const view = { workloads: [parseStatefulSet({ metadata, spec: { replicas: 0 } })], podsOf: () => [] };
   const readGroups = createGroupReader({
     cluster: {
       list: async () => ({ items: [], resourceVersion: "1" }),

@@ -162,14 +162,14 @@ test("of StatefulSets that were read so many are remembered, and one that has le
     name,
     group,
   });
-  let statefulSets = Array.from({ length: mostKnown + 1 }, (_, index) => named(`one-${index}`, "all"));
-  const read = async () => ({ statefulSets, neighbours: [named("other", undefined)] });
+  let workloads = Array.from({ length: mostKnown + 1 }, (_, index) => named(`one-${index}`, "all"));
+  const read = async () => ({ workloads, neighbours: [named("other", undefined)] });
   const views = known.learningFrom({ read } as unknown as GroupCache);
   const readView = () => views.read({ namespace: "app", group: "all" }, {} as ViewNeed);
   await readView();
   const groupsOf = (...names: string[]) => names.map((name) => known.groupOf("app", name)?.group);
   assert.deepEqual(groupsOf("one-0", "one-1", `one-${mostKnown}`, "other"), [undefined, "all", "all", undefined]);
-  statefulSets = [];
+  workloads = [];
   await readView();
   assert.deepEqual(groupsOf("one-1"), [undefined]);
 });
@@ -178,7 +178,7 @@ test("a zone of another owner is not taken for a StatefulSet of its name", async
   const known = new KnownGroups(() => undefined);
   const group = "owner:FoundationDBCluster.apps.foundationdb.org/orders";
   const zone = { kind: "OwnedZone", namespace: "app", name: "zone-a", group };
-  const read = async () => ({ statefulSets: [zone], neighbours: [] });
+  const read = async () => ({ workloads: [zone], neighbours: [] });
   await known.learningFrom({ read } as unknown as GroupCache).read({ namespace: "app", group }, {} as ViewNeed);
   assert.equal(known.groupOf("app", "zone-a"), undefined);
 });
