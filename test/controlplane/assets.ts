@@ -65,6 +65,21 @@ const PEER: Recipe = {
   },
 };
 
+/** The two versions of Helm that users have, by their major version. */
+const HELMS: Readonly<Record<"3" | "4", Recipe>> = {
+  3: helm("3", "about 2 minutes"),
+  4: helm("4", "about 4 minutes"),
+};
+
+function helm(major: string, duration: string): Recipe {
+  return {
+    name: `helm${major}`,
+    builds: [{ module: `helm${major}`, packages: [`helm.sh/helm/v${major}/cmd/helm`], ldflags: "-s -w" }],
+    files: ["helm"],
+    expectation: `this happens once and takes ${duration} on 2 cores`,
+  };
+}
+
 /** `$KUBEBUILDER_ASSETS`. Throws when it is set and lacks a binary, so that the user who set it learns of that. */
 async function givenAssets(): Promise<{ folder: string; complete: boolean } | undefined> {
   const given = process.env.KUBEBUILDER_ASSETS;
@@ -120,4 +135,18 @@ export async function ensureAssets(log: Log): Promise<string> {
 export async function ensurePeer(log: Log): Promise<{ binary: string; crd: string }> {
   const folder = await ensureBuilt(PEER, log);
   return { binary: join(folder, "rollout-operator"), crd: join(folder, PEER_CRD) };
+}
+
+/** The paths of both versions of Helm, by their major version. Built when missing. Throws when a build fails. */
+export async function ensureHelms(log: Log): Promise<Readonly<Record<keyof typeof HELMS, string>>> {
+  const [three, four] = [await ensureBuilt(HELMS[3], log), await ensureBuilt(HELMS[4], log)];
+  return { 3: join(three, "helm"), 4: join(four, "helm") };
+}
+
+/** Whether both versions of Helm have been built. */
+export async function hasHelms(): Promise<boolean> {
+  const found = await Promise.all(
+    Object.values(HELMS).map(async (recipe) => holds(await recipeFolder(recipe), recipe.files)),
+  );
+  return found.every(Boolean);
 }
