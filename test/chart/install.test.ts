@@ -1,6 +1,7 @@
 /** The chart on the real API server: installed, at work under its own account, upgraded, and uninstalled. */
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
+import { presets } from "../../triggers/table.ts";
 import { type Api, eventually } from "../controlplane/api.ts";
 import { auditPosition } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
@@ -10,7 +11,7 @@ import { evict } from "../support/drain-webhook.ts";
 import { askedBy, kubeconfigOf, workloadOf } from "../support/installed.ts";
 import type { Built } from "../support/kubectl.ts";
 import { play, type Scene, skipWithoutControlPlane } from "../support/scene.ts";
-import { chartOfThisMachine, Helm, someImage } from "./helm.ts";
+import { chart, chartOfThisMachine, Helm, skipWithoutHelm, someImage } from "./helm.ts";
 
 interface Configuration {
   readonly webhooks: readonly {
@@ -20,7 +21,9 @@ interface Configuration {
 
 const webhooksPath = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 
-suite("the chart on the real API server", { skip: await skipWithoutControlPlane() }, () => {
+suite("the chart on the real API server", {
+  skip: (await skipWithoutControlPlane()) || (await skipWithoutHelm()),
+}, () => {
   let controlPlane: ControlPlane;
   let opened: Awaited<ReturnType<typeof Helm.open>>;
   before(async () => {
@@ -71,6 +74,35 @@ suite("the chart on the real API server", { skip: await skipWithoutControlPlane(
       } finally {
         await remove();
       }
+    });
+
+  for (const preset of Object.keys(presets))
+    test(`the functions of the preset ${preset} run with the rights that they are given`, async (context) => {
+      const [helm = assert.fail()] = opened.helms;
+      const namespace = `only-${preset}`;
+      const from = await auditPosition(controlPlane.auditLog);
+      await play(controlPlane, namespace, { zones: 2, pods: 1 }, async (scene) => {
+        const values = await helm.values({ ...someImage, functions: [preset] });
+        await helm.run("install", "prod", chart, "--namespace", namespace, ...values);
+        const { account, settings } = await installed(scene.api, namespace);
+        const kubeconfig = await kubeconfigOf(controlPlane, scene.api, namespace, account);
+        const server = await scene.serve(
+          { ...settings, PORT: "0", TLS_PORT: "0", SWEEP_INTERVAL: "1s" },
+          { kubeconfig },
+        );
+        await server.ready();
+        await eventually("two sweeps", 30_000, async () =>
+          (await server.metric("sluice_sweeps_total", {})) >= 2 ? true : undefined,
+        );
+        const { asked, forbidden } = await askedBy(controlPlane, from, namespace, account);
+        context.diagnostic(asked.join(", "));
+        assert.deepEqual(forbidden, []);
+        assert.deepEqual(
+          server.log.filter(({ level }) => level === "error"),
+          [],
+        );
+        await helm.run("uninstall", "prod", "--namespace", namespace);
+      });
     });
 });
 

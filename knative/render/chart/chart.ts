@@ -44,7 +44,8 @@ export function renderChart({ functions, choices, settings, definitions }: Chart
     // The templates insert these as they are: their braces are those of Prometheus and Grafana.
     ["files/alerts.yaml", dump(prometheusRule().spec, { noRefs: true, lineWidth: 120 })],
     ["files/dashboard.json", panels],
-    ...Object.entries(definitions).map(([name, text]): [string, string] => [`crds/${name}`, text]),
+    // `helm show crds` of Helm 3 prints them one after the other, with nothing between them.
+    ...Object.entries(definitions).map(([name, text]): [string, string] => [`crds/${name}`, `---\n${text}`]),
     ...[...templatesOf(admissionFunctions, workloadsOf(functions))].map(([name, text]): [string, string] => [
       `templates/${name}`,
       text,
