@@ -47,7 +47,6 @@ const good: readonly Case[] = [
   { name: "a function by its name, and a preset", values: { functions: ["rabbitmq", "advance-zone-rollout"] } },
   { name: "one replica", values: { replicas: 1 } },
   { name: "an image of a registry that asks for a password", values: { imagePullSecrets: [{ name: "a" }] } },
-  { name: "a tag that is a number", values: {}, set: ["image.tag=1"] },
   {
     name: "settings of each type",
     values: { settings: { CONCURRENCY: 4, SWEEP_INTERVAL: "90s", UPDATE_CA_BUNDLE: true } },
@@ -87,6 +86,7 @@ const bad: readonly BadCase[] = [
     values: { image: { repository: "registry.invalid/sluice" } },
     said: /set image\.repository/,
   },
+  { name: "a tag that is a number, such as 1.10", values: {}, set: ["image.tag=1.10"], said: /image.tag/ },
   { name: "no name of an image", values: { image: { repository: "" } }, said: /set image\.repository/ },
   { name: "an unknown setting", values: { settings: { SWEEP_INTERVALL: "1m" } }, said: /SWEEP_INTERVALL/ },
   { name: "a duration that does not parse", values: { settings: { SWEEP_INTERVAL: "soon" } }, said: /SWEEP_INTERVAL/ },
