@@ -1,6 +1,6 @@
 /**
- * `npm run render`: writes the manifests below `knative/base` and the chart below `knative/chart`, or the two folders that it is
- * given, and removes files there that are rendered no longer. Says which it wrote, and that their image is a placeholder. `knative/kinds.yaml` lists the kinds that users
+ * `npm run render`: writes the manifests below `knative/base` and the chart below `knative/chart`, or the folders that it is
+ * given for one or both, and removes files there that are rendered no longer. Says which it wrote, and that their image is a placeholder. `knative/kinds.yaml` lists the kinds that users
  * may name. Where a right cannot be given to one, it says why, and writes nothing.
  */
 import { globSync } from "node:fs";
@@ -15,8 +15,8 @@ import { type ListedKind, parseKinds } from "./kinds.ts";
 import { renderManifests } from "./manifests.ts";
 import { placeholderHint } from "./object.ts";
 
-const [base = join(import.meta.dirname, "../base"), chart = join(import.meta.dirname, "../chart")] =
-  process.argv.slice(2);
+const here = [join(import.meta.dirname, "../base"), join(import.meta.dirname, "../chart")];
+const [base, chart] = process.argv.length > 2 ? process.argv.slice(2) : here;
 const kindsFile = "knative/kinds.yaml";
 
 async function readKinds(): Promise<readonly ListedKind[]> {
@@ -55,6 +55,8 @@ async function write(
 }
 
 // CRDs are written by hand: they are rollout-operator's.
-await write(base, "knative/base", renderManifests(functions), (path) => path.startsWith("crds/"));
-await write(chart, "knative/chart", renderChart(chartSources(functions)), (path) => handWritten.includes(path));
+if (base !== undefined)
+  await write(base, "knative/base", renderManifests(functions), (path) => path.startsWith("crds/"));
+if (chart !== undefined)
+  await write(chart, "knative/chart", renderChart(chartSources(functions)), (path) => handWritten.includes(path));
 console.log(`${placeholderHint}.`);
