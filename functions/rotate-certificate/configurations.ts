@@ -49,9 +49,9 @@ function clientWith(client: WebhookClient, { caBundle, key }: WantedClient): Web
 const mostTries = 5;
 
 /**
- * Gives up the ownership of the fields that were written. Helm 4 writes each field of its manifests, and fails at the next upgrade
- * if another manager owns one with another value, as Sluice would own the path with the review key. Throws ClusterError, but not
- * if the configuration is gone, or if other clients write it without end.
+ * Gives up the ownership of the fields that were written. Helm 4 applies each field of its manifests. Its next upgrade would
+ * fail, because Sluice would own the path with another value: the one with the review key. Throws ClusterError, but not if the
+ * configuration is gone, if the API server refuses, or if other clients write it without end.
  */
 async function disown(
   { context: { cluster } }: Rotation,

@@ -99,6 +99,17 @@ suite("the rendered chart", () => {
   });
 });
 
+test("the alert on a webhook that may be passed over leaves out the one that is shipped so", () => {
+  const shipped = admissionFunctions.filter(({ registration }) => registration.failurePolicy === "Ignore");
+  assert.deepEqual(
+    shipped.map(({ registration }) => registration.webhook),
+    ["zpdb-validation"],
+  );
+  const [, pattern = assert.fail()] = /webhook=~"([^"]+)"/.exec(rendered.get("files/alerts.yaml") ?? "") ?? [];
+  const isSent = (webhook: string) => new RegExp(`^(?:${pattern})$`).test(`${webhook}-mimir`);
+  assert.deepEqual([isSent("pod-eviction"), isSent("zpdb-validation")], [true, false]);
+});
+
 suite("the schema of the settings", () => {
   const settings: readonly Setting<unknown>[] = Object.values(settingsTable);
   const { properties } = settingsSchema(settings) as { properties: Readonly<Record<string, Schema>> };

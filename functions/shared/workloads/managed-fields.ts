@@ -22,8 +22,8 @@ export function writtenByOthers({ managedFields }: Metadata, isSuch: (fields: Fi
 }
 
 /**
- * The managed fields without the entries of Sluice: then no manager owns what it wrote, so that clients which apply manifests meet
- * no conflict there. Undefined if Sluice has no entry, or is the only manager.
+ * The managed fields without the entries of Sluice. Without them no manager owns what it wrote, so that clients which apply
+ * manifests meet no conflict. Undefined if Sluice has no entry, or is the only manager.
  */
 export function withoutOwnFields({ managedFields }: Pick<Metadata, "managedFields">): readonly unknown[] | undefined {
   const entries: readonly unknown[] = Array.isArray(managedFields) ? managedFields : [];

@@ -1,4 +1,4 @@
-/** The Helm chart, from the same definitions as the manifests: `npm run render` writes it beside what is written by hand there. */
+/** The Helm chart, from the same definitions as the manifests: `npm run render` writes it beside what is written by hand. */
 import { dump } from "js-yaml";
 import type { Setting } from "../../../functions/shared/base/settings.ts";
 import manifest from "../../../package.json" with { type: "json" };

@@ -1,4 +1,4 @@
-/** Settings as JSON Schema: so far as their grammar can be told there, a value that does not parse fails before it is installed. */
+/** Settings as JSON Schema: as far as it can tell their grammar, Helm refuses a value that does not parse. */
 import type { Setting } from "../../../functions/shared/base/settings.ts";
 
 /** The settings that a user of the chart does not set as such, and why. */
@@ -48,8 +48,8 @@ function shapeOf(grammar: string): Readonly<Record<string, unknown>> {
       pattern: "^ *[0-9]* *$",
     };
   if (/\bduration\b/.test(grammar)) return { type: ["string", "integer", "null"], pattern: `${duration}|^ *$` };
-  const words = /^[a-z]+((, [a-z]+)* or [a-z]+|(, [a-z]+)+)$/.test(grammar) ? grammar.split(/, | or /) : [];
-  if (words.length === 0) return { type: ["string", "integer", "null"] };
-  const isBoolean = words.includes("true");
-  return { enum: [...words, ...(isBoolean ? [true, false] : []), "", null] };
+  const choices = /^[a-z]+((, [a-z]+)* or [a-z]+|(, [a-z]+)+)$/.test(grammar) ? grammar.split(/, | or /) : [];
+  if (choices.length === 0) return { type: ["string", "integer", "null"] };
+  const isBoolean = choices.includes("true");
+  return { enum: [...choices, ...(isBoolean ? [true, false] : []), "", null] };
 }

@@ -11,7 +11,7 @@ const wholeNamespace = new RegExp(`(?<!')'${namespaceToken}'(?!')`, "g");
 const namespaceWord = new RegExp(`\\b${placeholderNamespace}\\b`, "g");
 const commonLabels = lines("with-common-labels");
 
-/** The lines that one key of a manifest is replaced by, in the template; each begins in the column of that key. */
+/** The lines of a template that stand for a key of the manifest, by that key. */
 export type Lines = Readonly<Record<string, readonly string[]>>;
 
 /** A key to write into a manifest, or into an item of a list, where {@link templateOf} writes lines of its own. */
@@ -25,8 +25,8 @@ export function optional(field: string, value: string): readonly string[] {
 }
 
 /**
- * The template of one object. Its namespace is that of the release, wherever the placeholder of the manifests stands. A string that
- * is an action of Helm as a whole stays one, without quotes. Throws Error for a manifest with braces that Helm would take for actions.
+ * The template of one object. The namespace of the release stands wherever the manifests have their placeholder. A string that is
+ * an action of Helm as a whole loses its quotes. Throws Error for a key of {@link lines} without lines.
  */
 export function templateOf(manifest: Manifest, { isOfCluster = false, own = {} }: Parts = {}): string {
   const { labels = {} } = manifest.metadata;

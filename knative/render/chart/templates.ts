@@ -1,4 +1,4 @@
-/** The templates that come from the same definitions as the manifests. What is only the chart's is written by hand beside them. */
+/** The templates that come from the same definitions as the manifests. The others are written by hand beside them. */
 import type { AdmissionDefinition } from "../../../functions/shared/admission/definition.ts";
 import { usualSkipLabelKeys } from "../../../functions/shared/annotations/skip-labels.ts";
 import { fenceOf } from "../fence/fence.ts";

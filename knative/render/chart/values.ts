@@ -1,4 +1,4 @@
-/** The values of the chart, and their schema. Where rollout-operator's chart has a value of the same meaning, ours has its name. */
+/** The values of the chart, and their schema. A value that rollout-operator's chart has as well has its name here. */
 import { dump } from "js-yaml";
 import type { AdmissionDefinition } from "../../../functions/shared/admission/definition.ts";
 import type { Setting } from "../../../functions/shared/base/settings.ts";
