@@ -1,7 +1,8 @@
 /**
  * `npm run render`: writes the manifests below `knative/base` and the chart below `knative/chart`, or the folders that it is
- * given for one or both, and removes files there that are rendered no longer. Says which it wrote, and that their image is a placeholder. `knative/kinds.yaml` lists the kinds that users
- * may name. Where a right cannot be given to one, it says why, and writes nothing.
+ * given for the first or for both. Removes files there that are rendered no longer. Says which it wrote, and that their image is
+ * a placeholder. `knative/kinds.yaml` lists the kinds that users may name. Where a right cannot be given to one, it says why, and
+ * writes nothing.
  */
 import { globSync } from "node:fs";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
