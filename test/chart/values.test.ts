@@ -86,7 +86,11 @@ const bad: readonly BadCase[] = [
     values: { image: { repository: "registry.invalid/sluice" } },
     said: /set image\.repository/,
   },
-  { name: "a tag that is a number, such as 1.10", values: {}, set: ["image.tag=1.10"], said: /image.tag/ },
+  {
+    name: "a tag that is a number, such as 1.10",
+    values: { image: { ...someImage.image, tag: 1.1 } },
+    said: /image.tag/,
+  },
   { name: "no name of an image", values: { image: { repository: "" } }, said: /set image\.repository/ },
   { name: "an unknown setting", values: { settings: { SWEEP_INTERVALL: "1m" } }, said: /SWEEP_INTERVALL/ },
   { name: "a duration that does not parse", values: { settings: { SWEEP_INTERVAL: "soon" } }, said: /SWEEP_INTERVAL/ },
