@@ -1,10 +1,10 @@
 /** The chart as a user has it: rendered, installed, upgraded and uninstalled by both versions of Helm. */
 import { execFile } from "node:child_process";
-import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { dump, loadAll } from "js-yaml";
+import { dump, load, loadAll } from "js-yaml";
 import { ensureHelms, hasHelms } from "../controlplane/assets.ts";
 import type { Built } from "../support/kubectl.ts";
 
@@ -120,6 +120,25 @@ export async function chartOfThisMachine(port: number): Promise<{ readonly folde
   );
   for (const webhook of ["pod-eviction", "zpdb-validation", "no-downscale", "prepare-downscale"])
     await replaceIn(join(folder, `templates/webhook-${webhook}.yaml`), /port: 443/, `port: ${port}`);
+  return { folder, remove: () => rm(folder, { recursive: true, force: true }) };
+}
+
+/** A chart that has the shipped one as a subchart, under an alias and a condition, and budgets of its own. */
+export async function parentChart(budgets: number): Promise<{ readonly folder: string; remove(): Promise<void> }> {
+  const folder = await mkdtemp(join(tmpdir(), "sluice-parent-"));
+  await cp(chart, join(folder, "charts/sluice"), { recursive: true });
+  const { version } = load(await readFile(join(chart, "Chart.yaml"), "utf8")) as { version: string };
+  const subchart = { name: "sluice", version, repository: "", alias: "operator", condition: "operator.enabled" };
+  const description = { apiVersion: "v2", name: "parent", version: "1.0.0", dependencies: [subchart] };
+  await writeFile(join(folder, "Chart.yaml"), dump(description));
+  const all = Array.from({ length: budgets }, (_, index) => ({
+    apiVersion: "rollout-operator.grafana.com/v1",
+    kind: "ZoneAwarePodDisruptionBudget",
+    metadata: { name: `budget-${index}` },
+    spec: { maxUnavailable: 1, selector: { matchLabels: { "rollout-group": `group-${index}` } } },
+  }));
+  await mkdir(join(folder, "templates"));
+  await writeFile(join(folder, "templates/budgets.yaml"), all.map((one) => dump(one)).join("---\n"));
   return { folder, remove: () => rm(folder, { recursive: true, force: true }) };
 }
 

@@ -11,7 +11,7 @@ import { evict } from "../support/drain-webhook.ts";
 import { askedBy, kubeconfigOf, workloadOf } from "../support/installed.ts";
 import type { Built } from "../support/kubectl.ts";
 import { play, type Scene, skipWithoutControlPlane } from "../support/scene.ts";
-import { chart, chartOfThisMachine, Helm, skipWithoutHelm, someImage } from "./helm.ts";
+import { chart, chartOfThisMachine, Helm, parentChart, skipWithoutHelm, someImage } from "./helm.ts";
 
 interface Configuration {
   readonly webhooks: readonly {
@@ -83,6 +83,30 @@ suite("the chart on the real API server", {
         await remove();
       }
     });
+
+  test("as a subchart, beside 30 budgets of the same release, five of five installs succeed at once", async () => {
+    const { folder, remove } = await parentChart(30);
+    try {
+      for (const helm of opened.helms)
+        for (let index = 0; index < 5; index++) {
+          const namespace = `parent-${helm.major}-${index}`;
+          const values = await helm.values({ operator: { enabled: true, ...someImage }, global: { any: 1 } });
+          await helm.run("install", "prod", folder, "--namespace", namespace, "--create-namespace", ...values);
+          const deployed = await helm.run("get", "manifest", "prod", "--namespace", namespace);
+          assert.equal(deployed.match(/^kind: ZoneAwarePodDisruptionBudget$/gm)?.length, 30);
+          assert.match(deployed, /^kind: MutatingWebhookConfiguration$/m);
+          const without = await helm.values({ operator: { enabled: false } });
+          await helm.run("upgrade", "prod", folder, "--namespace", namespace, ...without);
+          assert.doesNotMatch(
+            await helm.run("get", "manifest", "prod", "--namespace", namespace),
+            /WebhookConfiguration/,
+          );
+          await helm.run("uninstall", "prod", "--namespace", namespace);
+        }
+    } finally {
+      await remove();
+    }
+  });
 
   for (const preset of Object.keys(presets))
     test(`the functions of the preset ${preset} run with the rights that they are given`, async (context) => {
