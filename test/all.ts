@@ -61,7 +61,10 @@ const phases: readonly Phase[] = [
       // Half of their time they wait: for time limits of servers, and for other processes.
       { files: ["test/unit/**/*.test.ts"], share: 0.5, isBatched: true },
       { files: ["test/property/**/*.test.ts"], share: 1, flags: [untracked] },
-      { files: ["test/{tidy,rooms,words}.test.ts", "test/{fake-cluster,mutation,runner}/**/*.test.ts"], share: 1 },
+      {
+        files: ["test/{tidy,rooms,words,entries}.test.ts", "test/{fake-cluster,mutation,runner}/**/*.test.ts"],
+        share: 1,
+      },
     ],
   },
   // Half of what a process's first hundred seeds cost is that V8 compiles their code: so there are few processes.

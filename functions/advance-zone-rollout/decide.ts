@@ -35,8 +35,8 @@ const claimedMs = 5_000;
 export function decide(group: RolloutSnapshot): Verdict<RolloutTarget> {
   const blocked = blockedAsWhole(group);
   if (blocked !== undefined) return blocked;
-  const verdict = withComingRepair(group, advance(group));
   const repairs = group.zones.flatMap((zone) => repairsOf(group, zone));
+  const verdict = withComingRepair(group, advance(group, new Set(repairs.map(({ pod }) => pod))));
   // Where healthy pods go, those that are down already go among the first.
   if (verdict.kind === "wait") repairs.push(...mend(group, group.refusals));
   const aside = [...repairs, ...group.zones.flatMap(finishedOf)].filter(
@@ -61,8 +61,8 @@ function blockedAsWhole({ zones }: RolloutSnapshot): Wait | undefined {
   return wait("strategy-not-on-delete", message, { zone: name, requeueAfterMs });
 }
 
-/** What may be done to healthy pods. */
-function advance(group: RolloutSnapshot): Verdict<RolloutTarget> {
+/** What may be done to healthy pods. `repaired`: the pods that are replaced beside them. */
+function advance(group: RolloutSnapshot, repaired: ReadonlySet<Pod>): Verdict<RolloutTarget> {
   const [departed] = group.departed;
   if (departed !== undefined) {
     return wait("zone-departed", describeDeparted(departed), { zone: departed.statefulSet, requeueAfterMs });
@@ -83,13 +83,13 @@ function advance(group: RolloutSnapshot): Verdict<RolloutTarget> {
     });
   }
   const only = unsettled[0];
-  if (only !== undefined) return advanceZone(group, only);
+  if (only !== undefined) return advanceZone(group, only, repaired);
 
   const blocked: Wait[] = [];
   for (const zone of group.zones) {
     if (zone.statefulSet.paused) continue;
     if (!zone.outdated.some((pod) => !group.refusals.has(pod.uid))) continue;
-    const verdict = advanceZone(group, zone);
+    const verdict = advanceZone(group, zone, repaired);
     if (verdict.kind === "take") return verdict;
     blocked.push(verdict);
   }
@@ -107,14 +107,14 @@ function whoMayGo({ down, reserved }: Zone): string {
 }
 
 /** The zone that is not ready, or whose turn it is. */
-function advanceZone(group: RolloutSnapshot, zone: Zone): Verdict<RolloutTarget> {
+function advanceZone(group: RolloutSnapshot, zone: Zone, repaired: ReadonlySet<Pod>): Verdict<RolloutTarget> {
   const { name, paused, updateRevision } = zone.statefulSet;
   const again = zone.nextAvailableInMs ?? requeueAfterMs;
   const [claim] = zone.claims;
   if (paused) return waitForPaused(zone, claim);
   if (updateRevision === undefined) return behind(zone);
 
-  const outdated = zone.outdated.filter((pod) => repairInMs(group, zone, pod) !== 0);
+  const outdated = zone.outdated.filter((pod) => !repaired.has(pod));
   if (outdated.length === 0 && claim !== undefined) return waitForClaim(claim, "the other zones wait until it ends");
   if (outdated.length === 0) {
     return wait("zone-settling", `${describeDown(zone)}; the next zone starts when it is ready${whoMayGo(zone)}`, {

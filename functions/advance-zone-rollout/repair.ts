@@ -7,6 +7,8 @@ import { type Claim, namesOrdinal } from "../shared/ledger/claim.ts";
 import type { Pod } from "../shared/workloads/pods.ts";
 import { type GroupNow, limitOf, type RolloutTarget } from "./decide-pods.ts";
 
+type Repair = Extract<RolloutTarget, { action: "repair" }>;
+
 /** How long after its creation an outdated pod that runs and was never Ready may still become so before it is repaired. */
 export const neverReadyAfterMs = 120_000;
 
@@ -31,7 +33,7 @@ function isReplacement(claim: Claim, { name, uid }: Pod): boolean {
   return named !== undefined && named !== uid;
 }
 
-export function repairsOf(group: GroupNow, zone: Zone): RolloutTarget[] {
+export function repairsOf(group: GroupNow, zone: Zone): Repair[] {
   return zone.outdated
     .filter((pod) => repairInMs(group, zone, pod) === 0)
     .map((pod) => ({ action: "repair", statefulSet: zone.statefulSet, pod, cause: causeOf(group, pod) }));
@@ -50,7 +52,7 @@ function causeOf({ nowMs }: GroupNow, { stuck, pending, createdMs }: Pod): strin
  * nothing from the group when it goes. All the same no more of a zone are on their way than its limit says, and no second zone
  * begins before those of the first have had their time. `refusals`: the uids of pods whose deletion was refused.
  */
-export function mend(group: GroupNow, refusals: ReadonlyMap<string, unknown>): RolloutTarget[] {
+export function mend(group: GroupNow, refusals: ReadonlyMap<string, unknown>): Repair[] {
   for (const zone of group.zones) {
     const down = zone.outdated.filter((pod) => isMendable(group, zone, pod));
     const candidates = down.filter(({ uid }) => !refusals.has(uid));

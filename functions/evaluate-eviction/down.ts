@@ -5,7 +5,7 @@
 
 import type { Context } from "../shared/contract/context.ts";
 import { ClusterError } from "../shared/kubernetes/cluster.ts";
-import { refuseNewLedger } from "../shared/transaction/ledger-copy.ts";
+import { refuseNewLedger } from "../shared/transaction/ledger-age.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { findPod } from "./decide-alone.ts";
 import type { Eviction } from "./group-commit/sort-decisions.ts";

@@ -33,7 +33,7 @@ import {
 } from "../shared/suspension/writing.ts";
 import { readClaimedObjects } from "../shared/transaction/claimed-objects.ts";
 import { isWithdrawn, noteWithdrawn, statefulSetNamed } from "../shared/transaction/claims.ts";
-import { isLongKnown } from "../shared/transaction/ledger-copy.ts";
+import { isLongKnown } from "../shared/transaction/ledger-age.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { describeAgreeing, isRecovering, isRemoving, isRequested, type Member } from "../shared/volumes/members.ts";
 import type { Pvc } from "../shared/volumes/pvc.ts";

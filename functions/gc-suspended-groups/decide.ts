@@ -141,8 +141,7 @@ function releaseStuck(member: Member, now: Now): RemovalTarget[] {
 
 /** Those of such a member whose time is over at a moment, in milliseconds since the epoch. */
 function stuckPvcs(member: Member, { nowMs }: Now, atMs: number): readonly Pvc[] {
-  if (isRemoving(member) || isOnHold(member) || isUsed(member) || isFrozen(member) || !isStuck(member, nowMs))
-    return [];
+  if (isRemoving(member) || isUsed(member) || isFrozen(member) || !isStuck(member, nowMs)) return [];
   return member.pvcs.filter(
     (pvc) =>
       pvc.isTerminating &&

@@ -111,8 +111,9 @@ export function whyTakenBack(member: Member, now: Now): RemovalBlocked | undefin
   return isAsked ? undefined : { guard: "withdrawn", message: `${unwanted} not every volume claim asks for that` };
 }
 
-/** True where what is deleted waits for a removal that does not come: its end is then a matter of time alone. */
+/** True where what is deleted and on no hold waits for a removal that does not come: its end is then a matter of time alone. */
 export function isStuck(member: Member, nowMs: number): boolean {
+  if (isOnHold(member)) return false;
   const { set, pvcs } = member;
   const isAsked = pvcs.every(({ request }) => valueIn(request) === true);
   const isReplaced = pvcs.some(({ ownerUid }) => ownerUid !== undefined && ownerUid !== set.uid);

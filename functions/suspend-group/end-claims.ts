@@ -7,7 +7,7 @@ import type { OwnClaimEnd } from "../shared/reconcile/reconcile-claims.ts";
 import { endOfScaleDown, type ScaleDownEnd } from "../shared/scaling/resize.ts";
 import { removalEnded } from "../shared/suspension/looks.ts";
 import { isWithdrawn, timesAfter } from "../shared/transaction/claims.ts";
-import { isLongKnown } from "../shared/transaction/ledger-copy.ts";
+import { isLongKnown } from "../shared/transaction/ledger-age.ts";
 import type { GroupObservation } from "../shared/transaction/observe-group.ts";
 import { parseVolumeUser, type VolumeUser } from "../shared/volumes/members.ts";
 import { isOwnerGroup } from "../shared/workloads/group-key.ts";

@@ -1,8 +1,8 @@
 /** fast-check as it is used while mutants are tried. */
 import type fastCheck from "fast-check";
 
-/** A tenth of what the longest properties ask for: every mutant that lives would cost a minute otherwise. */
-const mostRuns = 2_000;
+/** A hundredth of what the longest properties ask for: every mutant that lives would cost a minute otherwise. */
+const mostRuns = 200;
 
 /** The same values each time, no search for a smaller counterexample, and not more runs than are worth their time. */
 export function withFewerRuns(fc: typeof fastCheck): typeof fastCheck {

@@ -107,8 +107,13 @@ class Run {
     };
   }
 
+  /** What a finding rests on: the sources, and how long tests were given. */
+  #keyOf(part: Finding["part"]): string {
+    return part === "tests" ? `${this.#keys.tests} ${this.#options.testSeconds}` : this.#keys.seeds;
+  }
+
   resultOf(mutant: Mutant): Result {
-    const found = (["seeds", "tests"] as const).map((part) => this.#cache.find(mutant.id, part, this.#keys[part]));
+    const found = (["seeds", "tests"] as const).map((part) => this.#cache.find(mutant.id, part, this.#keyOf(part)));
     const killed = found.find((finding) => finding?.by !== undefined);
     return { mutant, by: killed?.by, felt: found.some((finding) => finding?.felt) };
   }
@@ -130,7 +135,7 @@ class Run {
     mutants: readonly Mutant[],
     steps: () => Promise<Parameters<typeof record>[2]>,
   ): Promise<void> {
-    const key = this.#keys[part];
+    const key = this.#keyOf(part);
     const pending = mutants.filter(({ id }) => this.#cache.find(id, part, key) === undefined);
     if (pending.length === 0) return;
     const recording = await this.#record(part, await steps());
@@ -139,6 +144,7 @@ class Run {
       this.#sources,
       recording,
       (mutant) => this.#cache.last(mutant.id, part)?.by,
+      part === "tests" ? this.#options.testSeconds : 0,
     );
     let done = 0;
     let killed = 0;

@@ -67,7 +67,7 @@ for (const [path, text] of Object.entries(files)) write(path, text);
 async function run(options: Partial<Options> = {}) {
   const lines: string[] = [];
   const all = { files: undefined, changedSince: undefined, workers: 1, list: false, only: undefined, out: undefined };
-  const code = await mutate(project, { seeds: 0, ...all, ...options }, (line) => lines.push(line));
+  const code = await mutate(project, { seeds: 0, testSeconds: 20, ...all, ...options }, (line) => lines.push(line));
   return { code, text: lines.join("\n") };
 }
 
@@ -92,6 +92,24 @@ test("a run of unchanged files runs nothing, and one whose test has changed does
   assert.doesNotMatch((await run()).text, /recorded|tried/);
   write("test/limit.test.ts", `${files["test/limit.test.ts"]}\n// changed\n`);
   assert.match((await run()).text, /3 recorded/);
+});
+
+test("a mutant whose tests take longer than their bound is alive, and without a bound they kill it", async () => {
+  const slow = {
+    "src/slow.ts": "export function isOver(value: number): boolean {\n  return value > 3;\n}\n",
+    "test/slow.test.ts": `import assert from "node:assert/strict";
+import { test } from "node:test";
+import { isOver } from "../src/slow.ts";
+test("four is over three", async () => {
+  await new Promise((resolve) => setTimeout(resolve, 1_100));
+  assert.deepEqual([2, 3, 4].map(isOver), [false, false, true]);
+});
+`,
+  };
+  for (const [path, text] of Object.entries(slow)) write(path, text);
+  assert.match((await run({ files: ["slow.ts"], testSeconds: 1 })).text, /^0 of 3 mutants killed/m);
+  assert.match((await run({ files: ["slow.ts"], testSeconds: 0 })).text, /^3 of 3 mutants killed/m);
+  for (const path of Object.keys(slow)) rmSync(join(root, path));
 });
 
 test("a source that holds constants alone is tried on what knows those that import it", async () => {

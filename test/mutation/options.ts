@@ -10,6 +10,8 @@ export interface Options {
   readonly workers: number;
   /** Of the default plan; the aimed scenarios share as many. */
   readonly seeds: number;
+  /** How long tests may take for one mutant, as they took without it; 0 for as long as all of them need. */
+  readonly testSeconds: number;
   readonly list: boolean;
   /** The beginnings of the ids of mutants. */
   readonly only: readonly string[] | undefined;
@@ -21,7 +23,7 @@ export type Reading =
   | { readonly kind: "help" }
   | { readonly kind: "wrong"; readonly mistakes: readonly string[] };
 
-export const help = `npm run mutate -- [--files LIST] [--changed [REV]] [--workers N] [--seeds N] [--list] [--only LIST] [--out FILE]
+export const help = `npm run mutate -- [--files LIST] [--changed [REV]] [--workers N] [--seeds N] [--test-seconds N] [--list] [--only LIST] [--out FILE]
 
 Changes one operator, condition, number or call at a time and asks whether a test or a seed of the simulation notices.
 
@@ -30,6 +32,8 @@ Changes one operator, condition, number or call at a time and asks whether a tes
   --workers N      how many threads share the work (default: one for each processor)
   --seeds N        seeds of the default plan for what the tests let live, and as many again for all aimed scenarios together;
                    0 for none (default: 2000); accepted survivors get none
+  --test-seconds N the likeliest tests of a mutant, as many as take N seconds in all; one that these let live counts as alive;
+                   0 for all of them (default: 20)
   --list           print the mutants and run nothing
   --only LIST      try only the mutants whose ids begin like this, with commas between them
   --out FILE       write the score and the survivors to FILE: a table where its name ends in .md, otherwise JSON
@@ -43,6 +47,7 @@ const flags = {
   changed: { type: "string" },
   workers: { type: "string" },
   seeds: { type: "string" },
+  "test-seconds": { type: "string" },
   list: { type: "boolean" },
   only: { type: "string" },
   out: { type: "string" },
@@ -64,6 +69,7 @@ export function readOptions(argv: readonly string[]): Reading {
     changedSince: values.changed,
     workers: readWhole("workers", values.workers, 1, availableParallelism(), mistakes),
     seeds: readWhole("seeds", values.seeds, 0, 2_000, mistakes),
+    testSeconds: readWhole("test-seconds", values["test-seconds"], 0, 20, mistakes),
     list: values.list ?? false,
     only: readList("only", values.only, mistakes),
     out: values.out,

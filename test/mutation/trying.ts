@@ -49,6 +49,7 @@ export class Trying {
   readonly #project: Project;
   readonly #sources: Sources;
   readonly #candidates: readonly Candidate[];
+  readonly #mostMs: number;
   readonly #isEarly: (number: number) => boolean;
   readonly #lastKiller: (mutant: Mutant) => string | undefined;
   readonly #idle: Thread[] = [];
@@ -58,8 +59,11 @@ export class Trying {
     sources: Sources,
     recording: Recording,
     lastKiller: (mutant: Mutant) => string | undefined,
+    /** What the runs of one mutant may take in all; 0 for no bound. */
+    mostSeconds: number,
   ) {
     this.#project = project;
+    this.#mostMs = mostSeconds > 0 ? mostSeconds * 1_000 : Number.POSITIVE_INFINITY;
     this.#sources = sources;
     this.#isEarly = feeler(recording.early);
     this.#lastKiller = lastKiller;
@@ -101,10 +105,15 @@ export class Trying {
   #inOrder(candidates: readonly Candidate[], first: string | undefined): Candidate[] {
     const costOf = ({ name, ms, tried, killed }: Candidate) =>
       name === first ? 0 : ((ms + 0.2) * (tried + 2)) / (killed + 1);
+    let leftMs = this.#mostMs;
     return candidates
       .map((candidate) => ({ candidate, cost: costOf(candidate) }))
       .sort((one, other) => one.cost - other.cost)
-      .map(({ candidate }) => candidate);
+      .map(({ candidate }) => candidate)
+      .filter(({ ms }) => {
+        leftMs -= ms;
+        return leftMs > 0;
+      });
   }
 
   async #tryOn(thread: Thread, number: number, candidates: readonly Candidate[]): Promise<string | undefined> {

@@ -4,7 +4,8 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { decide } from "../../functions/advance-zone-rollout/decide.ts";
 import { type RolloutTarget, subjectOf } from "../../functions/advance-zone-rollout/decide-pods.ts";
-import { guardOf, type Verdict } from "../../functions/shared/contract/verdict.ts";
+import type { Verdict } from "../../functions/shared/contract/verdict.ts";
+import { guardOf } from "../../functions/shared/reconcile/record.ts";
 import { type GroupFacts, group, render, type SlotFacts, uidOf } from "./facts.ts";
 import {
   isDown,

@@ -252,17 +252,17 @@ for (const heading of ["The way of one event", "The way of one review"]) {
 
 test("a way that leads up, that no file hands over, or that leads to no file is found out", () => {
   const stop = (number: number, file: string, from?: number, ...over: string[]): Stop => ({ number, file, from, over });
-  const perform = "functions/shared/reconcile/perform.ts";
+  const conclude = "functions/shared/reconcile/conclude.ts";
   const act = "functions/shared/reconcile/act.ts";
-  assert.deepEqual(faultsOf([stop(1, perform), stop(2, act, 1)]), []);
-  assert.deepEqual(faultsOf([stop(1, act), stop(2, perform, 1)]), [
+  assert.deepEqual(faultsOf([stop(1, conclude), stop(2, act, 1)]), []);
+  assert.deepEqual(faultsOf([stop(1, act), stop(2, conclude, 1)]), [
     `2: leads up to ${act}`,
     `2: ${act} does not import it`,
   ]);
-  assert.deepEqual(faultsOf([stop(1, perform), stop(2, act)]), ["2: no stop before it leads there"]);
-  assert.deepEqual(faultsOf([stop(1, perform), stop(2, act, 1, "triggers/table.ts")]), [
+  assert.deepEqual(faultsOf([stop(1, conclude), stop(2, act)]), ["2: no stop before it leads there"]);
+  assert.deepEqual(faultsOf([stop(1, conclude), stop(2, act, 1, "triggers/table.ts")]), [
     "2: it does not come by way of triggers/table.ts",
-    `2: it does not come by way of ${perform}`,
+    `2: it does not come by way of ${conclude}`,
   ]);
   assert.deepEqual(faultsOf([stop(1, "functions/none.ts")]), ["1: there is no functions/none.ts"]);
 });

@@ -15,7 +15,8 @@ import { ledgerName } from "../../functions/shared/ledger/lease-name.ts";
 import { protocol } from "../../functions/shared/ledger/protocol.ts";
 import type { Ledger } from "../../functions/shared/ledger/reservation.ts";
 import { recordEveryMs } from "../../functions/shared/reconcile/record.ts";
-import { loadLedger, noteLedger } from "../../functions/shared/transaction/ledger-copy.ts";
+import { noteLedger } from "../../functions/shared/transaction/ledger-age.ts";
+import { loadLedger } from "../../functions/shared/transaction/ledger-copy.ts";
 import {
   type GroupObservation,
   observeGroup,

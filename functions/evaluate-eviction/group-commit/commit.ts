@@ -12,12 +12,12 @@ import type { GroupMemory } from "../../shared/contract/memory.ts";
 import { renewalOf } from "../../shared/ledger/renewals.ts";
 import { actWithinMs, type Ledger, maxConflicts, type Reservation } from "../../shared/ledger/reservation.ts";
 import { changeOf } from "../../shared/transaction/claims.ts";
+import { refuseNewLedger } from "../../shared/transaction/ledger-age.ts";
 import {
   Conflict,
   forgetLedger,
   knownLedger,
   loadLedger,
-  refuseNewLedger,
   waitForLedger,
   writeChange,
 } from "../../shared/transaction/ledger-copy.ts";

@@ -44,12 +44,6 @@ export function wait(guard: string, message: string, where: Circumstance = {}): 
   return { kind: "wait", guard, message, zone: where.zone ?? "", requeueAfterMs: where.requeueAfterMs };
 }
 
-/** The name under which a verdict is recorded and counted: its guard, or `taking` where it takes something, or `done`. */
-export function guardOf(verdict: Verdict<unknown>, taking: string): string {
-  if (verdict.kind === "wait") return verdict.guard;
-  return verdict.targets.length > 0 ? taking : "done";
-}
-
 /**
  * The guards of a group that Sluice may not roll as it is, until a user corrects what is wrong. Such a reconcile has failed,
  * because rollout-operator's users alert on that: it is an error in the log, and counts as failed in the metrics.

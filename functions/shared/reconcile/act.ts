@@ -4,7 +4,6 @@ import { messageOf } from "../base/error-message.ts";
 import { cut } from "../base/truncate.ts";
 import type { Context } from "../contract/context.ts";
 import type { ActReport } from "../contract/reporter.ts";
-import type { Take, Verdict, Wait } from "../contract/verdict.ts";
 import type { NewEvent } from "../events/event.ts";
 import { eventReasons } from "../events/reasons.ts";
 import { tryCreateEvent } from "../events/recorder.ts";
@@ -21,14 +20,6 @@ const endedRequeueMs = 1_000;
 export type PodClaim = Pick<Reservation, "statefulSet" | "ordinal" | "uid">;
 /** What else an act takes from it. Whether that may be claimed is for its function to decide. */
 export type OtherClaim = Omit<ClaimContent, "by" | "stampMs">;
-
-export function isOfPod(claim: PodClaim | OtherClaim): claim is PodClaim {
-  return !isOther(claim);
-}
-
-export function isOther(claim: PodClaim | OtherClaim): claim is OtherClaim {
-  return "kind" in claim;
-}
 
 /** One act of a function: what it is done to, what it takes from the budget, and how it is done. */
 export interface Act {
@@ -54,23 +45,6 @@ export interface Act {
   refused?(context: Context, key: GroupKey, error: ClusterError): void;
   /** How soon to reconcile again once it is done, in milliseconds; absent: an event tells what comes of it. */
   readonly requeueAfterDoneMs?: number;
-}
-
-/** Rule R4: what is left of a verdict where the ledger permits nothing yet. */
-export function whileTooNew(verdict: Take<Act>, tooNew: Wait): Verdict<Act> {
-  const targets = verdict.targets.filter(({ takesNothing }) => takesNothing === true);
-  return targets.length === 0 ? tooNew : { ...verdict, targets, requeueAfterMs: tooNew.requeueAfterMs };
-}
-
-/** The acts that need a reservation, in their order, as long as the ledger has room for all that an act claims. */
-export function fittingInto(room: number, acts: readonly Act[]): readonly Act[] {
-  let left = room;
-  return acts.filter(({ claims }) => {
-    const size = claims.reduce((sum, claim) => sum + (isOfPod(claim) ? 1 : claim.members.length), 0);
-    if (claims.length === 0 || size > left) return false;
-    left -= size;
-    return true;
-  });
 }
 
 /** A pod is reserved (rule R8), and then deleted by uid (rule R9). */
@@ -174,7 +148,7 @@ async function recordAbout(
 function withdraw({ context, key, sole }: ActRun, { claims }: Act, error: ClusterError): boolean {
   // Rule R10a: what else is claimed is ended by its own function alone.
   const reservations = claims
-    .map((claim) => (isOfPod(claim) ? sole.get(claim.uid) : undefined))
+    .map((claim) => ("uid" in claim ? sole.get(claim.uid) : undefined))
     .filter((one) => one !== undefined);
   if (reservations.length === 0 || reservations.length < claims.length || error.attempts > 1) return false;
   for (const one of reservations) context.memoryOf(key).refusedOnce.set(one.uid, one);

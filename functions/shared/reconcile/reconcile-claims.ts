@@ -8,11 +8,11 @@ import type { ReconcileResult } from "../contract/definition.ts";
 import type { KindName, KnownClaim } from "../ledger/claim.ts";
 import type { LedgerTimes } from "../ledger/reservation.ts";
 import { claimsBy, madeBy, openTransaction, writeClaims } from "../transaction/claims.ts";
-import { Conflict, forgetLedger, knownLedger, loadLedger, waitForLedger } from "../transaction/ledger-copy.ts";
+import { Conflict, forgetForSweep, forgetLedger, getLedger, waitForLedger } from "../transaction/ledger-copy.ts";
 import type { GroupObservation } from "../transaction/observe-group.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
 import { type Concern, skipUnconcerned } from "./concern.ts";
-import { forgetForSweep, type GroupReconciler, reconcileByKnown } from "./perform.ts";
+import { type GroupReconciler, reconcileByKnown } from "./perform.ts";
 
 /** What becomes of a claim of the function. */
 export type OwnClaimEnd =
@@ -47,7 +47,8 @@ export interface ClaimingFunction<Snapshot, Target, Prepared extends Preparation
 type Beginning<Prepared extends Preparation> = Pick<
   ClaimingFunction<never, never, Prepared>,
   "name" | "claimKind" | "endOf" | "prepare"
->;
+> &
+  Pick<Concern, "isOwn">;
 
 interface BeginResult<Prepared> {
   readonly prepared?: Prepared | undefined;
@@ -64,11 +65,11 @@ export async function reconcileClaims<Snapshot, Target, Prepared extends Prepara
   key: GroupKey,
   trigger: { readonly sweep: boolean },
 ): Promise<ReconcileResult> {
-  const { name, asks } = claiming;
-  const idle = await skipUnconcerned(context, key, trigger, { asks, isOwn: madeBy(name) });
+  const concern = { asks: claiming.asks, isOwn: madeBy(claiming.name) };
+  const idle = await skipUnconcerned(context, key, trigger, concern);
   if (idle !== undefined) return idle;
   if (trigger.sweep) forgetForSweep(context.memoryOf(key));
-  const { prepared, requeueAfterMs } = await begin(context, claiming, key, trigger);
+  const { prepared, requeueAfterMs } = await begin(context, { ...claiming, ...concern }, key, trigger);
   let last: Snapshot | undefined;
   const reconciler: GroupReconciler<Snapshot, Target> = {
     ...claiming,
@@ -94,13 +95,13 @@ async function begin<Prepared extends Preparation>(
   key: GroupKey,
   trigger: { readonly sweep: boolean },
 ): Promise<BeginResult<Prepared>> {
-  const { name, prepare } = claiming;
+  const { name, prepare, isOwn } = claiming;
   const memory = context.memoryOf(key);
   const unprepared = { requeueAfterMs: prepare && unpreparedRequeueMs };
   try {
     // Another function may have claimed what the preparation is about.
     if (prepare !== undefined) forgetLedger(memory);
-    else if (context.mode === "shadow" || !(await hasOwnClaim(context, key, name))) return {};
+    else if (context.mode === "shadow" || !(await getLedger(context, key))?.claims.some(isOwn)) return {};
     const transaction = await openTransaction(context, key);
     if (transaction === undefined) return unprepared;
     const isEnding = context.mode === "act" && transaction.tooNew === undefined;
@@ -118,12 +119,6 @@ async function begin<Prepared extends Preparation>(
     else if (waitForLedger(error) === undefined) throw error;
     return unprepared;
   }
-}
-
-async function hasOwnClaim(context: Context, key: GroupKey, name: string): Promise<boolean> {
-  const memory = context.memoryOf(key);
-  const ledger = knownLedger(context, memory) ?? (await loadLedger(context, key, memory));
-  return ledger?.claims.some(madeBy(name)) === true;
 }
 
 /** Takes out of the own claims those that are over. `observed`: as it is now; undefined if the ledger was written since. */

@@ -2,10 +2,11 @@
 
 import { cut } from "../base/truncate.ts";
 import type { Context } from "../contract/context.ts";
+import type { ReconcileResult } from "../contract/definition.ts";
 import type { Key } from "../contract/keys.ts";
 import type { GroupMemory } from "../contract/memory.ts";
 import type { ReconcileReport } from "../contract/reporter.ts";
-import { guardOf, type Verdict } from "../contract/verdict.ts";
+import type { Verdict } from "../contract/verdict.ts";
 import { eventReasons } from "../events/reasons.ts";
 import { isNewEvent, recordEvent, recordOnce } from "../events/recorder.ts";
 import { fitting } from "../ledger/lease.ts";
@@ -13,6 +14,7 @@ import type { LedgerChange, RecordedVerdict } from "../ledger/reservation.ts";
 import { isFarBelowBound } from "../ledger/size.ts";
 import { mendStamp } from "../ledger/stamps.ts";
 import { changeOf } from "../transaction/claims.ts";
+import { writeChange } from "../transaction/ledger-copy.ts";
 import type { GroupObservation } from "../transaction/observe-group.ts";
 import { isOwnerGroup } from "../workloads/group-key.ts";
 import type { GroupKey, StatefulSet } from "../workloads/statefulsets.ts";
@@ -44,6 +46,30 @@ export interface EventSource {
   readonly eventPolicy: EventPolicy;
 }
 
+/** What a ledger says of a verdict, and the write that says it and reserves nothing new. */
+export interface VerdictRecord {
+  readonly record: RecordedVerdict;
+  readonly change: LedgerChange;
+}
+
+/** Begins to record a verdict, and warns of the values of the group's StatefulSets that do not parse. */
+export function recordVerdict(
+  context: Context,
+  source: EventSource,
+  observed: GroupObservation,
+  verdict: Verdict<unknown>,
+): VerdictRecord {
+  const { key, zones } = observed;
+  for (const { statefulSet } of zones)
+    warnOfMalformed(context, source.name, key, key, statefulSet, statefulSet.malformed);
+  const record = recordOf(context.memoryOf(key), source, observed, verdict);
+  return { record, change: changeToRecord(observed, source.name, record) };
+}
+
+function changeToRecord(observed: GroupObservation, by: string, record: RecordedVerdict): LedgerChange {
+  return changeOf(observed, { verdicts: { ...observed.ledger.verdicts, [by]: record } });
+}
+
 /** The record of a verdict; `since` goes on while the same guard holds in the same zone. */
 export function recordOf(
   memory: GroupMemory,
@@ -65,9 +91,10 @@ export function recordOf(
   return { guard, zone, sentence: message, since, at: observed.nowMs };
 }
 
-/** What a write of the ledger makes of it that records a verdict, and reserves nothing new. */
-export function changeToRecord(observed: GroupObservation, by: string, record: RecordedVerdict): LedgerChange {
-  return changeOf(observed, { verdicts: { ...observed.ledger.verdicts, [by]: record } });
+/** The name under which a verdict is recorded and counted: its guard, or `taking` where it takes something, or `done`. */
+export function guardOf(verdict: Verdict<unknown>, taking: string): string {
+  if (verdict.kind === "wait") return verdict.guard;
+  return verdict.targets.length > 0 ? taking : "done";
 }
 
 /** How long until the record is worth a write of its own: 0 for now, undefined for not at all. */
@@ -112,6 +139,24 @@ export function writeAloneInMs(
     return Math.max(0, rewordEveryMs - Math.abs(observed.nowMs - written.at));
   }
   return undefined;
+}
+
+/** A verdict that takes nothing: written to the ledger when it has changed, and at most every 5 s. */
+export async function recordAlone(
+  context: Context,
+  source: EventSource,
+  observed: GroupObservation,
+  verdict: Verdict<unknown>,
+  { record, change }: VerdictRecord,
+): Promise<ReconcileResult> {
+  const memory = context.memoryOf(observed.key);
+  const inMs = writeAloneInMs(context, memory, source.name, observed, record);
+  let recording: Promise<undefined> | undefined;
+  if (inMs === 0) await writeChange(context, observed, change);
+  if (inMs === 0 || inMs === undefined)
+    recording = recordVerdictEvent(context, source, observed, record).then(() => undefined);
+  const requeues = [verdict.requeueAfterMs, inMs].filter((ms) => ms !== undefined && ms > 0) as number[];
+  return { requeueAfterMs: requeues.length > 0 ? Math.min(...requeues) : undefined, pendingActs: recording };
 }
 
 /**
@@ -167,11 +212,6 @@ export function reportVerdict(
   const shadow = context.mode === "shadow";
   const taken = shadow && wouldTake !== undefined ? { wouldTake } : {};
   context.reporter.verdict({ key, function: by, guard, zone, message, sinceMs, shadow, ...taken });
-}
-
-/** Warns of the values of a group's StatefulSets that do not parse. */
-export function reportMalformed(context: Context, by: string, { key, zones }: GroupObservation): void {
-  for (const { statefulSet } of zones) warnOfMalformed(context, by, key, key, statefulSet, statefulSet.malformed);
 }
 
 /** A value that does not parse warns on its object, once while it stays as it is; the safe answer is already taken. */

@@ -171,6 +171,13 @@ export async function readAsNew(
   return { ledger: begunAnew, view: await context.cache.read(ledger.key, anew) };
 }
 
+/** The same, with what the view does not have. `isMissingMember`: it is from before a StatefulSet joined the group. */
+export async function readView(context: Context, stored: Ledger, need: Parameters<typeof readAsNew>[2]) {
+  const { ledger, view } = await readAsNew(context, stored, need);
+  const unknownSets = await readUnknownSets(context, ledger, view);
+  return { ledger, view, unknownSets, isMissingMember: isMissingMember(ledger, view, unknownSets) };
+}
+
 /**
  * Where everything is that a claim names. A caller that removes volumes has read them, and gives them by name and uid. What is
  * decided on it is done within 5 s, by uid and resourceVersion. Throws ClusterError.

@@ -14,21 +14,13 @@ import {
 } from "../ledger/claim.ts";
 import { type ClaimedObjects, kinds } from "../ledger/claim-kinds.ts";
 import { groupKeyOfLease, listLedgerLeases } from "../ledger/lease.ts";
-import { actWithinMs, type LedgerChange, type LedgerTimes } from "../ledger/reservation.ts";
+import { actWithinMs, type LedgerChange, type LedgerTimes, type Refusal } from "../ledger/reservation.ts";
 import { readGroup } from "../workloads/group-key.ts";
 import type { GroupKey, ZoneWorkload } from "../workloads/statefulsets.ts";
 import { readClaimedObjects } from "./claimed-objects.ts";
-import {
-  Conflict,
-  forgetLedger,
-  isLongKnown,
-  knownLedger,
-  loadLedger,
-  refuseNewLedger,
-  waitForLedger,
-  writeChange,
-} from "./ledger-copy.ts";
-import { type GroupObservation, keptRefusals, observeGroup } from "./observe-group.ts";
+import { isLongKnown, refuseNewLedger } from "./ledger-age.ts";
+import { Conflict, forgetLedger, getLedger, knownLedger, waitForLedger, writeChange } from "./ledger-copy.ts";
+import { type GroupObservation, observeGroup } from "./observe-group.ts";
 
 /** One observation of a group by its ledger, and what keeps the ledger from permitting anything yet (rule R4). */
 export interface Transaction {
@@ -41,10 +33,10 @@ export interface Transaction {
  * ClusterError, Conflict, and what `waitForLedger` explains.
  */
 export async function openTransaction(context: Context, key: GroupKey): Promise<Transaction | undefined> {
-  const memory = context.memoryOf(key);
-  const ledger = knownLedger(context, memory) ?? (await loadLedger(context, key, memory));
+  const ledger = await getLedger(context, key);
   if (ledger === undefined) return undefined;
-  const observed = await observeGroup(context, ledger, { permitSinceMs: memory.ledgerReadMs, consistent: false });
+  const permitSinceMs = context.memoryOf(key).ledgerReadMs;
+  const observed = await observeGroup(context, ledger, { permitSinceMs, consistent: false });
   return { observed, tooNew: refuseNewLedger(context, observed) };
 }
 
@@ -176,6 +168,11 @@ export function changeOf(observed: GroupObservation, changes: Partial<LedgerChan
     ...observed.notes?.change,
     ...changes,
   };
+}
+
+/** The newest of the refusals that still hold: an annotation is no place for thousands. */
+export function keptRefusals({ refusals, givenUp }: GroupObservation): Refusal[] {
+  return [...refusals.values(), ...givenUp.values()].sort((one, other) => one.stampMs - other.stampMs).slice(-100);
 }
 
 /**

@@ -7,7 +7,6 @@
 import { BoundedMap } from "../base/bounded-map.ts";
 import type { GroupView } from "../cache/cache.ts";
 import { clockSkewMs } from "../clock/skew.ts";
-import { type Wait, wait } from "../contract/verdict.ts";
 import type { Cluster } from "../kubernetes/cluster.ts";
 import { type Ledger, ledgerNewMs } from "../ledger/reservation.ts";
 import { groupPathOf, isStatefulSet, type ZoneWorkload } from "../workloads/statefulsets.ts";
@@ -78,13 +77,4 @@ function isJustMade(one: ZoneWorkload, nowMs: number): boolean {
 
 function identify({ name, uid }: ZoneWorkload): string {
   return `${name} ${uid}`;
-}
-
-/** The wait for zones that have joined; undefined where there is none. */
-export function refuseJoining({ awaited }: JoiningZones): Wait | undefined {
-  const [first] = awaited;
-  if (first === undefined) return undefined;
-  const [zone, remainingMs] = first;
-  const message = `${zone} has joined the group, and this process has known it for less than ${ledgerNewMs / 1000} s; a function that took its pods in another group may still be acting`;
-  return wait("zone-joined", message, { zone, requeueAfterMs: remainingMs });
 }

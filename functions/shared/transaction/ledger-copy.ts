@@ -1,29 +1,19 @@
-/** How a process reads a group's ledger, decides whether it is too new, and writes it: so each reconcile and review goes. */
+/** How a process reads a group's ledger, and writes it: so each reconcile and review goes. */
 
 import { ourAnnotations, pathsOf } from "../annotations/paths.ts";
 import { managedBy } from "../annotations/table.ts";
-import { BoundedMap } from "../base/bounded-map.ts";
 import { cut } from "../base/truncate.ts";
-import { clockSkewMs } from "../clock/skew.ts";
 import type { Context } from "../contract/context.ts";
 import type { Need } from "../contract/definition.ts";
 import type { GroupMemory } from "../contract/memory.ts";
 import { refusedRequeueMs, type Wait, wait } from "../contract/verdict.ts";
-import { type Cluster, type ClusterError, hasCode, isRightMissing } from "../kubernetes/cluster.ts";
-import type { KnownClaim } from "../ledger/claim.ts";
+import { type ClusterError, hasCode, isRightMissing } from "../kubernetes/cluster.ts";
 import { LedgerFull, LedgerUnreadable, LedgerUnwritable } from "../ledger/errors.ts";
 import { ledgerName } from "../ledger/lease-name.ts";
-import {
-  type ImaginedLedger,
-  type Ledger,
-  type LedgerChange,
-  ledgerNewMs,
-  type Reservation,
-  type StoredLedger,
-} from "../ledger/reservation.ts";
+import type { ImaginedLedger, Ledger, LedgerChange, Reservation, StoredLedger } from "../ledger/reservation.ts";
 import { noteKnown } from "../ledger/settling.ts";
 import type { GroupKey } from "../workloads/statefulsets.ts";
-import { refuseJoining } from "./joining.ts";
+import { noteLedger } from "./ledger-age.ts";
 import type { GroupObservation } from "./observe-group.ts";
 
 /** A right to Leases, and what is written into those that are ledgers. */
@@ -74,38 +64,6 @@ function explained(name: string, error: unknown): unknown {
   return isRefused ? new LedgerRefused(name, error) : error;
 }
 
-/**
- * Rule R4: what keeps a ledger from permitting anything yet, for a zone that has just joined too ({@link refuseJoining}).
- *
- * Ten seconds by our own clock since we first saw this ledger. Its creation time tells only where the
- * clocks of two API servers, which may differ by 30 s, leave no doubt; it is cut to whole seconds, too.
- */
-export function refuseNewLedger(
-  { cluster }: Pick<Context, "cluster">,
-  { ledger, nowMs, joining }: Pick<GroupObservation, "ledger" | "nowMs"> & Partial<Pick<GroupObservation, "joining">>,
-): Wait | undefined {
-  if (ledger.isElsewhere === true) return refuseElsewhere(cluster, ledger);
-  const oldEnoughMs = ledger.createdMs + 1_000 + ledgerNewMs + clockSkewMs - nowMs;
-  const seenMs = known.get(cluster)?.get(ledger.uid) ?? lastedMs(cluster);
-  const seenLongMs = seenMs + ledgerNewMs - lastedMs(cluster);
-  const remainingMs = Number.isNaN(oldEnoughMs) ? seenLongMs : Math.min(oldEnoughMs, seenLongMs);
-  if (remainingMs <= 0) return joining && refuseJoining(joining);
-  const message = `the ledger ${ledger.name} is new, and this process has known it for less than ${ledgerNewMs / 1000} s; if an older one was lost, a process that used it may still be acting`;
-  return wait("ledger-new", message, { requeueAfterMs: remainingMs });
-}
-
-/**
- * What it held before a client wrote the other one over it is lost, as with a new one: a process that used it may still be
- * acting. Each write of it may be another restore: it ages from the one that it was last found with.
- */
-function refuseElsewhere(cluster: Cluster, { name, uid, resourceVersion }: Ledger): Wait | undefined {
-  const remainingMs =
-    noteLedger(cluster, `${uid} from elsewhere at ${resourceVersion}`) + ledgerNewMs - lastedMs(cluster);
-  if (remainingMs <= 0) return undefined;
-  const message = `the ledger ${name} names revisions that this cluster has not reached: it is from another cluster, or from a backup; its reservations count, and it starts anew in ${Math.ceil(remainingMs / 1000)} s`;
-  return wait("ledger-elsewhere", message, { requeueAfterMs: remainingMs });
-}
-
 /** A function that waits for a claim writes nothing, and no event tells of the claim's end: a copy with one serves so long. */
 const claimsServeMs = 5_000;
 /**
@@ -133,6 +91,12 @@ function servesForMs({ claims, reservations }: Ledger): number {
 /** Has the ledger read again; where one is given, only if that is still the copy: others may have written on from it. */
 export function forgetLedger({ copy }: GroupMemory, ledger: Ledger | undefined = copy.ledger): void {
   if (copy.ledger === ledger) copy.ledger = undefined;
+}
+
+/** A sweep reads the ledger, and tries a write again that was refused for good. */
+export function forgetForSweep(memory: GroupMemory): void {
+  forgetLedger(memory);
+  memory.ledgerRefused = undefined;
 }
 
 /** Answers overtake each other: a copy never goes back to an older state of the same Lease. */
@@ -170,57 +134,18 @@ export async function loadLedger(
   return memory.copy.ledger;
 }
 
+/** The ledger as this process knows it, or else as it is now. Throws as {@link loadLedger} does. */
+export async function getLedger(context: Context, key: GroupKey): Promise<Ledger | undefined> {
+  const memory = context.memoryOf(key);
+  return knownLedger(context, memory) ?? (await loadLedger(context, key, memory));
+}
+
 async function createLedger({ protocol, cluster }: Context, key: GroupKey): Promise<StoredLedger | undefined> {
   try {
     return await protocol.createLedger(cluster, key);
   } catch (error) {
     throw explained(ledgerName(key.group), error);
   }
-}
-
-/** When each was first seen over a connection, by an identity: what one function has seen has aged for all of them. */
-type FirstSeen = WeakMap<Cluster, BoundedMap<string, number>>;
-/** Ledgers by their uid. Claims come and go far more often, and must not have them forgotten. */
-const known: FirstSeen = new WeakMap();
-const knownClaims: FirstSeen = new WeakMap();
-const rememberedOfEach = 10_000;
-
-/** Since when it has been seen, by what ledgers age by; `knownForMs` ago where this is the first time. */
-function noteIn(first: FirstSeen, cluster: Cluster, identity: string, knownForMs = 0): number {
-  const seen = first.get(cluster) ?? new BoundedMap<string, number>(rememberedOfEach);
-  first.set(cluster, seen);
-  const sinceMs = seen.get(identity) ?? lastedMs(cluster) - knownForMs;
-  seen.set(identity, sinceMs);
-  return sinceMs;
-}
-
-/**
- * Notes that a ledger is there, and has been for so long: from then on it ages in this process (rule R4). Returns since when,
- * by what ledgers age by.
- */
-export function noteLedger(cluster: Cluster, uid: string, knownForMs = 0): number {
-  return noteIn(known, cluster, uid, knownForMs);
-}
-
-/** Clocks are set by minutes, and never by this long: what looks so old is old also to a process that has just begun. */
-const oldForSureMs = 900_000;
-
-/**
- * True where this process has known a claim as it stands for so long that no act rests on it any more (rule R9). The clocks of
- * API servers may be set, and each stamp looks old then. The first call for a claim begins that time.
- */
-export function isLongKnown(
-  { cluster }: Pick<Context, "cluster">,
-  { namespace, group }: GroupKey,
-  { id, stampMs }: Pick<KnownClaim, "id" | "stampMs">,
-): boolean {
-  const sinceMs = noteIn(knownClaims, cluster, `${namespace} ${group} ${id} ${stampMs}`);
-  return sinceMs + ledgerNewMs <= lastedMs(cluster) || cluster.serverTimeMs() - stampMs >= oldForSureMs;
-}
-
-/** What a ledger ages by: a wall clock that is set forward makes none of them old. */
-function lastedMs(cluster: Cluster): number {
-  return cluster.monotonicMs() - (cluster.skippedMs?.() ?? 0);
 }
 
 function imaginedLedger(key: GroupKey): ImaginedLedger {
@@ -281,7 +206,7 @@ function forgetWithdrawn({ refusedOnce }: GroupMemory, { reservations }: Ledger)
  * The ledger without the reservations whose only attempt was refused: nothing of them is under way, and the next write leaves
  * them out. Any other stays until rule R10 drops it, for an attempt whose answer was lost may still arrive.
  */
-export function withoutRefused(memory: GroupMemory, ledger: Ledger): Ledger {
+function withoutRefused(memory: GroupMemory, ledger: Ledger): Ledger {
   const { refusedOnce } = memory;
   if (refusedOnce.size === 0) return ledger;
   forgetWithdrawn(memory, ledger);
@@ -290,4 +215,13 @@ export function withoutRefused(memory: GroupMemory, ledger: Ledger): Ledger {
     return refused?.by === by && refused.stampMs === stampMs;
   };
   return { ...ledger, reservations: ledger.reservations.filter((reservation) => !isRefused(reservation)) };
+}
+
+/** The ledger to decide on, and the copy that it comes from. Undefined and throws as {@link getLedger}. */
+export async function takeLedger(
+  context: Context,
+  key: GroupKey,
+): Promise<{ readonly ledger: Ledger; readonly copy: Ledger } | undefined> {
+  const copy = await getLedger(context, key);
+  return copy && { ledger: withoutRefused(context.memoryOf(key), copy), copy };
 }

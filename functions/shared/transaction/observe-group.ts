@@ -10,7 +10,7 @@ import { dropAfterMs, type Ledger, type LedgerTimes, type Refusal, type Reservat
 import { noteKnown, type ReservedPodState } from "../ledger/settling.ts";
 import { isOverdueSeenLongAgo, mendStamp, mendStamps, noteOverdue } from "../ledger/stamps.ts";
 import type { GroupKey, ZoneWorkload } from "../workloads/statefulsets.ts";
-import { findLeft, findReserved, isMissingMember, readAsNew, readUnknownSets } from "./claimed-objects.ts";
+import { findLeft, findReserved, readView } from "./claimed-objects.ts";
 import { findJoining, type JoiningZones } from "./joining.ts";
 
 export interface GroupObservation {
@@ -62,14 +62,11 @@ export async function observeGroup(
 ): Promise<GroupObservation> {
   const given = mendStamps(stored, context.cluster.serverTimeMs());
   const { key } = given;
-  const read = async (consistent: boolean) => {
-    const read = await readAsNew(context, given, { ...need, consistent });
-    return { ...read, unknownSets: await readUnknownSets(context, read.ledger, read.view) };
-  };
+  const read = (consistent: boolean) => readView(context, given, { ...need, consistent });
   const joiningIn = ({ ledger, view }: Awaited<ReturnType<typeof read>>) =>
     findJoining(context.cluster, context.memoryOf(key).joinedSince, ledger, view);
   let seen = await read(need.consistent);
-  if (isMissingMember(seen.ledger, seen.view, seen.unknownSets)) seen = await read(true);
+  if (seen.isMissingMember) seen = await read(true);
   let joining = joiningIn(seen);
   if (joining.needsList && need.permitSinceMs !== undefined) {
     seen = await read(true);
@@ -168,9 +165,4 @@ function newest(all: readonly Refusal[], nowMs: number): ReadonlyMap<string, Ref
     if (isNewest && nowMs - refusal.stampMs < retryRefusedAfterMs) refusals.set(refusal.uid, refusal);
   }
   return refusals;
-}
-
-/** The newest of the refusals that still hold: an annotation is no place for thousands. */
-export function keptRefusals({ refusals, givenUp }: GroupObservation): Refusal[] {
-  return [...refusals.values(), ...givenUp.values()].sort((one, other) => one.stampMs - other.stampMs).slice(-100);
 }

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decide } from "../../../../functions/advance-zone-rollout/decide.ts";
 import { neverReadyAfterMs } from "../../../../functions/advance-zone-rollout/repair.ts";
-import { guardOf } from "../../../../functions/shared/contract/verdict.ts";
+import { guardOf } from "../../../../functions/shared/reconcile/record.ts";
 import { parseStatefulSet } from "../../../../functions/shared/workloads/statefulsets.ts";
 import {
   decideOn,

@@ -39,7 +39,7 @@ test("the README explains every guard that the code can answer, and no other", a
       "shared/groups/governing.ts",
       "shared/ledger/claim-kinds.ts",
       "shared/ledger/health-rule.ts",
-      "shared/transaction/joining.ts",
+      "shared/transaction/ledger-age.ts",
       "shared/transaction/ledger-copy.ts",
     ].map(read),
   );

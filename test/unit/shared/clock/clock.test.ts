@@ -6,7 +6,7 @@ import { ServerTime } from "../../../../functions/shared/clock/server-time.ts";
 import { SteadyClock } from "../../../../functions/shared/clock/steady-clock.ts";
 import type { Cluster } from "../../../../functions/shared/kubernetes/cluster.ts";
 import { findAbandoned } from "../../../../functions/shared/ledger/settling.ts";
-import { noteLedger, refuseNewLedger } from "../../../../functions/shared/transaction/ledger-copy.ts";
+import { noteLedger, refuseNewLedger } from "../../../../functions/shared/transaction/ledger-age.ts";
 import type { GroupObservation } from "../../../../functions/shared/transaction/observe-group.ts";
 import { rejection } from "../../../support/rejection.ts";
 import { podObject, reservation } from "../../functions/advance-zone-rollout/given.ts";

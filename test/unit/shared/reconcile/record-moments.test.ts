@@ -7,7 +7,8 @@ import { wait } from "../../../../functions/shared/contract/verdict.ts";
 import { eventReasons } from "../../../../functions/shared/events/reasons.ts";
 import type { RecordedVerdict, Refusal, StoredLedger } from "../../../../functions/shared/ledger/reservation.ts";
 import { recordOf, recordVerdictEvent, writeAloneInMs } from "../../../../functions/shared/reconcile/record.ts";
-import { type GroupObservation, keptRefusals } from "../../../../functions/shared/transaction/observe-group.ts";
+import { keptRefusals } from "../../../../functions/shared/transaction/claims.ts";
+import type { GroupObservation } from "../../../../functions/shared/transaction/observe-group.ts";
 import { nowMs, refusal, reservation, statefulSet, zone } from "../../functions/advance-zone-rollout/given.ts";
 import { key, Passes, played, refused } from "./passes.ts";
 

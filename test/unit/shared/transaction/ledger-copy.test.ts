@@ -4,14 +4,13 @@ import { describe, test } from "node:test";
 import { createLedgerCopies, createMemory } from "../../../../functions/shared/contract/memory.ts";
 import { type Cluster, ClusterError } from "../../../../functions/shared/kubernetes/cluster.ts";
 import type { LedgerChange, StoredLedger } from "../../../../functions/shared/ledger/reservation.ts";
+import { noteLedger, refuseNewLedger } from "../../../../functions/shared/transaction/ledger-age.ts";
 import {
   Conflict,
   forgetLedger,
   isConflict,
   knownLedger,
   loadLedger,
-  noteLedger,
-  refuseNewLedger,
   writeChange,
 } from "../../../../functions/shared/transaction/ledger-copy.ts";
 import { type GroupObservation, observeGroup } from "../../../../functions/shared/transaction/observe-group.ts";
