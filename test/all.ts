@@ -9,6 +9,7 @@ import { globSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { Readable } from "node:stream";
 import { spec, type TestEvent } from "node:test/reporters";
+import { ensureHelms, hasHelms } from "./controlplane/assets.ts";
 import { ensureAssets, findAssets } from "./controlplane/controlplane.ts";
 import { findBuilt, findDataPlane } from "./knative/dataplane/assets.ts";
 import { canConfine } from "./knative/dataplane/confinement.ts";
@@ -97,8 +98,8 @@ const phases: readonly Phase[] = [
         group: "knative",
       },
       { files: ["test/rabbitmq/**/*.test.ts"], share: 0.6, group: "rabbitmq" },
-      // They have kubectl apply whole overlays again and again.
-      { files: ["test/knative/**/*.test.ts"], share: 0.9 },
+      // They have kubectl apply whole overlays, and Helm render the chart, again and again.
+      { files: ["test/{knative,chart}/**/*.test.ts"], share: 0.9 },
       // Most of their time they wait.
       { files: ["test/{e2e,contract,controlplane,image}/**/*.test.ts"], share: 0.5 },
     ],
@@ -200,6 +201,10 @@ async function prepareControlPlane(): Promise<void> {
   if ((await findBuilt()) === undefined) {
     log("Knative's programs for tests are built once, which takes about five minutes …");
     await findDataPlane(log);
+  }
+  if (!(await hasHelms())) {
+    log("both versions of Helm for tests are built once, which takes about eight minutes …");
+    await ensureHelms(log);
   }
 }
 

@@ -14,7 +14,7 @@ import { releaseNamespace } from "../functions/release-namespace/function.ts";
 import { releasePrepared } from "../functions/release-prepared/function.ts";
 import { rotateCertificate } from "../functions/rotate-certificate/function.ts";
 import type { AdmissionDefinition } from "../functions/shared/admission/definition.ts";
-import type { CronDefinition, FunctionDefinition } from "../functions/shared/contract/definition.ts";
+import type { CronDefinition, Definition, FunctionDefinition } from "../functions/shared/contract/definition.ts";
 import { suspendGroup } from "../functions/suspend-group/function.ts";
 import { validateZoneBudget } from "../functions/validate-zone-budget/function.ts";
 
@@ -60,3 +60,23 @@ export const table: readonly (FunctionDefinition | AdmissionDefinition | CronDef
   ...admissionFunctions,
   ...cronFunctions,
 ];
+
+/**
+ * Lists of functions by name, for users who choose what is installed. A function that is added to the table is in none of them
+ * until its change adds it. Functions whose finalizers hold objects come with the one that removes these with the namespace.
+ */
+export const presets: Readonly<Record<string, readonly Definition[]>> = {
+  "rollout-operator": [
+    advanceZoneRollout,
+    followReplicas,
+    prepareDelayedDownscale,
+    releasePrepared,
+    ...[evaluateEviction, validateZoneBudget, guardDownscale, prepareDownscale],
+  ],
+  rabbitmq: [markSkipLabel, rebalanceQueues, releaseNamespace],
+  suspension: [gcSuspendedGroups, releaseNamespace, suspendGroup],
+  foundationdb: [gcSuspendedGroups, holdProcessGroups, releaseNamespace, suspendGroup],
+};
+
+/** The functions that every choice has: without ledgers no pod goes, and without a certificate no review is answered. */
+export const alwaysServed: readonly Definition[] = [keepLedgers, rotateCertificate];

@@ -6,7 +6,14 @@ import { takesKey, withKey } from "../shared/certificates/review-key.ts";
 import type { ActReport } from "../shared/contract/reporter.ts";
 import { refusedRequeueMs } from "../shared/contract/verdict.ts";
 import { eventReasons } from "../shared/events/reasons.ts";
-import { hasCode, isRightMissing, type SecretObject, type WebhookClient } from "../shared/kubernetes/cluster.ts";
+import {
+  hasCode,
+  isRightMissing,
+  type SecretObject,
+  type WebhookClient,
+  type WebhookConfigurationObject,
+} from "../shared/kubernetes/cluster.ts";
+import { withoutOwnFields } from "../shared/workloads/managed-fields.ts";
 import { type Configuration, isKeyDue, type Patch } from "./decide.ts";
 import { isNamed, name, pathOf } from "./observe.ts";
 import { keyOf, type Rotation, recordCertificateEvent } from "./rotation.ts";
@@ -38,6 +45,38 @@ function clientWith(client: WebhookClient, { caBundle, key }: WantedClient): Web
   return { ...client, caBundle, service: { ...service, path: withKey(service.path, key) } };
 }
 
+/** How often the ownership is given up if other clients write the configuration meanwhile. */
+const mostTries = 5;
+
+/**
+ * Gives up the ownership of the fields that were written. Helm 4 applies each field of its manifests. Its next upgrade would
+ * fail, because Sluice would own the path with another value: the one with the review key. Throws ClusterError, but not if the
+ * configuration is gone, if the API server refuses, or if other clients write it without end.
+ */
+async function disown(
+  { context: { cluster } }: Rotation,
+  resource: Configuration["resource"],
+  written: WebhookConfigurationObject,
+): Promise<void> {
+  const key = { namespace: "", name: written.metadata.name };
+  let { metadata } = written;
+  for (let tries = 0; tries < mostTries; tries++) {
+    const managedFields = withoutOwnFields(metadata);
+    if (managedFields === undefined) return;
+    const { uid, resourceVersion } = metadata;
+    try {
+      await cluster.patch(resource, key, { metadata: { uid, resourceVersion, managedFields } });
+      return;
+    } catch (error) {
+      // The bundle and the key are written. To own their fields is no harm but to a client that applies.
+      if (hasCode(error, 400, 403, 404, 422)) return;
+      if (!hasCode(error, 409)) throw error;
+      // The account may not get a configuration: a patch without a change answers with it as it is.
+      ({ metadata } = await cluster.patch(resource, key, {}));
+    }
+  }
+}
+
 async function patchOne(
   rotation: Rotation,
   secret: SecretObject | undefined,
@@ -59,7 +98,8 @@ async function patchOne(
   const { because } = wanted;
   const hasKey = wanted.key !== undefined;
   try {
-    await cluster.patch(resource, key, { metadata: { uid, resourceVersion }, webhooks });
+    const written = await cluster.patch(resource, key, { metadata: { uid, resourceVersion }, webhooks });
+    await disown(rotation, resource, written);
     if (hasKey || memory.refusals.get(path)?.isOfKey !== true) memory.refusals.delete(path);
     report("done", because);
   } catch (error) {

@@ -26,7 +26,7 @@ export const validateZoneBudget: AdmissionDefinition = {
       resources: ["zoneawarepoddisruptionbudgets"],
     },
     sideEffects: "None",
-    failurePolicy: "Fail",
+    failurePolicy: "Ignore",
     timeoutSeconds: 10,
   },
   whenBroken: "closed",

@@ -84,7 +84,7 @@ export function renderManifests(functions: Functions): ReadonlyMap<string, strin
 }
 
 /** Every account of a served namespace that may write, with all that its functions need. */
-function workloadsOf({ groupFunctions, admissionFunctions, cronFunctions }: Functions): readonly Workload[] {
+export function workloadsOf({ groupFunctions, admissionFunctions, cronFunctions }: Functions): readonly Workload[] {
   const needsOf = (definitions: readonly { readonly needs: readonly Need[] }[]) =>
     definitions.flatMap((definition) => definition.needs);
   const triggered = [...groupFunctions.filter((definition) => !actsOutside(definition)), ...cronFunctions];

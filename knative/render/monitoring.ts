@@ -35,7 +35,7 @@ const alerts: readonly Alert[] = [
   {
     name: "IncorrectWebhookConfigurationFailurePolicy",
     expression:
-      'count by (type, webhook, namespace) (kube_validating_webhook_failure_policy{policy="Ignore", webhook=~"^(pod-eviction|zpdb-validation).+"} > 0)',
+      'count by (type, webhook, namespace) (kube_validating_webhook_failure_policy{policy="Ignore", webhook=~"^pod-eviction.+"} > 0)',
     summary: "The webhook {{ $labels.webhook }} has failurePolicy Ignore: while it is down, no budget is kept.",
     runbook: "functions/rotate-certificate/README.md#the-guards",
   },

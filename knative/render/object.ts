@@ -27,7 +27,7 @@ export interface Workload {
 export const placeholderNamespace = "default";
 
 /** This name can never have an owner (RFC 6761). The owner of the name of an image could choose what is pulled by it. */
-const placeholderImage = "registry.invalid/sluice";
+export const placeholderImage = "registry.invalid/sluice";
 
 /** A placeholder: `images` of a kustomization says where the image is kept. */
 export const image = `${placeholderImage}:${manifest.version}`;

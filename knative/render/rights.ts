@@ -81,18 +81,30 @@ function boundTo(subject: object) {
     const roleRef = { apiGroup: rbac, kind, name: role };
     const metadata = { name: binding, labels };
     return [
-      { apiVersion: `${rbac}/v1`, kind, metadata: { name: role, labels }, rules: union(rules).map(ruleOf) },
+      {
+        apiVersion: `${rbac}/v1`,
+        kind,
+        metadata: { name: role, labels },
+        rules: union(rules).map((need) => ruleOf(need)),
+      },
       { apiVersion: `${rbac}/v1`, kind: `${kind}Binding`, metadata, roleRef, subjects: [subject] },
     ];
   };
 }
 
-function ruleOf({ group, resource, verbs, names, namesOfNamespace }: Need): object {
+/**
+ * One rule of a role. Throws Error for a wildcard.
+ * @param nameOf what an object is called that is called after the namespace; absent: after the placeholder
+ */
+export function ruleOf(
+  { group, resource, verbs, names, namesOfNamespace }: Need,
+  nameOf = (name: string) => `${name}-${placeholderNamespace}`,
+): object {
   if ([group, resource, ...verbs].some((word) => word.includes("*")))
     throw new Error(
       `a right to ${verbs.join(", ")} ${resource} of group "${group}" is a wildcard: name what is needed`,
     );
-  const resourceNames = names ?? namesOfNamespace?.map((name) => `${name}-${placeholderNamespace}`);
+  const resourceNames = names ?? namesOfNamespace?.map(nameOf);
   const rule = { apiGroups: [group], resources: [resource], verbs };
   return resourceNames === undefined ? rule : { ...rule, resourceNames };
 }

@@ -65,6 +65,30 @@ const PEER: Recipe = {
   },
 };
 
+/** The two versions of Helm that users have, by their major version. */
+const HELMS = {
+  // The version of Kubernetes for which it renders without a cluster is told to it at build time. Helm 4 knows its own.
+  3: helm("3", ["pkg/lint/rules", "pkg/chartutil"].map(stampOfHelm3).join(" "), "about 3 minutes"),
+  4: helm("4", "", "about 5 minutes"),
+} as const;
+
+function stampOfHelm3(library: string): string {
+  const [major, minor] = KUBERNETES_VERSION.split(".");
+  const flag = (field: string, value = "") => `-X helm.sh/helm/v3/${library}.${field}=${value}`;
+  return `${flag("k8sVersionMajor", major)} ${flag("k8sVersionMinor", minor)}`;
+}
+
+function helm(major: string, stamps: string, duration: string): Recipe {
+  return {
+    name: `helm${major}`,
+    builds: [
+      { module: `helm${major}`, packages: [`helm.sh/helm/v${major}/cmd/helm`], ldflags: `-s -w ${stamps}`.trim() },
+    ],
+    files: ["helm"],
+    expectation: `this happens once and takes ${duration} on 2 cores`,
+  };
+}
+
 /** `$KUBEBUILDER_ASSETS`. Throws when it is set and lacks a binary, so that the user who set it learns of that. */
 async function givenAssets(): Promise<{ folder: string; complete: boolean } | undefined> {
   const given = process.env.KUBEBUILDER_ASSETS;
@@ -120,4 +144,18 @@ export async function ensureAssets(log: Log): Promise<string> {
 export async function ensurePeer(log: Log): Promise<{ binary: string; crd: string }> {
   const folder = await ensureBuilt(PEER, log);
   return { binary: join(folder, "rollout-operator"), crd: join(folder, PEER_CRD) };
+}
+
+/** The paths of both versions of Helm, by their major version. Built when missing. Throws when a build fails. */
+export async function ensureHelms(log: Log): Promise<Readonly<Record<keyof typeof HELMS, string>>> {
+  const [three, four] = [await ensureBuilt(HELMS[3], log), await ensureBuilt(HELMS[4], log)];
+  return { 3: join(three, "helm"), 4: join(four, "helm") };
+}
+
+/** Whether both versions of Helm have been built. */
+export async function hasHelms(): Promise<boolean> {
+  const found = await Promise.all(
+    Object.values(HELMS).map(async (recipe) => holds(await recipeFolder(recipe), recipe.files)),
+  );
+  return found.every(Boolean);
 }

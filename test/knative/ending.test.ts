@@ -8,10 +8,10 @@ import { after, before, describe, test } from "node:test";
 import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { runKubectl } from "../support/drain.ts";
+import { isWebhook, isWorkload, kubeconfigOf, workloadOf } from "../support/installed.ts";
+import { isDefinition, Kubectl } from "../support/kubectl.ts";
 import { skipWithoutControlPlane } from "../support/scene.ts";
 import { Server } from "../support/server.ts";
-import { isWebhook, isWorkload, kubeconfigOf, workloadOf } from "./installed.ts";
-import { isDefinition, Kubectl } from "./kubectl.ts";
 
 /** Of each kind: those whose replicas go on, and those whose replicas are killed at the deletion. */
 const namespaces = Number(process.env.NAMESPACES ?? 4);

@@ -1,7 +1,7 @@
 /** Two namespaces with the same objects in them. Sluice serves the first one, and its accounts have no work in the other one. */
 import type { Api } from "../controlplane/api.ts";
+import type { Built } from "../support/kubectl.ts";
 import type { Place } from "./escapes.ts";
-import type { Built } from "./kubectl.ts";
 
 const size = { storage: "1Gi" };
 const containers = [{ name: "c", image: "app:1" }];

@@ -4,12 +4,12 @@ import { join } from "node:path";
 import { after, before, suite, type TestContext, test } from "node:test";
 import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
+import { isWebhook, isWorkload, tokenOf } from "../support/installed.ts";
+import { type Built, isDefinition, Kubectl } from "../support/kubectl.ts";
 import { skipWithoutControlPlane } from "../support/scene.ts";
 import { type Attempt, forms } from "./escape-forms.ts";
 import { furnish } from "./escape-place.ts";
 import { attemptsFor, type Place, type Webhooks } from "./escapes.ts";
-import { isWebhook, isWorkload, tokenOf } from "./installed.ts";
-import { type Built, isDefinition, Kubectl } from "./kubectl.ts";
 import { accountsOf, type Right, rightsOf, textOf } from "./rights.ts";
 
 /** Verbs that change nothing. */

@@ -7,12 +7,12 @@ import { eventually } from "../controlplane/api.ts";
 import { auditPosition, readAudit } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { changeTemplate } from "../controlplane/fixtures.ts";
+import { isWebhook, isWorkload, kubeconfigOf, workloadOf } from "../support/installed.ts";
+import { type Built, Kubectl } from "../support/kubectl.ts";
 import { changed, flood, post, tick } from "../support/posted.ts";
 import { play, type Scene, skipWithoutControlPlane } from "../support/scene.ts";
 import type { Server } from "../support/server.ts";
 import { forgeries } from "./forgeries.ts";
-import { isWebhook, isWorkload, kubeconfigOf, workloadOf } from "./installed.ts";
-import { type Built, Kubectl } from "./kubectl.ts";
 
 /** Of each flood. `FLOOD=100000 node --test test/knative/forged.test.ts` posts as many as it takes to see a leak. */
 const events = Number(process.env.FLOOD ?? 10_000);

@@ -1,8 +1,8 @@
 /** A guarded namespace: the accounts that write in it, what each of them may do, and objects with all of our words. */
 import { loadAll } from "js-yaml";
 import type { Api } from "../controlplane/api.ts";
+import type { Built } from "../support/kubectl.ts";
 import { finalizers, type Kind, type Rule, rules } from "./guard-rights.ts";
-import type { Built } from "./kubectl.ts";
 
 export const namespace = "guarded";
 

@@ -5,6 +5,8 @@ import { after, before, suite, test } from "node:test";
 import { annotationTable } from "../../functions/shared/annotations/table.ts";
 import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
+import { isWorkload } from "../support/installed.ts";
+import { type Built, isDefinition, Kubectl } from "../support/kubectl.ts";
 import { skipWithoutControlPlane } from "../support/scene.ts";
 import {
   type Account,
@@ -21,8 +23,6 @@ import {
   withWord,
 } from "./guard-place.ts";
 import { besides, finalizers, type Kind, type Rule, rules } from "./guard-rights.ts";
-import { isWorkload } from "./installed.ts";
-import { type Built, isDefinition, Kubectl } from "./kubectl.ts";
 
 interface Write {
   readonly what: string;

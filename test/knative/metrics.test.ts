@@ -6,12 +6,12 @@ import { eventually } from "../controlplane/api.ts";
 import { auditPosition } from "../controlplane/audit.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { changeTemplate } from "../controlplane/fixtures.ts";
+import { askedBy, isWebhook, isWorkload, kubeconfigOf, workloadOf } from "../support/installed.ts";
+import { type Built, isDefinition, Kubectl } from "../support/kubectl.ts";
 import { changed, post, tick } from "../support/posted.ts";
 import { play, type Scene, skipWithoutControlPlane } from "../support/scene.ts";
 import type { Server } from "../support/server.ts";
 import { activeAlerts, ensureAlerting, parseDashboard, type Scrape } from "./alerting.ts";
-import { askedBy, isWebhook, isWorkload, kubeconfigOf, workloadOf } from "./installed.ts";
-import { type Built, isDefinition, Kubectl } from "./kubectl.ts";
 
 const program = await ensureAlerting(console.error).catch((error: Error) => error);
 if (program instanceof Error && process.env.CI === "true") throw program;

@@ -2,7 +2,7 @@
 import type { Metadata } from "../../functions/shared/kubernetes/cluster.ts";
 import type { Api } from "../controlplane/api.ts";
 import type { FixtureGroup } from "../controlplane/fixtures.ts";
-import type { Built } from "./kubectl.ts";
+import type { Built } from "../support/kubectl.ts";
 
 export interface Attack {
   readonly user: string;

@@ -10,10 +10,10 @@ import type { Metadata } from "../../functions/shared/kubernetes/cluster.ts";
 import { Api, eventually } from "../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { changeTemplate } from "../controlplane/fixtures.ts";
+import { isWebhook, isWorkload, kubeconfigOf, workloadOf } from "../support/installed.ts";
+import { type Built, isDefinition, Kubectl } from "../support/kubectl.ts";
 import { play, type Scene, skipWithoutControlPlane } from "../support/scene.ts";
 import type { Server } from "../support/server.ts";
-import { isWebhook, isWorkload, kubeconfigOf, workloadOf } from "./installed.ts";
-import { type Built, isDefinition, Kubectl } from "./kubectl.ts";
 import { type Attack, accountsOf, attacksOf, place, tierOf } from "./narrow-attacks.ts";
 
 /** `MINUTES=3 node --test test/knative/narrow.test.ts`: for how long they try. */

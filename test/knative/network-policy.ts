@@ -1,6 +1,6 @@
 /** Who may reach a pod by the NetworkPolicies that there are, as Kubernetes defines them: what nothing here would enforce. */
 import { BlockList } from "node:net";
-import type { Built } from "./kubectl.ts";
+import type { Built } from "../support/kubectl.ts";
 
 type Labels = Readonly<Record<string, string>>;
 

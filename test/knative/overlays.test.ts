@@ -4,8 +4,8 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, before, suite, test } from "node:test";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
+import { type Built, Kubectl, textOf } from "../support/kubectl.ts";
 import { skipWithoutControlPlane } from "../support/scene.ts";
-import { type Built, Kubectl, textOf } from "./kubectl.ts";
 import { admits, type Caller, isPolicy } from "./network-policy.ts";
 import { ensureSchemas } from "./schemas.ts";
 

@@ -3,8 +3,8 @@
 import { eventually } from "../controlplane/api.ts";
 import { auditPosition, readAudit } from "../controlplane/audit.ts";
 import type { ControlPlane } from "../controlplane/controlplane.ts";
-import { isWorkload } from "./installed.ts";
-import type { Built, Kubectl } from "./kubectl.ts";
+import { isWorkload } from "../support/installed.ts";
+import type { Built, Kubectl } from "../support/kubectl.ts";
 
 interface Rule {
   readonly apiGroups: readonly string[];

@@ -2,10 +2,10 @@
 import { join } from "node:path";
 import { eventually } from "../controlplane/api.ts";
 import type { Ingesters } from "../support/ingester.ts";
+import type { Kubectl } from "../support/kubectl.ts";
 import { changed, post, tick } from "../support/posted.ts";
 import type { Scene } from "../support/scene.ts";
 import type { Server } from "../support/server.ts";
-import type { Kubectl } from "./kubectl.ts";
 
 const name = "queues";
 const secret = "queues-default-user";

@@ -11,9 +11,9 @@ import { writeKubeconfig } from "../controlplane/configuration.ts";
 import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
 import { changeTemplate, waitForGroupReady } from "../controlplane/fixtures.ts";
 import { evict } from "../support/drain-webhook.ts";
+import { askedBy, isWebhook, isWorkload, kubeconfigOf, webhookAt, workloadOf } from "../support/installed.ts";
+import { type Built, isDefinition, Kubectl } from "../support/kubectl.ts";
 import { play, skipWithoutControlPlane } from "../support/scene.ts";
-import { askedBy, isWebhook, isWorkload, kubeconfigOf, webhookAt, workloadOf } from "./installed.ts";
-import { type Built, isDefinition, Kubectl } from "./kubectl.ts";
 
 suite("the overlay standalone on the real API server", { skip: await skipWithoutControlPlane() }, () => {
   const namespace = "mimir";

@@ -13,13 +13,13 @@ import { changeTemplate, createGroup, groupManifests, waitForGroupReady } from "
 import { generationOf } from "../support/certificate-world.ts";
 import { evict } from "../support/drain-webhook.ts";
 import type { Ingesters } from "../support/ingester.ts";
+import { isWebhook, webhookAt } from "../support/installed.ts";
+import type { Built, Kubectl } from "../support/kubectl.ts";
 import { changed, post, tick } from "../support/posted.ts";
 import { refuseDeletion } from "../support/refused-deletion.ts";
 import type { Scene } from "../support/scene.ts";
 import type { Server } from "../support/server.ts";
 import { ofNoNamespace } from "./escape-place.ts";
-import { isWebhook, webhookAt } from "./installed.ts";
-import type { Built, Kubectl } from "./kubectl.ts";
 
 /** Who plays which part; one process may play them all. */
 export interface Cast {

@@ -4,11 +4,11 @@ import type { IncomingHttpHeaders } from "node:http";
 import { after, before, suite, type TestContext, test } from "node:test";
 import type { WebhookConfigurationObject } from "../../functions/shared/kubernetes/cluster.ts";
 import { Api, eventually } from "../controlplane/api.ts";
+import { isWebhook } from "../support/installed.ts";
+import { Kubectl } from "../support/kubectl.ts";
 import type { Activator } from "./cluster/activator.ts";
 import { install } from "./cluster/installation.ts";
 import { type Stage, skipWithoutKnative, startStage, waitForZero } from "./cluster/stage.ts";
-import { isWebhook } from "./installed.ts";
-import { Kubectl } from "./kubectl.ts";
 
 type Overlay = "direct" | "broker";
 

@@ -4,10 +4,10 @@
  */
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
+import { isWebhook, webhookBehind } from "../support/installed.ts";
+import { Kubectl } from "../support/kubectl.ts";
 import { writeBack } from "../support/written-back.ts";
 import { type Act, type Stage, skipWithoutKnative, startStage, waitForOldLedger } from "./cluster/stage.ts";
-import { isWebhook, webhookBehind } from "./installed.ts";
-import { Kubectl } from "./kubectl.ts";
 
 const { GITOPS_SECONDS: wanted } = process.env;
 const seconds = Number(wanted ?? 20);

@@ -115,7 +115,7 @@ function outcomeOf(root: string, file: string, events: readonly TestEvent[]): Ou
 /** True for cases that talk to a real kube-apiserver: by their file, or by the suite that they stand in. */
 function isReal(file: string, suite: string): boolean {
   return (
-    /^test\/(controlplane|e2e|image)\//.test(file) ||
+    /^test\/(controlplane|e2e|image|chart)\//.test(file) ||
     file === "test/contract/real-server.test.ts" ||
     /real API server/.test(suite)
   );

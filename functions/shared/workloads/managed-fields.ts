@@ -20,3 +20,14 @@ export function writtenByOthers({ managedFields }: Metadata, isSuch: (fields: Fi
   });
   return times.length === 0 ? undefined : Math.max(...times);
 }
+
+/**
+ * The managed fields without the entries of Sluice. Without them no manager owns what it wrote, so that clients which apply
+ * manifests meet no conflict. Undefined if Sluice has no entry, or is the only manager.
+ */
+export function withoutOwnFields({ managedFields }: Pick<Metadata, "managedFields">): readonly unknown[] | undefined {
+  const entries: readonly unknown[] = Array.isArray(managedFields) ? managedFields : [];
+  const others = entries.filter((entry) => fieldsOf(entry)?.manager !== ownManager);
+  // An empty list would change nothing, because the API server then takes the fields as they are.
+  return others.length === 0 || others.length === entries.length ? undefined : others;
+}

@@ -2,6 +2,7 @@
 import { join } from "node:path";
 import type { Api } from "../../controlplane/api.ts";
 import type { ControlPlane } from "../../controlplane/controlplane.ts";
+import { kubeconfigOf } from "../../support/installed.ts";
 import { channelConditions } from "../dataplane/preparation.ts";
 import {
   type DataPlane,
@@ -14,7 +15,6 @@ import {
   startIngress,
   startPing,
 } from "../dataplane/programs.ts";
-import { kubeconfigOf } from "../installed.ts";
 import {
   type ApiServerSource,
   type Broker,

@@ -3,10 +3,10 @@
 import { Api, eventually } from "../../controlplane/api.ts";
 import type { ControlPlane } from "../../controlplane/controlplane.ts";
 import { evict } from "../../support/drain-webhook.ts";
+import { isWebhook, serviceOfThisMachine, webhookBehind } from "../../support/installed.ts";
+import { type Built, isDefinition, Kubectl } from "../../support/kubectl.ts";
 import { post, tick } from "../../support/posted.ts";
 import { prepareEventing } from "../dataplane/programs.ts";
-import { isWebhook, serviceOfThisMachine, webhookBehind } from "../installed.ts";
-import { type Built, isDefinition, Kubectl } from "../kubectl.ts";
 import { ensureSchemas } from "../schemas.ts";
 import type { KnativeCluster } from "./cluster.ts";
 import { Replicas } from "./replicas.ts";

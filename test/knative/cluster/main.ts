@@ -8,8 +8,8 @@ import { aborted, interruption } from "../../controlplane/interruption.ts";
 import { createNode } from "../../controlplane/nodes.ts";
 import { buildServer } from "../../support/built-server.ts";
 import { Ingesters } from "../../support/ingester.ts";
+import { Kubectl } from "../../support/kubectl.ts";
 import { findDataPlane } from "../dataplane/programs.ts";
-import { Kubectl } from "../kubectl.ts";
 import { KnativeCluster } from "./cluster.ts";
 import { install, installKnative } from "./installation.ts";
 

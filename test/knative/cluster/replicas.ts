@@ -5,9 +5,9 @@ import type { ControlPlane } from "../../controlplane/controlplane.ts";
 import { freePort, releasePorts } from "../../controlplane/ports.ts";
 import { type Launched, launch } from "../../controlplane/processes.ts";
 import { TcpProxy } from "../../support/drain-proxy.ts";
+import { kubeconfigOf, workloadOf } from "../../support/installed.ts";
+import type { Built } from "../../support/kubectl.ts";
 import { sumOf } from "../../support/server.ts";
-import { kubeconfigOf, workloadOf } from "../installed.ts";
-import type { Built } from "../kubectl.ts";
 
 const name = "sluice-admission";
 const graceMs = 30_000;

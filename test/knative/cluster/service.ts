@@ -5,8 +5,8 @@ import { type Api, eventually } from "../../controlplane/api.ts";
 import type { ControlPlane } from "../../controlplane/controlplane.ts";
 import { freePort, releasePorts } from "../../controlplane/ports.ts";
 import { type Launched, launch } from "../../controlplane/processes.ts";
+import { kubeconfigOf } from "../../support/installed.ts";
 import { type DataPlane, startQueueProxy } from "../dataplane/programs.ts";
-import { kubeconfigOf } from "../installed.ts";
 import { Activator, type Instance, type Scaling } from "./activator.ts";
 import type { KnativeService } from "./objects.ts";
 

@@ -5,9 +5,9 @@ import { after, before, suite, test } from "node:test";
 import { Api, eventually } from "../../controlplane/api.ts";
 import { type ControlPlane, startControlPlane } from "../../controlplane/controlplane.ts";
 import { createGroup, waitForGroupReady } from "../../controlplane/fixtures.ts";
+import { kubeconfigOf } from "../../support/installed.ts";
+import { type Built, Kubectl } from "../../support/kubectl.ts";
 import { skipWithoutControlPlane } from "../../support/scene.ts";
-import { kubeconfigOf } from "../installed.ts";
-import { type Built, Kubectl } from "../kubectl.ts";
 import { channelConditions } from "./preparation.ts";
 import {
   type ApiServerSource,

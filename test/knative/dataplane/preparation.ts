@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { loadAll } from "js-yaml";
-import { type Built, isDefinition, type Kubectl } from "../kubectl.ts";
+import { type Built, isDefinition, type Kubectl } from "../../support/kubectl.ts";
 import { findBuilt, objectsOf } from "./assets.ts";
 import { SYSTEM_NAMESPACE } from "./settings.ts";
 

@@ -27,15 +27,15 @@ export function textOf(objects: readonly Built[]): string {
 }
 
 export class Kubectl {
-  readonly #controlPlane: ControlPlane;
+  readonly #controlPlane: Pick<ControlPlane, "kubectl" | "kubeconfig">;
   readonly #folder: string;
 
-  private constructor(controlPlane: ControlPlane, folder: string) {
+  private constructor(controlPlane: Pick<ControlPlane, "kubectl" | "kubeconfig">, folder: string) {
     this.#controlPlane = controlPlane;
     this.#folder = folder;
   }
 
-  static async open(controlPlane: ControlPlane): Promise<Kubectl> {
+  static async open(controlPlane: Pick<ControlPlane, "kubectl" | "kubeconfig">): Promise<Kubectl> {
     return new Kubectl(controlPlane, await mkdtemp(join(tmpdir(), "sluice-overlays-")));
   }
 

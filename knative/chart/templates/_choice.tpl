@@ -1,0 +1,44 @@
+{{- /* Which functions the release serves: names in the order of the table, as JSON. */ -}}
+{{- define "sluice.functions" -}}
+{{- $data := .Files.Get "files/functions.yaml" | fromYaml -}}
+{{- $names := list -}}
+{{- range $data.functions }}{{ $names = append $names .name }}{{ end -}}
+{{- $presets := keys $data.presets | sortAlpha -}}
+{{- if not .Values.functions -}}
+{{- fail (printf "functions is empty: write [rollout-operator], or others of the presets %s and the functions %s" (join ", " $presets) (join ", " $names)) -}}
+{{- end -}}
+{{- $wanted := $data.alwaysServed -}}
+{{- range .Values.functions -}}
+{{- if hasKey $data.presets . }}{{ $wanted = concat $wanted (index $data.presets .) }}
+{{- else if has . $names }}{{ $wanted = append $wanted . }}
+{{- else }}{{ fail (printf "functions has %q, which is none of the presets %s, nor of the functions %s" . (join ", " $presets) (join ", " $names)) }}
+{{- end -}}
+{{- end -}}
+{{- $chosen := list -}}
+{{- range $names }}{{ if has . $wanted }}{{ $chosen = append $chosen . }}{{ end }}{{ end -}}
+{{- toJson $chosen -}}
+{{- end -}}
+
+{{- /*
+The rules that the chosen functions need, as YAML, with one rule for each resource; an empty list if there are none. Takes a list:
+the context, and `role`, `clusterRole` or `ownWebhooks`.
+*/ -}}
+{{- define "sluice.rules" -}}
+{{- $root := index . 0 -}}
+{{- $part := index . 1 -}}
+{{- $data := $root.Files.Get "files/functions.yaml" | fromYaml -}}
+{{- $chosen := include "sluice.functions" $root | fromJsonArray -}}
+{{- $rules := index $data.port $part -}}
+{{- range $data.functions -}}
+{{- if has .name $chosen }}{{ $rules = concat $rules (index . $part) }}{{ end -}}
+{{- end -}}
+{{- $merged := dict -}}
+{{- range $rules -}}
+{{- $key := list .apiGroups .resources .resourceNames | toJson -}}
+{{- $known := get $merged $key | default dict -}}
+{{- $_ := set $merged $key (merge (dict "verbs" (concat ($known.verbs | default list) .verbs | uniq)) .) -}}
+{{- end -}}
+{{- $list := list -}}
+{{- range $key, $rule := $merged }}{{ $list = append $list $rule }}{{ end -}}
+{{- toYaml $list -}}
+{{- end -}}

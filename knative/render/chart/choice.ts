@@ -1,0 +1,67 @@
+/** What a user of the chart may choose: functions and presets, each with the rights that it needs, as data for the templates. */
+import type { AdmissionDefinition } from "../../../functions/shared/admission/definition.ts";
+import type { Definition, Need } from "../../../functions/shared/contract/definition.ts";
+import { isClusterScoped } from "../../../functions/shared/kubernetes/cluster.ts";
+import { watchNeed } from "../events.ts";
+import type { Functions } from "../manifests.ts";
+import { ruleOf, tlsPortNeeds, union } from "../rights.ts";
+
+export interface Choices {
+  readonly presets: Readonly<Record<string, readonly Definition[]>>;
+  /** The functions that every choice has. */
+  readonly alwaysServed: readonly Definition[];
+}
+
+/** Rules of a Role, of a ClusterRole, and of the ClusterRole for what is called after the namespace. */
+interface Rights {
+  readonly role: readonly object[];
+  readonly clusterRole: readonly object[];
+  /** To each of their `resourceNames` the template appends `-` and the namespace. */
+  readonly ownWebhooks: readonly object[];
+}
+
+/** What `files/functions.yaml` holds, in the order of the table. */
+export interface ChoiceData {
+  readonly alwaysServed: readonly string[];
+  readonly presets: Readonly<Record<string, readonly string[]>>;
+  /** Of the TLS port itself, whichever functions are chosen. */
+  readonly port: Rights;
+  readonly functions: readonly ({ readonly name: string; readonly concern: string } & Rights)[];
+}
+
+/** The data of the chart. Throws Error for a right with a wildcard, and for a preset with a function that is not in the table. */
+export function choiceData(functions: Functions, { presets, alwaysServed }: Choices): ChoiceData {
+  const all = [...functions.groupFunctions, ...functions.admissionFunctions, ...functions.cronFunctions];
+  const known = new Set(all.map(({ name }) => name));
+  const namesOf = (definitions: readonly Definition[]) =>
+    definitions.map(({ name }) => {
+      if (!known.has(name)) throw new Error(`a preset has ${name}, which is not in the table of functions`);
+      return name;
+    });
+  return {
+    alwaysServed: namesOf(alwaysServed),
+    presets: Object.fromEntries(Object.entries(presets).map(([preset, chosen]) => [preset, namesOf(chosen)])),
+    port: rightsFrom(tlsPortNeeds),
+    functions: all.map((definition) => {
+      const { name, concern, needs } = definition;
+      const watched = "keyedBy" in definition ? definition.watches.map(watchNeed) : [];
+      return { name, concern, ...rightsFrom([...needs, ...watched]) };
+    }),
+  };
+}
+
+function rightsFrom(needs: readonly Need[]): Rights {
+  const all = union(needs);
+  const ofCluster = all.filter(isClusterScoped);
+  const bare = (need: Need) => ruleOf(need, (name) => name);
+  return {
+    role: all.filter((need) => !isClusterScoped(need)).map(bare),
+    clusterRole: ofCluster.filter(({ namesOfNamespace }) => namesOfNamespace === undefined).map(bare),
+    ownWebhooks: ofCluster.filter(({ namesOfNamespace }) => namesOfNamespace !== undefined).map(bare),
+  };
+}
+
+/** As a value of the chart calls a webhook, after the operator's chart: `podEviction` for `pod-eviction`. */
+export function valueNameOf({ registration: { webhook } }: AdmissionDefinition): string {
+  return webhook.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
+}

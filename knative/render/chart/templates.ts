@@ -1,0 +1,135 @@
+/** The templates that come from the same definitions as the manifests. The others are written by hand beside them. */
+import type { AdmissionDefinition } from "../../../functions/shared/admission/definition.ts";
+import { usualSkipLabelKeys } from "../../../functions/shared/annotations/skip-labels.ts";
+import { fenceOf } from "../fence/fence.ts";
+import { guardOf } from "../fence/guard.ts";
+import type { Manifest, Workload } from "../object.ts";
+import { emptySecret, webhookConfiguration } from "../webhooks.ts";
+import { deployment, serviceForReviews } from "../workloads.ts";
+import { valueNameOf } from "./choice.ts";
+import { fileOf, type Lines, lines, optional, templateOf } from "./template.ts";
+
+interface PodSpec {
+  readonly affinity: object;
+  readonly containers: readonly (Readonly<Record<string, unknown>> & { readonly resources: object })[];
+  readonly [field: string]: unknown;
+}
+
+interface DeploymentSpec {
+  readonly selector: { readonly matchLabels: Readonly<Record<string, string>> };
+  readonly template: { readonly metadata: { readonly labels: object }; readonly spec: PodSpec };
+  readonly [field: string]: unknown;
+}
+
+const account = "sluice";
+/** The template writes its own: FUNCTION first, then the user's settings. */
+const [workload, disruptionBudget] = deployment(account, {}) as unknown as readonly [
+  Manifest & { readonly spec: DeploymentSpec },
+  Manifest,
+];
+const { spec } = workload;
+const [container] = spec.template.spec.containers;
+if (container === undefined) throw new Error("the Deployment of the manifests has no container");
+
+/** What a replica asks for unless the user says otherwise. */
+export const usualResources = container.resources;
+/** Where replicas run unless the user says otherwise. */
+export const usualAffinity = spec.template.spec.affinity;
+
+/** The files below `templates` that are rendered, by their names. */
+export function templatesOf(
+  admissionFunctions: readonly AdmissionDefinition[],
+  workloads: readonly Workload[],
+): ReadonlyMap<string, string> {
+  const policies = [...fenceOf(workloads), ...guardOf(workloads)];
+  return new Map([
+    ["deployment.yaml", fileOf([deploymentTemplate()])],
+    ["disruption-budget.yaml", fileOf([templateOf(disruptionBudget)], "gt (int .Values.replicas) 1")],
+    ["service.yaml", fileOf([templateOf(serviceForReviews())])],
+    ["certificate.yaml", fileOf([templateOf(emptySecret())])],
+    ["policies.yaml", fileOf(policies.map(policyTemplate))],
+    ...admissionFunctions.map((definition): [string, string] => [
+      `webhook-${definition.registration.webhook}.yaml`,
+      webhookTemplate(definition),
+    ]),
+  ]);
+}
+
+function deploymentTemplate(): string {
+  const { containers: _containers, affinity: _affinity, ...pod } = spec.template.spec;
+  const { env, resources: _resources, image: _image, ...process } = container as Record<string, unknown>;
+  const own = {
+    name: account,
+    image: '{{ include "sluice.image" . }}',
+    ...lines("pull-policy"),
+    ...lines("arguments"),
+  };
+  const metadata = { ...lines("pod-annotations"), labels: lines("pod-labels") };
+  const template = {
+    metadata,
+    spec: {
+      ...pod,
+      ...lines("scheduling"),
+      containers: [{ ...own, env: [...(env as object[]), lines("settings")], ...lines("resources"), ...process }],
+    },
+  };
+  const manifest = { ...workload, spec: { ...spec, replicas: '{{ include "sluice.replicas" . }}', template } };
+  return templateOf(manifest, { own: { ...linesOfPod(), ...linesOfContainer() } });
+}
+
+function linesOfPod(): Lines {
+  return {
+    "pod-annotations": optional("annotations", ".Values.podAnnotations"),
+    "pod-labels": ['{{- include "sluice.podLabels" . | nindent COLUMN }}'],
+    scheduling: [
+      ...optional("imagePullSecrets", ".Values.imagePullSecrets"),
+      ...["{{- with .Values.priorityClassName }}", "priorityClassName: {{ . }}", "{{- end }}"],
+      ...["nodeSelector", "affinity", "tolerations", "topologySpreadConstraints"].flatMap((field) =>
+        optional(field, `.Values.${field}`),
+      ),
+    ],
+  };
+}
+
+function linesOfContainer(): Lines {
+  return {
+    "pull-policy": ["{{- with .Values.image.pullPolicy }}", "imagePullPolicy: {{ . }}", "{{- end }}"],
+    arguments: optional("args", ".Values.extraArgs"),
+    settings: ['{{- include "sluice.environment" . | nindent COLUMN }}'],
+    resources: optional("resources", ".Values.resources"),
+  };
+}
+
+/** Asked if its function is chosen, with the failure policy that the user gives it. */
+function webhookTemplate(definition: AdmissionDefinition): string {
+  const manifest = webhookConfiguration(definition) as Manifest & { readonly webhooks: readonly object[] };
+  const policy = `{{ include "sluice.failurePolicy" (list . "${valueNameOf(definition)}") }}`;
+  const webhooks = manifest.webhooks.map((webhook) => ({ ...webhook, failurePolicy: policy }));
+  const isChosen = `and .Values.webhooks.enabled (has "${definition.name}" (include "sluice.functions" . | fromJsonArray))`;
+  return fileOf([templateOf({ ...manifest, webhooks }, { isOfCluster: true })], isChosen);
+}
+
+interface PolicySpec {
+  readonly variables?: readonly { readonly name: string; readonly expression: string }[];
+}
+
+/** No policy names a label that a user has not allowed: where the manifests list the usual ones, the setting counts. */
+function policyTemplate(manifest: Manifest): string {
+  const { variables } = (manifest.spec ?? {}) as PolicySpec;
+  // A role that is the same for all namespaces would be of several releases.
+  const { name } = manifest.metadata;
+  const metadata =
+    manifest.kind === "ClusterRole" ? { ...manifest.metadata, name: `${name}:default` } : manifest.metadata;
+  if (variables === undefined) return templateOf({ ...manifest, metadata }, { isOfCluster: true });
+  const usual = usualSkipLabelKeys.map((key) => `'${key}'`).join(", ");
+  const ours = variables.map((variable) =>
+    variable.expression === `[${usual}]`
+      ? {
+          ...variable,
+          expression: `{{ include "sluice.skipLabelKeys" (list . "${usualSkipLabelKeys.join()}") | quote }}`,
+        }
+      : variable,
+  );
+  const changed = { ...manifest, metadata, spec: { ...(manifest.spec as object), variables: ours } };
+  return templateOf(changed, { isOfCluster: true });
+}

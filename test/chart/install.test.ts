@@ -1,0 +1,202 @@
+/** The chart on the real API server: installed, at work under its own account, upgraded, and uninstalled. */
+import assert from "node:assert/strict";
+import { after, before, suite, test } from "node:test";
+import { presets } from "../../triggers/table.ts";
+import { type Api, eventually } from "../controlplane/api.ts";
+import { auditPosition } from "../controlplane/audit.ts";
+import { type ControlPlane, startControlPlane } from "../controlplane/controlplane.ts";
+import { changeTemplate, waitForGroupReady } from "../controlplane/fixtures.ts";
+import { freePort } from "../controlplane/ports.ts";
+import { evict } from "../support/drain-webhook.ts";
+import { askedBy, kubeconfigOf, workloadOf } from "../support/installed.ts";
+import type { Built } from "../support/kubectl.ts";
+import { play, type Scene, skipWithoutControlPlane } from "../support/scene.ts";
+import { chart, chartOfThisMachine, Helm, parentChart, skipWithoutHelm, someImage } from "./helm.ts";
+
+interface Configuration {
+  readonly webhooks: readonly {
+    readonly clientConfig: { readonly caBundle?: string; readonly service: { readonly path: string } };
+  }[];
+}
+
+const webhooksPath = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
+
+/** What the sweep of a preset's functions reads or writes at the least, when there is a group that has no work. */
+const sweepOf: Readonly<Record<string, readonly string[]>> = {
+  "rollout-operator": ["create leases", "patch secrets", "list leases"],
+  rabbitmq: ["create leases", "patch secrets", "list rabbitmqclusters"],
+  suspension: ["create leases", "patch secrets", "list persistentvolumeclaims"],
+  foundationdb: ["create leases", "patch secrets", "list foundationdbclusters"],
+};
+
+suite("the chart on the real API server", {
+  skip: (await skipWithoutControlPlane()) || (await skipWithoutHelm()),
+}, () => {
+  let controlPlane: ControlPlane;
+  let opened: Awaited<ReturnType<typeof Helm.open>>;
+  before(async () => {
+    controlPlane = await startControlPlane();
+    opened = await Helm.open(controlPlane.kubeconfig);
+  });
+  after(async () => {
+    await opened?.close();
+    await controlPlane?.stop();
+  });
+
+  for (const major of ["4", "3"])
+    test(`Helm ${major} installs it, it rolls a group and answers evictions, an upgrade keeps its certificate, and nothing holds a namespace without it`, async () => {
+      const helm = opened.helms.find((one) => one.major === major) ?? assert.fail();
+      const namespace = `helm-${major}`;
+      const port = await freePort();
+      const { folder, remove } = await chartOfThisMachine(port);
+      const from = await auditPosition(controlPlane.auditLog);
+      try {
+        await play(controlPlane, namespace, { zones: 3, pods: 2 }, async (scene) => {
+          const values = await helm.values(someImage);
+          const notes = await helm.run("install", "prod", folder, "--namespace", namespace, ...values);
+          assert.match(notes, new RegExp(`kubectl -n ${namespace} rollout status deployment/sluice`));
+          // No replica answers yet. A budget of the same release, or the next one, is not refused for that.
+          await createBudget(scene);
+          const { account, settings } = await installed(scene.api, namespace);
+          const kubeconfig = await kubeconfigOf(controlPlane, scene.api, namespace, account);
+          const server = await scene.serve({ ...settings, PORT: "0", TLS_PORT: String(port) }, { kubeconfig });
+          await server.ready();
+          const before = await keyed(scene.api, namespace);
+          await rollAndEvict(scene);
+          const more = await helm.values({ ...someImage, replicas: 3, podAnnotations: { example: "1" } });
+          await helm.run("upgrade", "prod", folder, "--namespace", namespace, ...more);
+          const after = await keyed(scene.api, namespace);
+          assert.equal(after.caBundle, before.caBundle, "the API server trusts the certificate as before");
+          assert.equal((await deploymentOf(scene.api, namespace)).spec.replicas, 3);
+          await helm.run("rollback", "prod", "--namespace", namespace);
+          assert.equal((await deploymentOf(scene.api, namespace)).spec.replicas, 2);
+          await keyed(scene.api, namespace);
+          const errors = server.log.filter(({ level }) => level === "error");
+          assert.deepEqual(errors, []);
+          const { asked, forbidden } = await askedBy(controlPlane, from, namespace, account);
+          assert.deepEqual(forbidden, [], "an account that is given what its functions need asks for nothing else");
+          assert.ok(asked.includes("delete pods") && asked.includes("patch leases"), asked.join());
+          await helm.run("uninstall", "prod", "--namespace", namespace);
+          await scaleDownWithout(scene);
+        });
+      } finally {
+        await remove();
+      }
+    });
+
+  test("as a subchart, beside 30 budgets of the same release, five of five installs succeed at once", async () => {
+    const { folder, remove } = await parentChart(30);
+    try {
+      for (const helm of opened.helms)
+        for (let index = 0; index < 5; index++) {
+          const namespace = `parent-${helm.major}-${index}`;
+          const values = await helm.values({ operator: { enabled: true, ...someImage }, global: { any: 1 } });
+          await helm.run("install", "prod", folder, "--namespace", namespace, "--create-namespace", ...values);
+          const deployed = await helm.run("get", "manifest", "prod", "--namespace", namespace);
+          assert.equal(deployed.match(/^kind: ZoneAwarePodDisruptionBudget$/gm)?.length, 30);
+          assert.match(deployed, /^kind: MutatingWebhookConfiguration$/m);
+          const without = await helm.values({ operator: { enabled: false } });
+          await helm.run("upgrade", "prod", folder, "--namespace", namespace, ...without);
+          assert.doesNotMatch(
+            await helm.run("get", "manifest", "prod", "--namespace", namespace),
+            /WebhookConfiguration/,
+          );
+          await helm.run("uninstall", "prod", "--namespace", namespace);
+        }
+    } finally {
+      await remove();
+    }
+  });
+
+  for (const preset of Object.keys(presets))
+    test(`the functions of the preset ${preset} run with the rights that they are given`, async (context) => {
+      const [helm = assert.fail()] = opened.helms;
+      const namespace = `only-${preset}`;
+      const from = await auditPosition(controlPlane.auditLog);
+      await play(controlPlane, namespace, { zones: 2, pods: 1 }, async (scene) => {
+        const values = await helm.values({ ...someImage, functions: [preset] });
+        await helm.run("install", "prod", chart, "--namespace", namespace, ...values);
+        const { account, settings } = await installed(scene.api, namespace);
+        const kubeconfig = await kubeconfigOf(controlPlane, scene.api, namespace, account);
+        const server = await scene.serve(
+          { ...settings, PORT: "0", TLS_PORT: "0", SWEEP_INTERVAL: "1s" },
+          { kubeconfig },
+        );
+        await server.ready();
+        const { asked, forbidden } = await eventually("a sweep of its functions", 30_000, async () => {
+          const seen = await askedBy(controlPlane, from, namespace, account);
+          return sweepOf[preset]?.every((one) => seen.asked.includes(one)) ? seen : undefined;
+        });
+        context.diagnostic(asked.join(", "));
+        assert.deepEqual(forbidden, []);
+        assert.deepEqual(
+          server.log.filter(({ level }) => level === "error"),
+          [],
+        );
+        await helm.run("uninstall", "prod", "--namespace", namespace);
+      });
+    });
+});
+
+interface Deployed extends Built {
+  readonly spec: { readonly replicas: number };
+}
+
+function deploymentOf(api: Api, namespace: string): Promise<Deployed> {
+  return api.get<Deployed>(`/apis/apps/v1/namespaces/${namespace}/deployments/sluice`);
+}
+
+/** What the pods would run, if pods ran here. */
+async function installed(api: Api, namespace: string) {
+  return workloadOf([{ ...(await deploymentOf(api, namespace)), apiVersion: "apps/v1", kind: "Deployment" }], "sluice");
+}
+
+/** Resolves when the API server trusts the webhook for evictions, and shows it the review key. */
+function keyed(api: Api, namespace: string): Promise<{ readonly caBundle: string }> {
+  return eventually("the review key before the path", 60_000, async () => {
+    const { webhooks } = await api.get<Configuration>(`${webhooksPath}/pod-eviction-${namespace}`);
+    const [{ clientConfig } = assert.fail("no webhook")] = webhooks;
+    const { caBundle, service } = clientConfig;
+    const isKeyed = service.path !== "/pods/eviction/pin" && service.path.endsWith("/pods/eviction/pin");
+    return caBundle !== undefined && isKeyed ? { caBundle } : undefined;
+  });
+}
+
+/** One pod of the group may be down. */
+function createBudget({ api, group: { name, namespace } }: Scene): Promise<unknown> {
+  const selector = { matchLabels: { "rollout-group": name } };
+  return api.post(`/apis/rollout-operator.grafana.com/v1/namespaces/${namespace}/zoneawarepoddisruptionbudgets`, {
+    apiVersion: "rollout-operator.grafana.com/v1",
+    kind: "ZoneAwarePodDisruptionBudget",
+    metadata: { name },
+    spec: { maxUnavailable: 1, selector },
+  });
+}
+
+async function rollAndEvict(scene: Scene): Promise<void> {
+  const { api, group, controlPlane } = scene;
+  const [first, second] = group.statefulSets;
+  await eventually("an eviction allowed", 60_000, async () =>
+    (await evict(api, group.namespace, `${first}-0`, "in the body")).code === 201 ? true : undefined,
+  );
+  assert.equal((await evict(api, group.namespace, `${first}-0`)).code, 201);
+  assert.equal((await evict(api, group.namespace, `${second}-0`, "in the body")).code, 429);
+  await waitForGroupReady(controlPlane, group);
+  await changeTemplate(controlPlane, group, "app:2");
+  await scene.waitForRollout("app:2");
+}
+
+/** With no webhook left, a StatefulSet may get smaller, and a pod may be evicted, though no process of Sluice answers. */
+async function scaleDownWithout({ api, group }: Scene): Promise<void> {
+  for (const path of [webhooksPath, webhooksPath.replace("mutating", "validating")]) {
+    const { items } = await api.get<{ items: Built[] }>(path);
+    assert.deepEqual(
+      items.map(({ metadata }) => metadata.name).filter((name) => name.endsWith(`-${group.namespace}`)),
+      [],
+    );
+  }
+  const [first] = group.statefulSets;
+  const path = `/apis/apps/v1/namespaces/${group.namespace}/statefulsets/${first}`;
+  await api.patch(path, { spec: { replicas: 1 } });
+  assert.equal((await evict(api, group.namespace, `${first}-0`)).code, 201);
+}

@@ -1,0 +1,188 @@
+/** Values of the chart, good and bad, by both versions of Helm: they render, or are refused by a message that names the key. */
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, suite, test } from "node:test";
+import { presets, table } from "../../triggers/table.ts";
+import { chart, Helm, type RenderOptions, skipWithoutHelm, someImage } from "./helm.ts";
+
+interface Case extends RenderOptions {
+  readonly name: string;
+  readonly values: object;
+}
+
+interface BadCase extends Case {
+  /** What the refusal says. */
+  readonly expected: RegExp;
+}
+
+const monitored = {
+  serviceMonitor: {
+    enabled: true,
+    namespace: "monitoring",
+    annotations: { a: "b" },
+    labels: { release: "prometheus" },
+    interval: "10s",
+    scrapeTimeout: "5s",
+    relabelings: [{ action: "labeldrop", regex: "pod" }],
+  },
+  monitoring: { alerts: true, dashboard: true, labels: { release: "prometheus" } },
+};
+
+const placed = {
+  nodeSelector: { a: "b" },
+  tolerations: [{ operator: "Exists" }],
+  affinity: { podAntiAffinity: null, nodeAffinity: {} },
+  topologySpreadConstraints: [{ maxSkew: 1, topologyKey: "a", whenUnsatisfiable: "DoNotSchedule" }],
+  priorityClassName: "system-cluster-critical",
+};
+
+const good: readonly Case[] = [
+  { name: "the image alone", values: {} },
+  {
+    name: "what Helm hands to a subchart",
+    values: { enabled: true, global: { commonLabels: { a: "b" }, other: [1] } },
+  },
+  ...Object.keys(presets).map((preset) => ({ name: `the preset ${preset}`, values: { functions: [preset] } })),
+  { name: "a function by its name, and a preset", values: { functions: ["rabbitmq", "advance-zone-rollout"] } },
+  { name: "one replica", values: { replicas: 1 } },
+  { name: "an image of a registry that asks for a password", values: { imagePullSecrets: [{ name: "a" }] } },
+  {
+    name: "settings of each type",
+    values: { settings: { CONCURRENCY: 4, SWEEP_INTERVAL: "90s", UPDATE_CA_BUNDLE: true } },
+  },
+  { name: "labels to skip", values: { settings: { SKIP_LABEL_KEYS: "skipPreStopChecks, example.com/*" } } },
+  { name: "flags and variables", values: { extraArgs: ["-log.level=debug"], extraEnv: [{ name: "A", value: "b" }] } },
+  { name: "labels and annotations", values: { podLabels: { a: "b" }, podAnnotations: { c: "d" } } },
+  { name: "places", values: placed },
+  { name: "monitoring", values: monitored },
+  { name: "no NetworkPolicy", values: { networkPolicy: { enabled: false } } },
+  { name: "no webhooks", values: { webhooks: { enabled: false } } },
+  {
+    name: "other failure policies",
+    values: { webhooks: { failurePolicy: "Ignore", failurePolicies: { podEviction: "Fail" } } },
+  },
+  { name: "a namespace that is a number", values: {}, namespace: "123" },
+  { name: "a version of a cloud", values: {}, flags: ["--kube-version", "v1.30.5-gke.1014001"] },
+];
+
+const sections = ["image", "webhooks", "networkPolicy", "serviceMonitor", "monitoring"];
+const bad: readonly BadCase[] = [
+  { name: "an unknown key", values: { replica: 2 }, expected: /replica/ },
+  { name: "an unknown key in a section", values: { webhooks: { objectSelector: {} } }, expected: /objectSelector/ },
+  { name: "no function", values: { functions: [] }, expected: /functions is empty: write \[rollout-operator\]/ },
+  {
+    name: "an unknown function",
+    values: { functions: ["rollout-operator", "advance-zones"] },
+    expected: new RegExp(`functions has "advance-zones".*${Object.keys(presets).sort().join(", ")}.*${table[0]?.name}`),
+  },
+  { name: "a text for a list of functions", values: {}, set: ["functions=rabbitmq"], expected: /functions/ },
+  { name: "a text for a list", values: {}, set: ["tolerations=all"], expected: /tolerations/ },
+  { name: "a list for a text", values: { priorityClassName: ["a"] }, expected: /priorityClassName/ },
+  { name: "no replica", values: { replicas: 0 }, expected: /replicas is 0: .*deny every eviction/ },
+  { name: "a number of replicas in words", values: { replicas: "two" }, expected: /replicas/ },
+  {
+    name: "the placeholder",
+    values: { image: { repository: "registry.invalid/sluice" } },
+    expected: /set image\.repository/,
+  },
+  {
+    name: "a tag that is a number, such as 1.10",
+    values: { image: { ...someImage.image, tag: 1.1 } },
+    expected: /image.tag/,
+  },
+  { name: "no name of an image", values: { image: { repository: "" } }, expected: /set image\.repository/ },
+  { name: "an unknown setting", values: { settings: { SWEEP_INTERVALL: "1m" } }, expected: /SWEEP_INTERVALL/ },
+  {
+    name: "a duration that does not parse",
+    values: { settings: { SWEEP_INTERVAL: "soon" } },
+    expected: /SWEEP_INTERVAL/,
+  },
+  { name: "a number out of bounds", values: { settings: { CONCURRENCY: 0 } }, expected: /CONCURRENCY/ },
+  {
+    name: "a word that is none of the setting's",
+    values: { settings: { SLUICE_MODE: "maybe" } },
+    expected: /SLUICE_MODE/,
+  },
+  { name: "a setting that the chart makes", values: { settings: { TLS_PORT: 1 } }, expected: /TLS_PORT/ },
+  { name: "an unknown failure policy", values: { webhooks: { failurePolicy: "Maybe" } }, expected: /failurePolicy/ },
+  {
+    name: "an unknown webhook",
+    values: { webhooks: { failurePolicies: { podEvictions: "Fail" } } },
+    expected: /podEvictions/,
+  },
+  { name: "a number as a label", values: { podLabels: { a: 1 } }, expected: /podLabels/ },
+  { name: "null for the functions", values: { functions: null }, expected: /functions/ },
+  { name: "null for the replicas", values: { replicas: null }, expected: /replicas/ },
+  ...sections.map((key) => ({ name: `null for ${key}`, values: { [key]: null }, expected: new RegExp(key) })),
+  {
+    name: "an older Kubernetes",
+    values: {},
+    flags: ["--kube-version", "v1.29.9"],
+    expected: /kubeVersion: >=1\.30\.0-0/,
+  },
+];
+
+interface Schema {
+  readonly type?: string | readonly string[];
+  readonly enum?: readonly unknown[];
+  readonly properties?: Readonly<Record<string, Schema>>;
+}
+
+/** The values with one optional key that is null, for each such key of the schema, also of those in sections. */
+function withNull({ properties = {} }: Schema): readonly { readonly key: string; readonly values: object }[] {
+  return Object.entries(properties).flatMap(([key, inner]) => {
+    const isOptional = inner.type?.includes("null") || inner.enum?.includes(null);
+    const own = isOptional ? [{ key, values: { [key]: null } }] : [];
+    const deeper = withNull(inner).map((one) => ({ key: `${key}.${one.key}`, values: { [key]: one.values } }));
+    return [...own, ...deeper];
+  });
+}
+
+suite("values of the chart", { skip: await skipWithoutHelm(), concurrency: 2 }, () => {
+  let opened: Awaited<ReturnType<typeof Helm.open>>;
+  before(async () => {
+    opened = await Helm.open();
+  });
+  after(() => opened?.close());
+
+  test("good ones pass the strict lint and render, and both versions of Helm make the same objects of them", async () => {
+    for (const { name, values, ...options } of good) {
+      const rendered = [];
+      for (const helm of opened.helms) {
+        const all = { ...someImage, ...values };
+        await helm.run("lint", "--strict", chart, ...(await helm.values(all)));
+        rendered.push(await helm.render(all, options));
+      }
+      const [one, other] = rendered;
+      assert.ok((one?.length ?? 0) > 20, name);
+      const sorted = (objects: typeof one) => objects?.toSorted((a, b) => keyOf(a).localeCompare(keyOf(b)));
+      assert.deepEqual(sorted(one), sorted(other), name);
+    }
+  });
+
+  test("bad ones are refused by a message that names the key", async () => {
+    for (const { name, values, expected, ...options } of bad)
+      for (const helm of opened.helms) {
+        const { code, stderr } = await helm.template({ ...someImage, ...values }, options);
+        assert.notEqual(code, 0, `helm ${helm.major} renders ${name}`);
+        assert.match(stderr, expected, `helm ${helm.major}: ${name}`);
+      }
+  });
+
+  test("each optional key may be null", async () => {
+    const schema = JSON.parse(readFileSync(join(chart, "values.schema.json"), "utf8")) as Schema;
+    const cases = withNull(schema).filter(({ key }) => !/^(settings\.|image\.repository$)/.test(key));
+    assert.ok(cases.length > 20);
+    for (const { key, values } of cases)
+      for (const helm of opened.helms) {
+        const image = { ...someImage.image, ...(values as Partial<typeof someImage>).image };
+        const { code, stderr } = await helm.template({ ...values, image });
+        assert.equal(code, 0, `helm ${helm.major}, ${key}: ${stderr}`);
+      }
+  });
+});
+
+function keyOf({ kind, metadata: { name } }: { readonly kind: string; readonly metadata: { readonly name: string } }) {
+  return `${kind} ${name}`;
+}

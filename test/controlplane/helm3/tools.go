@@ -1,0 +1,8 @@
+//go:build tools
+
+// Package tools pins Helm 3, with which the tests install the chart. It is no part of the product.
+package tools
+
+import (
+	_ "helm.sh/helm/v3/cmd/helm"
+)
